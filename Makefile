@@ -46,7 +46,7 @@ SLOW_PLANS := plans::dlrm16 plans::candle16 plans::transformer16
 # The stage `timed` measures what users are promised, one test at a time: others would load the machine meanwhile.
 
 # Replays the recorded hour a second time, which takes 20 s, likewise.
-SLOW_REPLAYS := probes_that_cards_stamp
+SLOW_REPLAYS := hardware_stamped_probes
 
 # Many unit tests wait for sessions and processes more than they compute. Kernel tests each have a network of their own: on
 # two cores the 96 of make test take 167 s one at a time, and 44 s four at a time.
@@ -77,7 +77,7 @@ test-lab: ## Runs the long tests in the lab: fabrics, faults, rates, and what Re
 	@deploy/setup.sh build checks lab peers fuzz page verbs
 	$(LINTED)
 	source deploy/stage.sh 15
-	REWEAVE_OPERATIONS=100000 stage history require_tests cargo test --locked --workspace --test replication a_long_history
+	REWEAVE_OPERATIONS=100000 stage history require_tests cargo test --locked --workspace --test replication long_history_is_linearizable
 	for replay in $(SLOW_REPLAYS); do stage $$replay require_tests cargo test --locked --workspace --test simulation $$replay; done
 	stage verbs $(LINT_VERBS)
 	stage build $(PROGRAMS)
@@ -158,7 +158,7 @@ test-peers: ## Holds our crates against deny.toml, and what is kept, exchanged a
 	stage server  cargo install --locked --quiet --root $(PEERS) --target-dir $(PEERS)/target s3s-fs@0.14.1 --features binary
 	REWEAVE_S3_SERVER=$(PEERS)/bin/s3s-fs stage s3 cargo test --locked --package reweave-cli --features s3 --test s3
 	REWEAVE_PYTHON=$(PEERS)/python/bin/python stage parquet require_tests cargo test --locked --package reweave-history --lib -- --ignored
-	REWEAVE_PYTHON=$(PEERS)/python/bin/python stage traces require_tests cargo test --locked --package reweave-coordinator --bins published_protocol -- --ignored
+	REWEAVE_PYTHON=$(PEERS)/python/bin/python stage traces require_tests cargo test --locked --package reweave-coordinator --bins otlp_library_reads_export -- --ignored
 	REWEAVE_API_TOOLS=$(PEERS)/python/bin stage api require_tests cargo test --locked --package reweave-coordinator --test strangers -- --ignored
 	stage build     $(PROGRAMS)
 	stage launchers require_tests cargo test --locked --workspace $(IN_LAB) --test launchers
@@ -196,25 +196,25 @@ soak: ## Lives tens of thousands of troubled clusters, and plants mistakes to se
 	echo "PROPTEST_RNG_SEED=$$PROPTEST_RNG_SEED tries these cases again"
 	PROPTEST_CASES=2560 stage properties cargo test --locked --release --workspace --lib
 	REWEAVE_SEEDS=10000 stage worlds cargo test --locked --release --workspace --test replication --test simulation --test rewiring
-	REWEAVE_OPERATIONS=1000000 stage history require_tests cargo test --locked --release --workspace --test replication a_long_history
+	REWEAVE_OPERATIONS=1000000 stage history require_tests cargo test --locked --release --workspace --test replication long_history_is_linearizable
 	stage courses require_tests cargo test --locked --release --package reweave-core --lib -- --ignored plan::migration::tests
 	REWEAVE_DEATHS=20 stage deaths require_tests cargo test --locked --release --workspace --test rewiring deaths
-	REWEAVE_WALKS=50000 REWEAVE_CRASHES=1 REWEAVE_MISHAPS=1 stage four cargo test --locked --release --workspace --test rewiring -- model::among model::walks
-	REWEAVE_CRASHES=2 REWEAVE_MISHAPS=2 stage two require_tests cargo test --locked --release --workspace --test rewiring model::between
+	REWEAVE_WALKS=50000 REWEAVE_CRASHES=1 REWEAVE_MISHAPS=1 stage four cargo test --locked --release --workspace --test rewiring -- model::four_hosts model::walks
+	REWEAVE_CRASHES=2 REWEAVE_MISHAPS=2 stage two require_tests cargo test --locked --release --workspace --test rewiring model::two_hosts
 	stage planted tests/planted/run.sh
-	stage clean require_tests cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored an_hour_of_a_clean_cluster
-	stage pairs require_tests cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored a_host_whose_link_is_narrow
-	stage slower require_tests cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored a_link_that_becomes_slower
+	stage clean require_tests cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored clean_hour_has_no_alarm
+	stage pairs require_tests cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored narrow_host_link_is_named
+	stage slower require_tests cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored slower_link_direction_is_named_alone
 	stage ranks require_tests cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored timed_open_mpi_on_several
 	stage rests require_tests cargo test --locked --workspace $(IN_LAB) --test switched -- --ignored timed_bursty_jobs
 	REWEAVE_RECONFIGURATIONS=1000 stage circuits require_tests cargo test --locked --workspace $(IN_LAB) --test circuits -- sessions_outlive_plans
 	REWEAVE_RECONFIGURATIONS=100 stage switches require_tests cargo test --locked --workspace $(IN_LAB) --test switched -- sessions_outlive
-	stage killed require_tests cargo test --locked --workspace $(IN_LAB) --test circuits -- --ignored killed_at_each_record
+	stage killed require_tests cargo test --locked --workspace $(IN_LAB) --test circuits -- --ignored crash_at_each_record_finishes_plan
 	stage helper cargo build --locked --package reweave-rdma --features rdma --target-dir $(RDMA)
 	stage programs $(PROGRAMS)
 	REWEAVE_REROUTES=50 stage rdma require_tests cargo test --locked --workspace $(IN_LAB) --test rdma -- outlives
-	REWEAVE_ALONE_S=600 stage alone require_tests cargo test --locked --workspace $(IN_LAB) --test circuits -- without_a_coordinator
-	REWEAVE_ALONE_S=600 stage unconfirmed require_tests cargo test --locked --workspace $(IN_LAB) --test circuits -- a_round_that_is_not_confirmed
+	REWEAVE_ALONE_S=600 stage alone require_tests cargo test --locked --workspace $(IN_LAB) --test circuits -- missing_coordinator_changes_nothing
+	REWEAVE_ALONE_S=600 stage unconfirmed require_tests cargo test --locked --workspace $(IN_LAB) --test circuits -- unconfirmed_round_is_rolled_back
 	stage demo require_tests cargo test --locked --workspace $(IN_LAB) --test demo
 	finish
 
@@ -223,7 +223,7 @@ SECONDS ?= 10
 
 shapes: ## Writes down anew what the parts say to each other and keep, after a change of that before a release.
 	@deploy/setup.sh build
-	cargo test --locked --workspace --lib --bins -- --ignored shapes_are_written_down_anew
+	cargo test --locked --workspace --lib --bins -- --ignored golden_shapes_are_written
 
 fuzz: ## Hands every decoder what a fuzzer thinks of, for SECONDS seconds each.
 	@deploy/setup.sh build fuzz

@@ -21,10 +21,10 @@ const CTRL_C_BYTE: u8 = 3;
 const LAST_STORY: &str = "4";
 
 fn main() -> ExitCode {
-    let name = "it_stays_open_until_ctrl_c_and_leaves_nothing_behind";
+    let name = "ctrl_c_ends_demo_cleanly";
     let tests = vec![
         trial(name, NEEDS, stays_until_ctrl_c),
-        trial("a_story_that_is_not_there_is_refused", &[], no_such_story),
+        trial("unknown_story_is_refused", &[], no_such_story),
     ];
     libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
 }

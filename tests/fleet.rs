@@ -29,17 +29,17 @@ fn main() -> ExitCode {
     ];
     let lint = [Need::Program("ansible-lint")];
     let tests = vec![
-        trial("the_playbooks_are_clean", &lint, the_playbooks_are_clean),
+        trial("playbooks_pass_lint", &lint, playbooks_pass_lint),
         trial(
-            "a_fleet_comes_changes_and_goes_under_a_job",
+            "fleet_deploys_upgrades_and_uninstalls",
             &needs,
-            a_fleet_comes_changes_and_goes_under_a_job,
+            fleet_deploys_upgrades_and_uninstalls,
         ),
     ];
     libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
 }
 
-fn the_playbooks_are_clean() {
+fn playbooks_pass_lint() {
     let mut lint = std::process::Command::new("ansible-lint");
     lint.args(["--offline", "--nocolor", "--profile=production"]);
     lint.args(["deploy.yml", "rollback.yml", "uninstall.yml"]);
@@ -50,7 +50,7 @@ fn the_playbooks_are_clean() {
 }
 
 /// Each step needs the one before it, and machines take their time to come up.
-fn a_fleet_comes_changes_and_goes_under_a_job() {
+fn fleet_deploys_upgrades_and_uninstalls() {
     let fleet = Fleet::of_empty_machines();
     a_trial_run_changes_nothing(&fleet);
     fleet.play("deploy.yml", &[]).succeeds();
@@ -125,7 +125,7 @@ fn a_release_that_does_not_start_is_taken_back(fleet: &Fleet) {
     let before = fleet.release_in_use("h0");
     fleet.offer(Release::WithoutAnAgent);
     let played = fleet.play("deploy.yml", &["--extra-vars", "reweave_patience_s=5"]);
-    played.fails_with("was not brought up to date");
+    played.fails_with("was not updated");
     for agent in ["h0", "leaf0"] {
         assert_eq!(fleet.release_in_use(agent), before, "{agent}");
     }

@@ -40,24 +40,24 @@ fn main() -> ExitCode {
     ];
     let tests = vec![
         trial(
-            "lintian_finds_nothing",
+            "lintian_finds_no_problem",
             &[Need::Program("lintian")],
-            lintian_finds_nothing,
+            lintian_finds_no_problem,
         ),
         trial(
-            "whose_code_programs_have_in_them_is_told_with_its_licence",
+            "package_licences_cover_every_crate",
             &[Need::Program("dpkg-deb"), Need::Program("zcat")],
-            whose_code_programs_have_in_them_is_told_with_its_licence,
+            package_licences_cover_every_crate,
         ),
         trial(
-            "programs_need_no_library_that_a_system_may_lack",
+            "programs_need_only_system_libraries",
             &[Need::Program("dpkg-deb"), Need::Program("readelf")],
-            programs_need_no_library_that_a_system_may_lack,
+            programs_need_only_system_libraries,
         ),
         trial(
-            "packages_start_nothing_and_keep_what_is_a_persons",
+            "packages_start_nothing_and_keep_data",
             &machine,
-            packages_start_nothing_and_keep_what_is_a_persons,
+            packages_start_nothing_and_keep_data,
         ),
     ];
     libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
@@ -77,7 +77,7 @@ fn built() -> Vec<PathBuf> {
     built
 }
 
-fn lintian_finds_nothing() {
+fn lintian_finds_no_problem() {
     let mut lintian = Command::new("lintian");
     lintian.args([
         "--allow-root",
@@ -93,7 +93,7 @@ fn lintian_finds_nothing() {
 }
 
 /// Programs tell by themselves from which crates their code is: by the places at which it may panic.
-fn whose_code_programs_have_in_them_is_told_with_its_licence() {
+fn package_licences_cover_every_crate() {
     for path in built() {
         let package = Package::unpacked(&path);
         let told = package.told();
@@ -118,7 +118,7 @@ const SYSTEM_LIBRARIES: [&str; 4] = [
     "libm.so.6",
 ];
 
-fn programs_need_no_library_that_a_system_may_lack() {
+fn programs_need_only_system_libraries() {
     for path in built() {
         let needed = Package::unpacked(&path).needed();
         assert!(
@@ -134,7 +134,7 @@ fn programs_need_no_library_that_a_system_may_lack() {
     }
 }
 
-fn packages_start_nothing_and_keep_what_is_a_persons() {
+fn packages_start_nothing_and_keep_data() {
     let said = lived(&system::made(), LIFE_SCRIPT, &built());
     installing_starts_nothing(&said);
     all_that_belongs_to_it_is_there(&said);

@@ -114,7 +114,7 @@ pub(crate) fn taking_back() -> (Stage, BTreeMap<String, String>) {
     begun(&stage);
     status_when(&stage, "the plan is being applied", is_in(Phase::Applying));
     must(job.stop());
-    status_when(&stage, "it is being taken back", is_in(Phase::RollingBack));
+    status_when(&stage, "it is being rolled back", is_in(Phase::RollingBack));
     (stage, routing)
 }
 

@@ -7,6 +7,8 @@
 mod arrows;
 #[path = "tidy/bans.rs"]
 mod bans;
+#[path = "tidy/dialect.rs"]
+mod dialect;
 #[path = "tidy/habits.rs"]
 mod habits;
 #[path = "tidy/layers.rs"]
@@ -72,7 +74,7 @@ fn parse_sources() -> Vec<Source> {
 }
 
 #[test]
-fn dependency_arrows_follow_the_table_of_rooms() {
+fn dependency_arrows_follow_room_table() {
     assert_none(&arrows::violations(&PACKAGES));
 }
 
@@ -82,27 +84,27 @@ fn core_rooms_use_lower_rooms_alone() {
 }
 
 #[test]
-fn common_has_no_new_circles() {
+fn common_has_no_new_cycles() {
     assert_none(&layers::circles(&FILES));
 }
 
 #[test]
-fn pure_rooms_ban_what_differs_between_runs_and_machines() {
+fn pure_rooms_ban_nondeterminism() {
     assert_none(&bans::pure_rooms(&PACKAGES, &FILES));
 }
 
 #[test]
-fn the_workspace_denies_what_review_should_not_look_for() {
+fn workspace_denies_required_lints() {
     assert_none(&bans::workspace_lints(file("Cargo.toml")));
 }
 
 #[test]
-fn every_package_takes_the_lints_of_the_workspace() {
+fn every_package_inherits_workspace_lints() {
     assert_none(&bans::inherited_lints(&PACKAGES));
 }
 
 #[test]
-fn every_class_of_findings_has_a_runbook() {
+fn every_finding_class_has_runbook() {
     let runbooks = &file("docs/runbooks.md").text;
     for class in Class::ALL {
         let heading = format!("\n### {class}\n");
@@ -136,7 +138,7 @@ fn most_files_are_short() {
 }
 
 #[test]
-fn no_unfinished_code_no_unwrap_no_sleeping_test_no_bare_ignore() {
+fn sources_have_no_forbidden_habits() {
     let of_file = |(path, facts): &Source| -> Vec<Violation> {
         let owner = habits::owner(&PACKAGES, path).expect("only files of packages are sources");
         habits::violations(owner, path, facts)
@@ -150,7 +152,7 @@ fn no_package_is_empty() {
 }
 
 #[test]
-fn every_test_target_is_run_by_a_command() {
+fn every_test_target_is_run() {
     assert_none(&runs::violations(&PACKAGES, file("Makefile")));
 }
 
@@ -165,12 +167,12 @@ fn only_few_timed_tests_may_retry() {
 }
 
 #[test]
-fn no_two_shapes_of_the_api_have_one_name() {
+fn api_shapes_have_unique_names() {
     assert_none(&shapes::violations(&FILES));
 }
 
 #[test]
-fn every_planted_mistake_can_be_planted() {
+fn every_mutation_applies() {
     assert_none(&planted::violations(&FILES));
 }
 
@@ -184,17 +186,29 @@ fn released_shapes_stay() {
 }
 
 #[test]
-fn logs_have_the_number_of_their_shapes() {
+fn log_numbers_match_their_shapes() {
     assert_none(&released::log_numbers(&FILES));
 }
 
 #[test]
-fn the_tree_speaks_of_itself_alone() {
+fn tree_contains_no_banned_words() {
     assert_none(&words::violations(&FILES));
 }
 
 #[test]
-fn the_page_of_settings_is_made_of_the_sample_files() {
+fn programs_speak_plainly_to_users() {
+    let of_programs = rust_files().filter(|(owner, file)| {
+        let mut folders = dialect::PROGRAM_FOLDERS.iter();
+        folders.any(|folder| file.path.starts_with(*folder))
+            && !file.path.contains("/benches/")
+            && !habits::is_test_file(owner, &file.path)
+    });
+    let found = of_programs.flat_map(|(_, file)| dialect::violations(&file.path, &file.text));
+    assert_none(&found.collect::<Vec<_>>());
+}
+
+#[test]
+fn settings_page_matches_sample_files() {
     let samples = ["coordinator.toml", "driver.toml"];
     let samples = samples.map(|name| (name, &file(&format!("deploy/{name}")).text[..]));
     let role = file("deploy/ansible/roles/reweave/meta/argument_specs.yml");
@@ -216,6 +230,6 @@ fn the_page_of_settings_is_made_of_the_sample_files() {
 }
 
 #[test]
-fn every_variable_of_the_environment_is_told() {
+fn every_environment_variable_is_documented() {
     assert_none(&settings::untold_variables(&FILES));
 }

@@ -152,7 +152,7 @@ fn in_words<T, E: std::error::Error + 'static>(outcome: Result<T, E>) -> Result<
 
 fn remedy(needs: &[&str]) -> String {
     if needs.is_empty() {
-        return "take a kernel with SO_TIMESTAMPING, and `sysctl net.core.tstamp_allow_data=1`"
+        return "use a kernel with SO_TIMESTAMPING, and `sysctl net.core.tstamp_allow_data=1`"
             .to_owned();
     }
     let setcap = needs.join(",").to_lowercase();
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_off_is_named_with_what_allows_it() {
+    fn missing_capability_names_remedy() {
         let off = Ability {
             measurement: "traffic by eBPF",
             because: Some("Operation not permitted".to_owned()),
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_refused_later_stands_for_what_was_off() {
+    fn later_refusal_replaces_capability_lack() {
         let lack = |name: &str, because: &str| Lack {
             measurement: name.to_owned(),
             because: because.to_owned(),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_hold_no_pins_switches_count_no_traffic_and_relays_do_both() {
+    fn capabilities_depend_on_role() {
         let names = |role| -> Vec<_> {
             let abilities = abilities(role).into_iter();
             abilities.map(|it| it.measurement).collect()

@@ -99,7 +99,7 @@ impl Agent {
         if record.fallback.is_some() {
             let unconfirmed = record.in_force.generation;
             tracing::warn!(
-                "generation {unconfirmed} was not confirmed before this start, and is taken back"
+                "generation {unconfirmed} was not confirmed before this start; rolled back"
             );
         }
         let gate = SharedGate::default();
@@ -279,7 +279,8 @@ impl Agent {
             self.carry_out();
             let back = self.fence.in_force().generation;
             tracing::warn!(
-                "generation {unconfirmed} was not confirmed in time: generation {back} is in force again"
+                "generation {unconfirmed} was not confirmed in time; rolled back to generation \
+                 {back}"
             );
         }
     }
@@ -330,7 +331,7 @@ impl Agent {
             Found::Path(path) => self.news.push(Reading::Path(path)),
             Found::Deaf(host) => {
                 tracing::warn!(
-                    "{host} answers no echo, so flows to it cannot be traced to their ends"
+                    "{host} does not answer ICMP echo, so traces of flows to it are incomplete"
                 );
             }
         }
@@ -451,7 +452,7 @@ impl Agent {
         self.complaints
             .check("routes", kept.in_the_way.map_or(Ok(()), Err));
         if kept.mended {
-            tracing::warn!("the kernel did not hold what it shall; now it does");
+            tracing::warn!("kernel state drifted from desired state; repaired");
         }
         Some(Reading::Holds {
             generation: in_force.generation,
@@ -465,7 +466,7 @@ impl Agent {
         let in_force = &self.fence.in_force().holding;
         let kept = self.switch.keep(&mut self.route, in_force, &links);
         let cleared = kept.map(drop).or_else(|error| {
-            tracing::warn!("what is in force cannot be had: {}", told(&error));
+            tracing::warn!("cannot restore the state in force: {}", told(&error));
             let nothing = Holding::default();
             self.switch.hold_all(&mut self.route, &nothing)
         });
@@ -529,7 +530,7 @@ impl Complaints {
         match in_words(outcome) {
             Ok(value) => {
                 if self.last.remove(what).is_some() {
-                    tracing::info!("{what}: all is well again");
+                    tracing::info!("{what}: recovered");
                 }
                 Some(value)
             }

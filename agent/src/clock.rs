@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_done_at_every_tick_is_done_at_one_that_comes_early() {
+    fn early_tick_still_counts() {
         let second = Duration::from_secs(1);
         let last = Some(Moment::from_micros(5_000_000));
         let is_due_at = |micros| is_due(last, Moment::from_micros(micros), second);

@@ -52,14 +52,14 @@ mod tests {
     }
 
     #[test]
-    fn it_looks_at_once_and_then_at_a_pace_until_the_time_is_over() {
+    fn close_sampling_runs_at_fixed_interval() {
         let (mut looks, now) = (Looks::default(), Instant::now());
         looks.handle_asked(now, Closely { for_ms: 250 });
         assert_eq!(taken(&mut looks, now), [0, 100, 200]);
     }
 
     #[test]
-    fn asked_again_it_goes_on_at_its_pace_and_never_for_hours() {
+    fn close_sampling_repeats_within_limit() {
         let (mut looks, now) = (Looks::default(), Instant::now());
         looks.handle_asked(now, Closely { for_ms: 100 });
         looks.handle_taken(now);

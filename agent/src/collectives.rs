@@ -25,7 +25,7 @@ const SOCKET_MODE: u32 = 0o666;
 
 #[derive(Debug, Error)]
 pub enum CollectivesError {
-    #[error("jobs cannot be heard at {path}")]
+    #[error("cannot listen for jobs at {path}")]
     Bind { path: PathBuf, source: io::Error },
 }
 
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_place_of_an_agent_that_ended_is_taken_and_that_of_a_running_one_is_not() {
+    fn stale_socket_replaced_live_one_kept() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("collectives");
         drop(UnixDatagram::bind(&path).unwrap());

@@ -27,15 +27,15 @@ use crate::transport::{NoMarking, TransportError};
 
 #[derive(Debug, Error)]
 pub enum AgentError {
-    #[error("cannot speak to the kernel")]
+    #[error("cannot connect to the kernel")]
     Netlink(#[from] NetlinkError),
-    #[error("cannot ask the drivers")]
+    #[error("cannot query the drivers")]
     Ethtool(#[from] EthtoolError),
-    #[error("NCCL is told nothing new")]
+    #[error("NCCL settings unchanged")]
     NcclConf(#[from] ConfError),
     #[error("cannot read standard input")]
     Input { source: io::Error },
-    #[error("cannot hear jobs")]
+    #[error("cannot listen for jobs")]
     Collectives(#[from] CollectivesError),
     #[error("cannot probe the network")]
     Probe(#[from] ProbeError),
@@ -43,43 +43,41 @@ pub enum AgentError {
     Probing(#[from] ProbingError),
     #[error("cannot measure bandwidth by trains")]
     Trains(#[from] TrainError),
-    #[error("cannot press the network")]
+    #[error("cannot load the network")]
     Press(#[from] PressError),
     #[error(
-        "a job trains on this host, one iteration in {:.0} ms; --force presses it all the same",
+        "a job trains on this host, iteration {:.0} ms; --force tests anyway",
         .period.as_secs_f64() * 1e3
     )]
     Training { period: Duration },
-    #[error(
-        "this host carries {rate} without that, so a job may be running; --force presses it all the same"
-    )]
+    #[error("this host already carries {rate}, so a job may be running; --force tests anyway")]
     Carrying { rate: Rate },
-    #[error("nothing was sent: --yes says that it may cost that")]
+    #[error("nothing was sent: --yes accepts this cost")]
     NotConfirmed,
     #[error("rdma unavailable")]
     Rdma(#[from] RdmaError),
-    #[error("nothing came of measuring over RDMA")]
+    #[error("RDMA measurement failed")]
     Unmeasured { source: RdmaError },
-    #[error("{host} is no host that is known here; give its IPv4 address")]
+    #[error("unknown host {host}; give its IPv4 address")]
     UnknownHost { host: String, source: io::Error },
-    #[error("no way leads from here to {host}")]
+    #[error("no route to {host}")]
     NoWay { host: Ipv4Addr, source: io::Error },
-    #[error("{address} is no address of this host: a flow is traced where it begins")]
+    #[error("{address} is not an address of this host: a flow is traced at its source")]
     NotHere {
         address: Ipv4Addr,
         source: io::Error,
     },
     #[error("cannot keep the agent's state")]
     State(#[from] KeepError),
-    #[error("cannot clear away what an earlier agent left on this node")]
+    #[error("cannot remove leftovers of an earlier agent on this node")]
     Leftovers { source: SwitchError },
-    #[error("{host} answers no echo, so how far it is cannot be found out")]
+    #[error("{host} does not answer ICMP echo, so its distance is unknown")]
     Untraceable { host: Ipv4Addr },
     #[error("the interfaces in /sys are not those of this network namespace; mount its own there")]
     NoPulse,
-    #[error("the agent's loop cannot go on")]
+    #[error("the agent's event loop failed")]
     Loop { source: io::Error },
-    #[error("nobody keeps up the line to the coordinator any more")]
+    #[error("the connection task to the coordinator has ended")]
     LineGone,
     #[error(transparent)]
     Certificate(#[from] CertificateError),
@@ -91,17 +89,20 @@ pub enum AgentError {
     Switch(#[from] SwitchError),
     #[error("cannot read {}", path.display())]
     Desired { path: PathBuf, source: io::Error },
-    #[error("nothing was changed, for it does not hold what is expected:\n{difference}")]
+    #[error(
+        "nothing was changed, because the current state differs from the expected \
+             one:\n{difference}"
+    )]
     HoldsOther { difference: Difference },
-    #[error("nothing was ever applied here by hand")]
+    #[error("no earlier `apply` by hand to revert")]
     NothingToRevert,
     #[error("cannot write the manual to {}", folder.display())]
     Manual { folder: PathBuf, source: io::Error },
     #[error("cannot change how this host sends")]
     Transport(#[from] TransportError),
-    #[error("packets cannot be marked so")]
+    #[error("this marking is not possible")]
     NoMarking(#[from] NoMarking),
-    #[error("cannot tell what this node is")]
+    #[error("cannot detect the role of this node")]
     Role(#[from] UnknownRole),
 }
 

@@ -20,11 +20,11 @@ const MAX_IDLE_BYTES: u64 = 250_000;
 
 #[derive(Debug, Clone, Args)]
 pub struct Fibres {
-    /// Interfaces at optical switches, after commas: when the agent starts, each that nothing passes gets the
-    /// hardware address that all of these share
+    /// Interfaces at optical switches, separated by commas: at the start of the agent, each idle one gets the hardware
+    /// address that all of them share
     #[arg(long = "fibres", value_name = "INTERFACE", value_delimiter = ',')]
     pub interfaces: Vec<String>,
-    /// That address, the same on all hosts
+    /// Shared hardware address, the same on all hosts
     #[arg(long, value_name = "ADDRESS", default_value_t = Mac::DEFAULT_FIBRE_MAC, requires = "interfaces")]
     pub fabric_mac: Mac,
 }
@@ -55,7 +55,7 @@ impl Fibres {
     fn warn_of_missing(&self, links: &[Link]) {
         for name in &self.interfaces {
             if !links.iter().any(|link| link.count.interface == *name) {
-                tracing::warn!("there is no interface {name} to give the fibres' hardware address");
+                tracing::warn!("no interface {name} for the fibres' hardware address");
             }
         }
     }
@@ -73,8 +73,8 @@ impl Fibres {
         let address = self.fabric_mac;
         if passed > MAX_IDLE_BYTES {
             tracing::warn!(
-                "{name} keeps its hardware address, since something passes it: start the agent \
-                 again while no job runs, and it gets {address}"
+                "{name} carries traffic and keeps its hardware address: restart the agent while \
+                 no job runs to set {address}"
             );
             return;
         }

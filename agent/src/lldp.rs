@@ -18,7 +18,7 @@ pub enum LldpError {
     Start { source: io::Error },
     #[error("lldpcli failed: {words}")]
     Failed { words: String },
-    #[error("what lldpcli tells is not understood")]
+    #[error("cannot parse the output of lldpcli")]
     Garbled { source: serde_json::Error },
 }
 
@@ -31,9 +31,10 @@ impl LldpError {
         let remedy = match self {
             Self::Start { .. } => "install lldpd and start it, here and on the switches",
             Self::Failed { .. } => {
-                "start lldpd; who is not root has to be in its group, as by `usermod -aG _lldpd USER`"
+                "start lldpd; a user other than root must be in its group: `usermod -aG _lldpd \
+                 USER`"
             }
-            Self::Garbled { .. } => "install an lldpd whose lldpcli knows the format json0",
+            Self::Garbled { .. } => "install an lldpd whose lldpcli supports the format json0",
         };
         Lack {
             measurement: MEASUREMENT_NAME.to_owned(),
@@ -90,7 +91,7 @@ pub fn neighbours() -> Result<Vec<Neighbour>, LldpError> {
         .map_err(|source| LldpError::Start { source })?;
     if !run.status.success() {
         let words = String::from_utf8_lossy(&run.stderr);
-        let first = words.lines().next().unwrap_or("it did not say why");
+        let first = words.lines().next().unwrap_or("no reason given");
         return Err(LldpError::Failed {
             words: first.to_owned(),
         });
@@ -172,12 +173,12 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_heard_where_nobody_speaks() {
+    fn empty_lldp_output_has_no_neighbours() {
         assert_eq!(heard(r#"{"lldp":[{}]}"#).expect("JSON"), []);
     }
 
     #[test]
-    fn damaged_text_is_read_in_peace() {
+    fn damaged_text_is_safe() {
         for end in 0..LLDPCTL_JSON.len() {
             let _ = heard(&LLDPCTL_JSON[..end]);
         }

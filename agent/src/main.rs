@@ -104,7 +104,7 @@ mod tests {
     use clap::CommandFactory as _;
 
     #[test]
-    fn the_page_of_commands_is_made_of_them() {
+    fn command_docs_match_cli() {
         super::commands::are_told(super::Cli::command(), "..");
     }
 }

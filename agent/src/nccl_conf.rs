@@ -23,21 +23,23 @@ pub enum ConfError {
     Read { path: PathBuf, source: io::Error },
     #[error("cannot write {}", path.display())]
     Write { path: PathBuf, source: io::Error },
-    #[error("{}: line {line}: our block begins and does not end; nothing is changed until somebody has mended that", path.display())]
+    #[error("{}: line {line}: Reweave's block has no end; fix the file first, nothing is changed \
+             until then", path.display())]
     Open { path: PathBuf, line: usize },
-    #[error("{}: line {line} sets {name} already, and NCCL keeps the first; nothing was changed", path.display())]
+    #[error("{}: line {line} already sets {name}, and NCCL uses the first; nothing was changed", path.display())]
     Foreign {
         path: PathBuf,
         line: usize,
         name: String,
     },
     #[error(
-        "{line:?} is no variable of NCCL's: write them as `reweave export nccl` does, NCCL_ALGO=ring"
+        "{line:?} is not a variable of NCCL: write them as `reweave export nccl` does, \
+         NCCL_ALGO=ring"
     )]
     NoVariable { line: String },
-    #[error("{name} is there twice, and NCCL keeps the first")]
+    #[error("{name} is a duplicate, and NCCL uses the first")]
     Twice { name: String },
-    #[error("{}: there is no block of ours", path.display())]
+    #[error("{}: no block of Reweave", path.display())]
     NothingToRevert { path: PathBuf },
 }
 
@@ -237,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_comes_changes_and_goes_and_what_others_wrote_stays() {
+    fn conf_block_reverts_to_original_lines() {
         let (_folder, path) = scene(FOREIGN_LINES);
         let conf = |path: &Path| Conf::read(path).unwrap();
         conf(&path).apply(&variables("NCCL_ALGO=ring\n")).unwrap();
@@ -258,11 +260,11 @@ mod tests {
         conf(&path).revert().unwrap();
         assert_eq!(read(&path), format!("{FOREIGN_LINES}NCCL_IB_TC=104\n"));
         let nothing = conf(&path).revert().unwrap_err().to_string();
-        assert!(nothing.ends_with("there is no block of ours"), "{nothing}");
+        assert!(nothing.ends_with("no block of Reweave"), "{nothing}");
     }
 
     #[test]
-    fn a_file_that_was_not_there_is_not_there_afterwards() {
+    fn created_conf_file_is_removed() {
         let (_folder, path) = scene("");
         fs::remove_file(&path).unwrap();
         let conf = || Conf::read(&path).unwrap();
@@ -274,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_somebody_else_has_set_is_named_with_its_line() {
+    fn foreign_variable_is_named_with_line() {
         let refused = |text: &str| {
             let (_folder, path) = scene(text);
             let refused = Conf::read(&path)
@@ -283,20 +285,20 @@ mod tests {
             assert_eq!(read(&path), text);
             refused.unwrap_err().to_string()
         };
-        assert!(refused(FOREIGN_LINES).contains("nccl.conf: line 2 sets NCCL_DEBUG already"));
+        assert!(refused(FOREIGN_LINES).contains("nccl.conf: line 2 already sets NCCL_DEBUG"));
         let behind = format!("{BLOCK_BEGIN}\nNCCL_ALGO=ring\n{BLOCK_END}\nNCCL_DEBUG=WARN\n");
-        assert!(refused(&behind).contains("line 4 sets NCCL_DEBUG"));
+        assert!(refused(&behind).contains("line 4 already sets NCCL_DEBUG"));
         let open = format!("NCCL_ALGO=ring\n{BLOCK_BEGIN}\nNCCL_PROTO=simple\n");
         let (_folder, path) = scene(&open);
         let told = Conf::read(&path).unwrap_err().to_string();
         assert!(
-            told.contains("line 2: our block begins and does not end"),
+            told.contains("line 2: Reweave's block has no end"),
             "{told}"
         );
     }
 
     #[test]
-    fn what_nccl_would_take_for_something_else_is_refused() {
+    fn invalid_nccl_variables_are_refused() {
         let long = format!("NCCL_IB_HCA={}", "x".repeat(1024));
         for text in [
             "ring",
@@ -310,7 +312,7 @@ mod tests {
         let twice = Variables::parse("NCCL_ALGO=ring\nNCCL_ALGO=tree").unwrap_err();
         assert_eq!(
             twice.to_string(),
-            "NCCL_ALGO is there twice, and NCCL keeps the first"
+            "NCCL_ALGO is a duplicate, and NCCL uses the first"
         );
         assert_eq!(
             variables("\nNCCL_IB_HCA==mlx5_0\n\n").0,

@@ -21,9 +21,9 @@ use crate::netlink::{Leaves, NetlinkError, OwnHashing, RouteSocket};
 
 #[derive(Debug, Error)]
 pub enum ProbeError {
-    #[error("cannot open a raw socket; it takes CAP_NET_RAW")]
+    #[error("cannot open a raw socket; CAP_NET_RAW is required")]
     Open { source: Errno },
-    #[error("cannot ask by which way flows leave this host")]
+    #[error("cannot query the egress route of flows")]
     Ask { source: NetlinkError },
     #[error("cannot receive answers to probes")]
     Receive { source: Errno },
@@ -75,7 +75,10 @@ impl Prober {
             Aim::Distance(_) => Some(ANY_INTERFACE),
         };
         let Some(interface) = interface else {
-            return tracing::debug!("{probe:?} not sent: it may be by another way than the flow");
+            return tracing::debug!(
+                "{probe:?} not sent: it might take a different path than the \
+                                    flow"
+            );
         };
         if let Err(errno) = self.try_send(probe, interface) {
             tracing::debug!("{probe:?} not sent: {errno}");

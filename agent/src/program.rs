@@ -20,7 +20,7 @@ pub(crate) struct Ended {
 pub(crate) enum NoAnswer {
     #[error("it cannot be started")]
     Start(#[from] io::Error),
-    #[error("it gives no answer")]
+    #[error("it does not answer")]
     Hangs,
 }
 
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_reads_prints_and_complains() {
+    fn program_output_and_status_are_returned() {
         let ended = shell("cat; echo no >&2; exit 3", "so\n", Duration::from_mins(1));
         let ended = ended.unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(ended.status.code(), Some(3));
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn who_hangs_is_not_waited_for() {
+    fn hanging_program_times_out() {
         let hangs = shell("exec sleep 600", "", Duration::from_millis(50));
         assert!(matches!(hangs, Err(NoAnswer::Hangs)));
         // More than a pipe holds, and nobody reads it.
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_told_apart() {
+    fn missing_program_fails_to_start() {
         let none = ask(&mut Command::new("/nowhere"), String::new(), Duration::ZERO);
         assert!(matches!(none, Err(NoAnswer::Start(_))));
     }

@@ -321,7 +321,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_rdma_ports_carry_is_heard_in_bytes() {
+    fn rdma_counters_are_read_in_bytes() {
         let root = tempfile::tempdir().unwrap();
         let counters = root
             .path()

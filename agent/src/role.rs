@@ -8,18 +8,16 @@ use thiserror::Error;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Role {
-    /// Sends and receives; forwards nothing for others.
+    /// Sends and receives, without forwarding.
     Host,
-    /// Forwards, and so can pin flows.
+    /// Forwards; can pin flows.
     Switch,
-    /// Does both, as servers do that are wired to each other.
+    /// Sends, receives and forwards, as directly wired servers do.
     Relay,
 }
 
 #[derive(Debug, Error)]
-#[error(
-    "cannot read {IP_FORWARD_PATH} to tell whether this is a host or a switch; say so with --role"
-)]
+#[error("cannot read {IP_FORWARD_PATH} to detect host or switch; use --role")]
 pub struct UnknownRole {
     source: io::Error,
 }

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_record_noted_last_is_found_again() {
+    fn last_record_is_loaded() {
         let folder = tempfile::tempdir().unwrap();
         let record = Record {
             promised: None,

@@ -83,12 +83,12 @@ fn measure(name: &str, mut search: Box<dyn Search>) {
             .map(|(plan, fabric)| plan.candidate(fabric))
             .collect();
         let (choice, took) = timed(|| judge.best(&candidates, MAX_SIMULATED_PLANS));
-        let choice = choice.expect("all plans can be carried out");
+        let choice = choice.expect("all plans can be applied");
         took_s += took;
         simulated += choice.simulated;
         best_ms = mean_ms(&choice.times);
         if round == 0 {
-            let times = judge.times(&candidates[0]).expect("it can be carried out");
+            let times = judge.times(&candidates[0]).expect("it can be applied");
             first_ms = mean_ms(&times);
         }
         search = plans.swap_remove(choice.best);

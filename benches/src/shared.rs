@@ -262,7 +262,7 @@ fn times(
     });
     let times = judge.times(&Candidate { fabric, seats });
     times
-        .expect("it can be carried out")
+        .expect("it can be applied")
         .iter()
         .map(|time| time.millis())
         .collect()

@@ -65,7 +65,7 @@ impl fmt::Display for Unclear {
             Self::Few => "too few trains",
             Self::Lost => "too much was lost",
             Self::Batched => "packets arrive in batches",
-            Self::Unsteady => "the pace changes: other traffic, or a bucket",
+            Self::Unsteady => "the rate varies: cross traffic or a token bucket",
         })
     }
 }

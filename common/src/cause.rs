@@ -198,7 +198,7 @@ impl Class {
             Self::FaultyHost => "take the host out of its jobs and look at its NIC",
             Self::FaultySwitch => "drain the switch and look at its hardware",
             Self::EcmpCollision => "rebalance: reweave plan",
-            Self::PfcStorm => "isolate the NIC that keeps pausing",
+            Self::PfcStorm => "isolate the NIC that sends the pause frames",
             Self::PfcDeadlock => "break the loop: drain one of its links",
             Self::Straggler => "take the host out of its jobs",
             Self::PcieDowngrade => "reseat the NIC, or take the host out of its jobs",
@@ -209,7 +209,10 @@ impl Class {
             Self::Incast => "pace the senders, or schedule them one after another",
             Self::RankOrder => "reorder the ranks at the next start: reweave plan ranks",
             Self::AllreduceLinear => "use a tree or reduce inside racks first: reweave plan tuner",
-            Self::NodeAlwaysFirst => "account for it: this node has fewer hops to where data meets",
+            Self::NodeAlwaysFirst => {
+                "account for it: this node has fewer hops to the aggregation \
+                                      point"
+            }
             Self::PipelineAcrossSpine => "place the stages along a rack: reweave plan ranks",
             Self::TensorAcrossHosts => "keep tensor-parallel groups inside hosts",
             Self::SlowPair => "look at the path between the two: reweave explain",
@@ -227,7 +230,8 @@ impl Class {
                 "synchronise the clocks; times across these hosts were not compared"
             }
             Self::UnsentProbes => {
-                "let its firewall pass what agents send, and look at its routes: what it does not send measures nothing"
+                "allow agent traffic in its firewall and check its routes: it sends no probes, so \
+                 nothing is measured"
             }
         }
     }

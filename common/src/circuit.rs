@@ -85,7 +85,7 @@ pub struct NoCircuit(String);
 
 impl fmt::Display for NoCircuit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?} is no circuit such as 1-9", self.0)
+        write!(f, "{:?} is not a circuit such as 1-9", self.0)
     }
 }
 
@@ -254,14 +254,17 @@ impl fmt::Display for NotSwitched {
                 "its driver has followed a later instruction, generation {held} under token {token}"
             ),
             Self::DifferentContent { held, .. } => {
-                write!(f, "its driver knows generation {held} with other circuits")
+                write!(
+                    f,
+                    "its driver has generation {held} with different circuits"
+                )
             }
-            Self::Mismatch { found } => write!(f, "it holds {found}, which nobody expected"),
+            Self::Mismatch { found } => write!(f, "it holds unexpected circuits {found}"),
             Self::TimedOut => f.write_str("it did not answer in time"),
             Self::Unclear { error } => {
                 write!(
                     f,
-                    "it refused, and may still do what it has not answered: {error}"
+                    "it refused, and may still apply the unanswered instruction: {error}"
                 )
             }
             Self::Device { error, found } => write!(f, "it refused and holds {found}: {error}"),
@@ -269,7 +272,7 @@ impl fmt::Display for NotSwitched {
             Self::NotDurable { error } => {
                 write!(f, "its driver could not write its state: {error}")
             }
-            Self::NoSuchSwitch => f.write_str("its driver does not reach it"),
+            Self::NoSuchSwitch => f.write_str("its driver cannot reach it"),
         }
     }
 }
@@ -279,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_circuit_is_the_same_from_either_end_and_so_it_is_written() {
+    fn circuit_is_same_from_either_end() {
         let [one, nine] = [PortId(1), PortId(9)];
         assert_eq!(Circuit::new(nine, one), Circuit::new(one, nine));
         let set: CircuitSet = [Circuit::new(nine, one)].into_iter().collect();
@@ -290,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn circuits_are_written_as_ports_with_a_dash() {
+    fn circuits_parse_as_dashed_ports() {
         let circuits = CircuitSet::from_text;
         assert_eq!(circuits("9-1, 2-10").unwrap().to_string(), "1-9 2-10");
         assert!(circuits("").unwrap().is_empty());

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_two_plans_share_is_named() {
+    fn resource_shared_by_plans_is_named() {
         let node = NodeId::from_index;
         let link = LinkId::from_index;
         let one = Claims {

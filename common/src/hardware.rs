@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bus_is_degraded_by_speed_or_by_lanes() {
+    fn bus_degrades_by_speed_or_lanes() {
         let most = PcieLink {
             mt_per_s: 16_000,
             lanes: 16,
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hardware_address_is_of_one_nic_and_read_as_it_is_written() {
+    fn mac_roundtrips_and_must_be_unicast() {
         let text = "02:fa:b0:00:00:01";
         let mac: Mac = text.parse().unwrap();
         assert_eq!((mac.bytes()[1], mac.to_string()), (0xfa, text.to_owned()));

@@ -178,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ratio_needs_a_growth_and_something_it_is_part_of() {
+    fn error_ratio_needs_growth_and_total() {
         let reading = |grown, of| SignalReading {
             signal: Signal::FrameErrors,
             total: 9,
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pace_needs_time() {
+    fn signal_rate_needs_time() {
         let reading = SignalReading {
             signal: Signal::Discards,
             total: 30,

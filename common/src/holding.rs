@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_a_kernel_does_not_matter_and_weights_do() {
+    fn holdings_ignore_order_but_compare_weights() {
         let holding = |routes| Holding {
             rules: Vec::new(),
             routes,

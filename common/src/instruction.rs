@@ -115,7 +115,7 @@ impl fmt::Display for Refusal {
                 "it has followed a later instruction, generation {held} under token {token}"
             ),
             Self::DifferentContent { held, .. } => {
-                write!(f, "it holds generation {held} with other rules")
+                write!(f, "it holds generation {held} with different rules")
             }
             Self::Kernel { error } => write!(f, "its kernel refused: {error}"),
             Self::NotDurable { error } => write!(f, "it could not write its state: {error}"),
@@ -123,7 +123,7 @@ impl fmt::Display for Refusal {
             Self::RestoreFailed { error } => {
                 write!(
                     f,
-                    "its kernel refused, and what it held could not be restored: {error}"
+                    "its kernel refused, and restoring the previous state failed: {error}"
                 )
             }
         }

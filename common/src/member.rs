@@ -57,7 +57,7 @@ pub struct UnknownRole(pub String);
 impl fmt::Display for UnknownRole {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let roles = Role::ALL.map(Role::as_str).join(", ");
-        write!(f, "{:?} is no role: use one of {roles}", self.0)
+        write!(f, "{:?} is not a role: use one of {roles}", self.0)
     }
 }
 
@@ -183,16 +183,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn roles_read_as_they_are_written() {
+    fn roles_roundtrip() {
         for role in Role::ALL {
             assert_eq!(role.as_str().parse(), Ok(role));
         }
         let error = "root".parse::<Role>().unwrap_err().to_string();
-        assert!(error.contains("\"root\" is no role") && error.contains("viewer"));
+        assert!(error.contains("\"root\" is not a role") && error.contains("viewer"));
     }
 
     #[test]
-    fn who_is_let_in_again_later_is_not_denied() {
+    fn readmitted_member_is_not_denied() {
         let mut list = DenyList::default();
         let [h0, h1] = ["h0", "h1"].map(|name| Member::new(Role::Agent, name));
         list.deny(h0.clone(), Admission(7));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_more_than_in_an_earlier_list_makes_it_the_later_one() {
+    fn deny_lists_compute_their_difference() {
         let list = |denied: &[(&str, u64)]| {
             let mut list = DenyList::default();
             for (name, up_to) in denied {
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_mean_something_elsewhere_are_not_sound() {
+    fn unsafe_member_names_are_unsound() {
         for name in ["", "../h0", "-h0", "h 0", "h/0"] {
             assert!(!Member::new(Role::Agent, name).is_sound(), "{name}");
         }

@@ -16,7 +16,7 @@ pub fn is_plain(name: &str, longest: usize) -> bool {
 /// What to say of a `what` whose name is not plain.
 pub fn refusal(name: &str, what: &str) -> String {
     format!(
-        "{name:?} is no name for a {what}: use up to {MAX_NAME_BYTES} letters, digits, '-', '_', '.', \
-         of which the first is a letter or digit"
+        "{name:?} is not a valid name for a {what}: use up to {MAX_NAME_BYTES} letters, digits, \
+         '-', '_', '.', of which the first is a letter or digit"
     )
 }

@@ -52,7 +52,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_steer_a_terminal_is_replaced_and_what_has_no_end_is_cut() {
+    fn received_text_is_sanitized_and_cut() {
         assert_eq!(received("Gerät fehlt: up0"), "Gerät fehlt: up0");
         let hostile = received("\u{1b}[2J\u{7}\nplan 9: kept\u{202e}");
         assert_eq!(hostile, "\u{fffd}[2J\u{fffd}\u{fffd}plan 9: kept\u{fffd}");

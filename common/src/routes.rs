@@ -156,13 +156,13 @@ mod tests {
     }
 
     #[test]
-    fn twelve_hosts_on_strides_1_and_5_are_as_far_apart_as_published() {
+    fn twelve_hosts_match_published_distances() {
         let rings = "kind = \"direct\"\nhosts = 12\nlink_gbps = 25\nstrides = [1, 5]";
         assert_eq!(histogram(&fabric(rings)), [48, 60, 24]);
     }
 
     #[test]
-    fn a_leaf_has_one_way_per_spine_and_hosts_pass_nothing_on() {
+    fn leaf_has_one_path_per_spine() {
         let text = "kind = \"leaf-spine\"\nleaves = 2\nspines = 3\nhosts_per_leaf = 2\n\
                     host_gbps = 1\nuplink_gbps = 1";
         let fabric = fabric(text);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn ways_multiply_where_they_part_again_and_not_over_what_is_closed() {
+    fn path_counts_multiply_and_skip_closed() {
         let text = "kind = \"leaf-spine\"\nleaves = 2\nspines = 3\nhosts_per_leaf = 2\n\
                     host_gbps = 1\nuplink_gbps = 1";
         let fabric = fabric(text);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn dark_links_are_no_way() {
+    fn dark_links_carry_no_route() {
         let ring = fabric("kind = \"direct\"\nhosts = 5\nlink_gbps = 1\nstrides = [1]");
         let [h0, h1] = ["h0", "h1"].map(|name| ring.find(name).unwrap());
         let closed = ring.links_between(h0, h1).collect();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_between_two_others_is_no_way() {
+    fn host_forwards_for_no_others() {
         let text = r#"
             kind = "graph"
             node = [{ name = "a", role = "host" }, { name = "b", role = "host" },

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stall_is_a_gap_between_ticks() {
+    fn stall_is_gap_between_ticks() {
         let mut detector = StallDetector::new(Duration::from_secs(1));
         let stalls = [5000, 5100, 6000, 7000, 7100, 99_000]
             .map(|ms: u64| detector.tick(Moment::from_micros(ms * 1000)));

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_takes_as_long_whatever_the_batch() {
+    fn timings_scale_to_smaller_batch() {
         let mut timings = Timings::default();
         for parts in [1, 2, 4] {
             timings.insert("dense", parts, timing(8 / u64::from(parts)));

@@ -34,10 +34,9 @@ impl fmt::Display for NoTree {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoHosts => f.write_str("there are no hosts"),
-            Self::NoSwitch { host } => write!(
-                f,
-                "{host} hangs on no switch: hosts that are wired to each other form no tree"
-            ),
+            Self::NoSwitch { host } => {
+                write!(f, "{host} has no switch: directly wired hosts form no tree")
+            }
         }
     }
 }
@@ -221,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn leaves_meet_at_the_spines() {
+    fn leaves_join_at_spines() {
         let expected = "spine0-spine1(leaf0(h0 h1) leaf1(h2 h3))";
         assert_eq!(tree(&leaf_spine(2, 2)), expected);
         assert_eq!(tree(&leaf_spine(1, 2)), "leaf0(h0 h1)");
@@ -261,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_on_the_same_rails_belong_together() {
+    fn hosts_of_same_rails_are_grouped() {
         let rails = graph(&[
             ["h0", "r0"],
             ["h0", "r1"],
@@ -278,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_meets_is_under_one_roof_all_the_same() {
+    fn disconnected_hosts_share_one_root() {
         let apart = graph(&[["h0", "a"], ["h1", "b"]]);
         assert_eq!(tree(&apart), "all(a(h0) b(h1))");
         let overlapping = graph(&[["h0", "a"], ["h0", "b"], ["h1", "b"]]);
@@ -289,11 +288,11 @@ mod tests {
     fn hosts_without_switches_are_no_tree() {
         let ring = fabric("kind = \"direct\"\nhosts = 4\nlink_gbps = 25\nstrides = [1]");
         let told = Group::of(&ring).unwrap_err().to_string();
-        assert!(told.starts_with("h0 hangs on no switch"), "{told}");
+        assert!(told.starts_with("h0 has no switch"), "{told}");
     }
 
     #[test]
-    fn a_tree_tells_its_depth_its_hosts_and_its_racks() {
+    fn tree_reports_depth_hosts_and_racks() {
         let group = Group::of(&leaf_spine(3, 2)).unwrap();
         assert_eq!(
             (group.depth(), group.hosts().len(), group.lowest().len()),

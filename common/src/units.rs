@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_is_positive_and_finite() {
+    fn rate_is_positive_and_finite() {
         for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e7] {
             assert_eq!(Rate::from_gbps(bad), None, "{bad} Gb/s");
         }
@@ -223,14 +223,14 @@ mod tests {
     }
 
     #[test]
-    fn a_mean_rate_needs_time() {
+    fn mean_rate_needs_time() {
         let bytes = Bytes::new(12_500_000);
         assert_eq!(Rate::mean(bytes, Duration::ZERO).bits_per_s(), 0);
         assert_eq!(Rate::mean(bytes, Duration::from_secs(1)).mbps(), 100.0);
     }
 
     #[test]
-    fn rates_are_shown_in_the_unit_a_person_would_use() {
+    fn rates_are_displayed_in_readable_unit() {
         let shown = |bits| Rate::from_bits_per_s(bits).to_string();
         assert_eq!(shown(64_000), "64 kb/s");
         assert_eq!(shown(200_000_000), "200.0 Mb/s");

@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sent_is_received_in_the_same_order_and_nobody_waits_for_ever() {
+    fn programs_match_messages_without_deadlock() {
         for (pattern, ranks) in patterns() {
             let programs = pattern.programs(ranks, Bytes::new(1003));
             assert_eq!(
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn peers_are_those_that_programs_send_to() {
+    fn peers_are_those_programs_send_to() {
         let unordered = |[a, b]: [usize; 2]| [a.min(b), a.max(b)];
         for (pattern, ranks) in patterns() {
             let programs = pattern.programs(ranks, Bytes::new(1003));
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn volumes_are_those_of_the_algorithms() {
+    fn volumes_match_their_algorithms() {
         let each = |pattern: Pattern, ranks| -> Vec<u64> {
             pattern
                 .programs(ranks, Bytes::new(1200))

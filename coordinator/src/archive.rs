@@ -16,13 +16,13 @@ const MAX_ROWS: usize = 500_000;
 
 #[derive(Debug, Error)]
 pub(crate) enum Unread {
-    #[error("this coordinator keeps no history: its settings have [history] on = false")]
+    #[error("history is off on this coordinator: its settings have [history] on = false")]
     NotKept,
-    #[error("somebody else reads the history just now: try again")]
+    #[error("another request is reading the history: try again")]
     Busy,
     #[error("the history cannot be read: {0}")]
     Failed(#[from] PastError),
-    #[error("whatever read the history has died")]
+    #[error("the history reader has died")]
     Died,
 }
 
@@ -66,7 +66,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn only_what_is_kept_is_read() {
+    async fn archive_reads_only_kept_history() {
         let read = Archive::of(None).read(|past| past.kept(Kind::Links)).await;
         assert!(matches!(read, Err(Unread::NotKept)), "{read:?}");
         let folder = tempfile::tempdir().unwrap();

@@ -28,7 +28,7 @@ const MAX_FILES: usize = 64;
 const STRANGER_AUDIT_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Error)]
-#[error("cannot {what} {}, in which is written down who asked for what", path.display())]
+#[error("cannot {what} the audit log {}", path.display())]
 pub(crate) struct AuditError {
     what: &'static str,
     path: PathBuf,
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_down_is_there_after_a_crash_in_the_midst_of_a_line() {
+    fn audit_survives_crash_within_line() {
         let data = tempfile::tempdir().unwrap();
         let audit = Audit::open(data.path()).unwrap();
         audit.note(known("ann"), "one", Ok(()));
@@ -431,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn files_have_an_end_and_so_have_lines() {
+    fn audit_files_and_lines_are_bounded() {
         let data = tempfile::tempdir().unwrap();
         let audit = Audit::open(data.path()).unwrap();
         let folder = data.path().join("audit");

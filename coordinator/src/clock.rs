@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_of_day_set_back_does_not_take_moments_back() {
+    fn clock_never_goes_back() {
         let ahead = Clock::after(Moment::default()).now() + Duration::from_secs(86_400);
         let clock = Clock::after(ahead);
         let first = clock.now();
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_between_two_runs_counts() {
+    fn clock_includes_time_between_runs() {
         let long_ago = Moment::from_micros(1);
         let now = Clock::after(long_ago).now();
         assert!(now.since(long_ago) > Duration::from_secs(86_400));

@@ -19,11 +19,11 @@ pub(crate) enum DataError {
     Folder(#[from] KeepError),
     #[error(transparent)]
     Log(#[from] LogError),
-    #[error("{} is no folder, and the coordinator's data needs one", path.display())]
+    #[error("{} is not a folder", path.display())]
     NoFolder { path: PathBuf },
     #[error(
-        "{} was made for cluster {theirs:?}, and this one is {ours:?}: give the certificate of the \
-         cluster it was made for, or a new data folder", folder.display()
+        "{} was made for cluster {theirs:?}, but this one is {ours:?}: use the certificate of \
+         that cluster, or a new data folder", folder.display()
     )]
     OtherCluster {
         folder: PathBuf,
@@ -31,13 +31,13 @@ pub(crate) enum DataError {
         ours: String,
     },
     #[error(
-        "{} was made for another fabric, whose nodes and links its log speaks of: give the fabric \
-         it was made for, or a new data folder", folder.display()
+        "{} was made for another fabric: use the fabric file that it was made for, or a new data \
+         folder", folder.display()
     )]
     OtherFabric { folder: PathBuf },
     #[error(
-        "{} belongs to coordinator {theirs:?}, and this one is {ours:?}: give {ours:?} a folder of \
-         its own, since a number goes with one folder for good", folder.display()
+        "{} belongs to coordinator {theirs:?}, but this one is {ours:?}: give {ours:?} its own \
+         folder", folder.display()
     )]
     OtherMember {
         folder: PathBuf,
@@ -51,11 +51,11 @@ pub(crate) enum DataError {
         source: io::Error,
     },
     #[error(
-        "{} is damaged: it names a folder that has no log yet. Remove it, and the folder gets \
-         another name", path.display()
+        "{} is damaged: it names a folder that has no log yet. Remove it; the folder then gets a \
+         new name", path.display()
     )]
     NoName { path: PathBuf },
-    #[error("{} was written by another version of this program: start that one", path.display())]
+    #[error("{} was written by another version of this program: start that version", path.display())]
     OtherVersion {
         path: PathBuf,
         source: postcard::Error,
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn two_coordinators_never_share_a_folder() {
+    fn folder_has_one_coordinator() {
         let folder = tempfile::tempdir().unwrap();
         let _first = open(folder.path(), &belonging("a", 2)).unwrap();
         let second = open(folder.path(), &belonging("a", 2));
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_speaks_of_one_cluster_and_one_fabric() {
+    fn log_belongs_to_cluster_and_fabric() {
         let folder = tempfile::tempdir().unwrap();
         drop(open(folder.path(), &belonging("a", 2)).unwrap());
         let again = |ours: &Belonging| open(folder.path(), ours).map(drop);
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_of_another_version_is_named_with_what_to_do() {
+    fn log_of_other_version_names_remedy() {
         let folder = tempfile::tempdir().unwrap();
         let head = vec![0xff; 3];
         let beginning = Saved::joining(MemberId(1), head, Members::default());
@@ -306,14 +306,14 @@ mod tests {
             .unwrap_err();
         assert!(error.is_bad_input(), "{error}");
         let told = format!(
-            "{}/log was written by another version of this program: start that one",
+            "{}/log was written by another version of this program: start that version",
             folder.path().display()
         );
         assert_eq!(error.to_string(), told);
     }
 
     #[test]
-    fn a_folder_goes_with_one_member_for_good() {
+    fn folder_belongs_to_one_member() {
         let folder = tempfile::tempdir().unwrap();
         drop(open(folder.path(), &belonging("a", 2)).unwrap());
         let other = Belonging {
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_keeps_its_name_until_there_is_a_log_and_gets_another_without() {
+    fn folder_id_lasts_while_log_exists() {
         let scratch = tempfile::tempdir().unwrap();
         let draw = || Folder::lock(scratch.path()).unwrap().draw_id().unwrap();
         let first = draw();
@@ -354,7 +354,7 @@ mod tests {
 
     /// Cut anywhere, or with any bit flipped, it is another name or none; never the same by chance.
     #[test]
-    fn a_damaged_name_is_not_taken_for_the_folders() {
+    fn damaged_folder_id_is_refused() {
         let scratch = tempfile::tempdir().unwrap();
         let draw = || Folder::lock(scratch.path()).unwrap().draw_id();
         let first = draw().unwrap();

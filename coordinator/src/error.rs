@@ -27,9 +27,9 @@ pub(crate) enum CoordinatorError {
         place: String,
         source: Box<CoordinatorError>,
     },
-    #[error("members come to {address} already (listen): newcomers need a port of their own")]
+    #[error("{address} is already the address for members (listen): joins need another port")]
     JoinPortTaken { address: SocketAddr },
-    #[error("the fabric has no optical switch called {name:?}")]
+    #[error("the fabric has no optical switch named {name:?}")]
     NoSuchOptical { name: String },
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
@@ -38,13 +38,13 @@ pub(crate) enum CoordinatorError {
         folder: PathBuf,
         source: Box<PkiError>,
     },
-    #[error("{folder} holds the certificate of {member}, and this program needs a coordinator's")]
+    #[error("{folder} has the certificate of {member}, but a coordinator's is needed")]
     NotACoordinator { folder: String, member: String },
-    #[error("nobody will accept the certificate in {}: {problem}", folder.display())]
+    #[error("the certificate in {} is not valid: {problem}", folder.display())]
     Unaccepted { folder: PathBuf, problem: Refusal },
     #[error("cannot listen")]
     Listen { source: Box<LinkError> },
-    #[error("cannot tell members who is shut out")]
+    #[error("cannot send the list of revoked members")]
     Notice { source: Box<LinkError> },
     #[error("cannot serve health and metrics at {address}")]
     Http {
@@ -63,19 +63,20 @@ pub(crate) enum CoordinatorError {
     #[error(transparent)]
     Replication(#[from] ReplicationError),
     #[error(
-        "entry {index} of the log was written by a later version of this program: upgrade this one"
+        "entry {index} of the log was written by a later version of this program: upgrade this \
+         program"
     )]
     UnknownCommand { index: u64, source: postcard::Error },
     #[error(
-        "the cluster is at version 1.{version}, and this build reads 1.{reads}: upgrade it, or start the later build again, \
-         and it goes back once `reweave cluster version 1.{reads}` has lowered that"
+        "the cluster is at version 1.{version}, but this build reads only 1.{reads}: upgrade it, \
+         or start the later build and run `reweave cluster version 1.{reads}` before the downgrade"
     )]
     ClusterVersionTooHigh { version: u16, reads: u16 },
     #[error("a command cannot be written")]
     UnwritableCommand { source: postcard::Error },
     #[error(
-        "the snapshot that the leader sent was written by a later version of this program: upgrade \
-         this one"
+        "the snapshot of the leader was written by a later version of this program: upgrade this \
+         program"
     )]
     UnknownState { source: postcard::Error },
     #[error(transparent)]
@@ -93,7 +94,7 @@ pub(crate) enum CoordinatorError {
     TooLarge { path: PathBuf, most_bytes: u64 },
     #[error("the secret in {} is shorter than {shortest} bytes: `openssl rand -hex 32` makes one", path.display())]
     ShortSecret { path: PathBuf, shortest: usize },
-    #[error("cannot prepare to tell others over HTTP")]
+    #[error("cannot set up the HTTP client")]
     Webhooks { source: reqwest::Error },
     #[error("the network socket is gone")]
     SocketGone,

@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_nobody_waits_for_any_more_ends_and_gives_its_place_back() {
+    async fn abandoned_job_ends_and_frees_slot() {
         let exclusive_job = ExclusiveJob::new(Duration::from_hours(1));
         let (begins, begun) = channel();
         let (goes, may_go) = channel::<()>();
@@ -87,13 +87,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_takes_too_long_is_told_to_end() {
+    async fn overlong_job_is_stopped() {
         let exclusive_job = ExclusiveJob::new(Duration::ZERO);
         assert!(!exclusive_job.work(|goes_on| goes_on()).await.unwrap());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_too_long_for_a_place_is_told_to_come_again() {
+    async fn long_wait_for_slot_is_refused() {
         let exclusive_job = ExclusiveJob::new(Duration::from_hours(1));
         let _held = exclusive_job.place.acquire().await.unwrap();
         assert!(matches!(exclusive_job.work(drop).await, Err(Undone::Busy)));

@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn telemetry_goes_first_where_there_is_no_room_and_comes_last() {
+    async fn telemetry_is_dropped_first() {
         let (intake, mut queue) = queue_of(2, 4);
         for _ in 0..6 {
             intake.put_telemetry(sample()).unwrap();
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_agreed_on_finds_a_place_and_comes_first() {
+    async fn committed_entries_come_first() {
         let (intake, mut queue) = queue_of(1, 1);
         intake.put(Event::Tick).await.unwrap();
         for is_full in [true, false] {
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_told_once_waits_for_a_place() {
+    async fn one_time_event_waits_for_room() {
         let (intake, mut queue) = queue_of(2, 1);
         intake.put_patiently(sample()).await.unwrap();
         let waits = intake.put_patiently(sample());
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_dead_drive_is_noticed() {
+    async fn dead_event_loop_is_noticed() {
         let (intake, queue) = queue_of(8, 8);
         drop(queue);
         assert!(intake.put_telemetry(sample()).is_err());

@@ -34,7 +34,7 @@ pub(crate) async fn serve_joins(
             },
             Ok(()) = ours.changed() => {
                 if let Err(error) = join_listener.renew(&ours.borrow_and_update()) {
-                    tracing::error!("the door has no new certificate: {}", told(&error));
+                    tracing::error!("the join listener has no new certificate: {}", told(&error));
                 }
             }
             _ = telling.tick() => refusals.tell(&context.intake),
@@ -47,7 +47,7 @@ async fn answer(applicant: Applicant, context: ServerContext) {
     let from = applicant.address().ip();
     // Nobody's token is used up for a certificate that cannot be made.
     if context.signing.signs() == Signs::Nobody {
-        tracing::warn!("{from} has a token, and nobody is found who signs");
+        tracing::warn!("{from} has a token, but no signer is reachable");
         return applicant.ask_another().await;
     }
     let (reply, answer) = oneshot::channel();
@@ -65,9 +65,9 @@ async fn answer(applicant: Applicant, context: ServerContext) {
         // Elsewhere, or later, it is written down.
         Ok(Err(NoEntry::DiskFull)) => return applicant.ask_another().await,
         Ok(Err(why)) => {
-            tracing::warn!("not let in: {from}: {why}");
+            tracing::warn!("peer refused: {from}: {why}");
             context.intake.note_refused(Reason::Token, 1);
-            let who = Who::Stranger(format!("newcomer at {from}"));
+            let who = Who::Stranger(format!("joining member at {from}"));
             context.audit.note(who, "join", Err(why.to_string()));
             return applicant.refuse().await;
         }
@@ -88,7 +88,7 @@ async fn certify(applicant: Applicant, pass: Pass, context: &ServerContext) {
         Ok(chain_pem) => {
             let from = applicant.address().ip();
             tracing::info!("{member} joins, from {from}");
-            let who = Who::Known(format!("newcomer at {from}"));
+            let who = Who::Known(format!("joining member at {from}"));
             context.audit.note(who, format!("join as {member}"), Ok(()));
             applicant.welcome(&chain_pem).await;
         }

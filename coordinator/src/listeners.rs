@@ -54,13 +54,13 @@ impl Listeners {
             tracing::info!("coordinator of {cluster} listens on {listens}");
         }
         if let Some(place) = self.join_listener.as_ref().and_then(|it| it.address().ok()) {
-            tracing::info!("newcomers are heard on {place}");
+            tracing::info!("join listener on {place}");
         }
         if let Some(place) = place(self.http.as_ref()) {
             tracing::info!("{} on {place}", http::what_is_at(place));
         }
         if let Some(place) = place(self.https.as_ref()) {
-            tracing::info!("all of that over TLS on {place}");
+            tracing::info!("the same over TLS on {place}");
         }
     }
 
@@ -107,7 +107,7 @@ fn open_join_listener(
         Ok(join_listener) => Ok(Some(join_listener)),
         Err(error) if config.door_is_usual => {
             let why = told(&error);
-            tracing::warn!("nobody can join here: {why}; --door gives another place");
+            tracing::warn!("joins are off: {why}; --door gives another address");
             Ok(None)
         }
         Err(error) => Err(config.door.wrong(CoordinatorError::listen(error))),

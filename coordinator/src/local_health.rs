@@ -42,12 +42,12 @@ impl LocalHealth {
     pub(crate) fn warnings(&self) -> Vec<String> {
         let history = self
             .history()
-            .map(|why| format!("the history is not kept: {why}"));
+            .map(|why| format!("the history is not written: {why}"));
         let ahead = self.ahead();
         let ahead = (ahead > MAX_CLOCK_AHEAD).then(|| {
             format!(
-                "the log speaks of times that are {} s ahead of this machine's clock: it was set back, or a \
-                 coordinator's was wrong; tokens and plans on offer expire by the log",
+                "the log's time is {} s ahead of this machine's clock: it was set back, or a \
+                 coordinator's clock was wrong; tokens and plans on offer expire by the log's time",
                 ahead.as_secs()
             )
         });
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_mended_is_not_told_any_more() {
+    fn resolved_problem_is_not_reported() {
         let local_health = LocalHealth::default();
         local_health.note_ahead(Duration::from_millis(40));
         assert_eq!(local_health.warnings(), [""; 0]);
@@ -69,7 +69,7 @@ mod tests {
         let [history, ahead] = &local_health.warnings()[..] else {
             panic!("{:?}", local_health.warnings())
         };
-        assert_eq!(history, "the history is not kept: the disk is gone");
+        assert_eq!(history, "the history is not written: the disk is gone");
         assert!(ahead.contains("3000 s ahead"), "{ahead}");
         local_health.note_history(None);
         local_health.note_ahead(Duration::ZERO);

@@ -64,11 +64,11 @@ use error::CoordinatorError;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Leads a cluster: hears its agents, plans, checks, carries out and verifies
+/// Lead a cluster: collect from agents, plan, check, apply and verify
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {
-    /// How to write the log, to standard error
+    /// Format of the log on standard error
     #[arg(long, value_enum, default_value_t = Log::Text, global = true)]
     log: Log,
     #[command(subcommand)]
@@ -108,20 +108,20 @@ impl Log {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Leads until told to end; goes on where it ended when it is started again
+    /// Run until stopped; a restart continues from the stored state
     Run(Settings),
-    /// Says whether `run` would start with these settings, and where it would find what
+    /// Check whether `run` would start with these settings, and print what it would use
     Check(Settings),
-    /// Lives through a recorded run again, prints its effects and compares them with those recorded
+    /// Replay a recorded run, print its effects and compare them with the recorded ones
     Replay {
         /// What `run --record` wrote
         recording: PathBuf,
     },
-    /// What the cluster was like: reads the history, whether or not a coordinator runs
+    /// Print the history of the cluster, with or without a running coordinator
     History(history::Asked),
-    /// The manual: a page for each command, in a folder from which `man` reads
+    /// Write the manual pages, one per command, into a folder for `man`
     Man {
-        /// Where to write them
+        /// Output folder
         #[arg(long, value_name = "DIR")]
         into: PathBuf,
     },

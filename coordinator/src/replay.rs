@@ -20,7 +20,7 @@ use crate::voice;
 pub(crate) enum ReplayError {
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("{}:{line}: this is no line of a recording", path.display())]
+    #[error("{}:{line}: not a line of a recording", path.display())]
     NotALine {
         path: PathBuf,
         line: usize,
@@ -32,7 +32,7 @@ pub(crate) enum ReplayError {
         line: usize,
         problem: &'static str,
     },
-    #[error("{}: no run begins here; `reweave-coordinator run --record` makes a recording", path.display())]
+    #[error("{}: no recording; `reweave-coordinator run --record` makes one", path.display())]
     NoRun { path: PathBuf },
     #[error("its fabric cannot be read")]
     Fabric(#[from] InputError),
@@ -58,7 +58,7 @@ impl ReplayError {
 pub(crate) fn replay(path: &Path) -> Result<(), CoordinatorError> {
     let replayed = replay_to(path, voice::out())?;
     voice::tell(format_args!(
-        "{} inputs led to the same {} effects as in the run",
+        "{} inputs reproduced all {} effects of the run",
         replayed.inputs, replayed.effects
     ));
     Ok(())
@@ -148,7 +148,7 @@ impl<'p, W: Write> Replay<'p, W> {
     /// What the core before was about to do is nobody's business any more.
     fn lead(&mut self, state: State) -> Result<(), ReplayError> {
         let Some((policy, fabric)) = self.settings.clone() else {
-            return Err(self.out_of_place("somebody leads before the run began"));
+            return Err(self.out_of_place("a leader appears before the start of the run"));
         };
         self.core = Some(Core::resume(policy, fabric, state));
         Ok(())

@@ -55,7 +55,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
         identity, signing, ..
     } = config.look()?;
     if let Some(problem) = identity.problem(SystemTime::now()) {
-        tracing::warn!("nobody will accept this coordinator's certificate: {problem}");
+        tracing::warn!("this coordinator's certificate is not valid: {problem}");
     }
     let folder = lock(&config)?;
     let loops = Loops::start()?;
@@ -151,7 +151,7 @@ fn prepare(
 ) -> Result<Parts, CoordinatorError> {
     if opened.torn_bytes > 0 {
         tracing::warn!(
-            "cut {} bytes off the log: a write that was never completed",
+            "truncated {} bytes of an incomplete write from the log",
             opened.torn_bytes
         );
     }
@@ -334,7 +334,10 @@ async fn serve(
         _ = terminated.recv() => Ok(()),
         _ = interrupted.recv() => Ok(()),
     };
-    listeners.listener.close("the coordinator ends").await;
+    listeners
+        .listener
+        .close("the coordinator is shutting down")
+        .await;
     // An event loop that is gone needs no telling.
     let _ = intake.put(Event::End).await;
     outcome.and(threads.join())
@@ -418,7 +421,7 @@ fn report_shed(intake: &Intake, told: &mut u64) {
     let shed = intake.counts().shed;
     if shed > *told {
         let since = shed - *told;
-        tracing::warn!("too busy: {since} reports of agents were dropped unread");
+        tracing::warn!(dropped = since, "telemetry queue full, reports dropped");
         *told = shed;
     }
 }

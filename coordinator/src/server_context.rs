@@ -162,7 +162,7 @@ impl ServerContext {
         };
         Ok(match member {
             Response::You(member) => Who::Known(format!("{member}, by a token")),
-            _ => Who::Stranger("nobody known, by a token".to_owned()),
+            _ => Who::Stranger("an unknown member, by a token".to_owned()),
         })
     }
 
@@ -369,7 +369,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_down_of_an_approval_is_what_is_told() {
+    fn audit_records_approval_outcome() {
         let of = |running| {
             Response::Refused(Refused::Busy {
                 running: Generation(running),

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_closed_pipe_is_no_error_and_a_full_disk_is() {
+    fn closed_pipe_passes_full_disk_fails() {
         let (reader, writer) = io::pipe().unwrap();
         drop(reader);
         let mut out = Out(writer);

@@ -50,18 +50,18 @@ fn absent(coordinators: &[CoordinatorStatus], shut_out: &[Member]) -> Vec<String
     let words = |one: &CoordinatorStatus| {
         let name = &one.name;
         let since = match one.heard_ms {
-            Some(ms) => format!("has not been heard for {} s", ms / 1000),
-            None => "has not been heard yet".to_owned(),
+            Some(ms) => format!("has been unreachable for {} s", ms / 1000),
+            None => "has never connected".to_owned(),
         };
         match (one.votes, spare) {
             _ if is_out(name) => format!(
-                "coordinator {name} was shut out and is still a member: `reweave cluster member remove \
+                "coordinator {name} is revoked but still a member: `reweave cluster member remove \
                  {name}`"
             ),
-            (false, _) => format!("coordinator {name} shall learn, and {since}"),
+            (false, _) => format!("learner {name} {since}"),
             (true, 0) => format!(
-                "coordinator {name} {since}: if one more is lost, nothing can be decided; if its folder \
-                 is lost, `reweave cluster member replace {name}`"
+                "coordinator {name} {since}: one more failure loses the quorum; if its data \
+                 folder is lost, `reweave cluster member replace {name}`"
             ),
             (true, _) => format!("coordinator {name} {since}"),
         }
@@ -75,16 +75,17 @@ fn unsigned(coordinators: &[CoordinatorStatus], signs: Signs) -> Option<String> 
     let leads = |one: &&CoordinatorStatus| one.state == CoordinatorState::Leads;
     let name = &coordinators.iter().find(leads)?.name;
     let remedy = format!(
-        "`reweave cluster issue --role coordinator --name {name}`, where the authority is, makes it one"
+        "create one with `reweave cluster issue --role coordinator --name {name}` on the machine \
+         of the authority"
     );
     match signs {
         Signs::Itself => None,
         Signs::Another => Some(format!(
-            "coordinator {name}, which leads, has no signer and lets others sign: {remedy}"
+            "the leader {name} has no signer and uses the signer of another coordinator: {remedy}"
         )),
         Signs::Nobody => Some(format!(
-            "cannot renew certificates, nor let anybody join: coordinator {name}, which leads, has no \
-             signer, and no other that it reaches: {remedy}"
+            "cannot renew certificates or admit members: neither the leader {name} nor a \
+             reachable coordinator has a signer: {remedy}"
         )),
     }
 }
@@ -194,14 +195,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_said_while_all_is_well() {
+    fn healthy_members_give_no_warnings() {
         let none: Vec<String> = vec![];
         assert_eq!(told(&[leader()], &[]), none);
         assert_eq!(told(&[leader(), follower(2), follower(3)], &[]), none);
     }
 
     #[test]
-    fn certificates_are_warned_of_in_time() {
+    fn expiring_certificates_are_warned_about() {
         let (day, year) = (86_400, 365 * 86_400);
         let said = |certificate, signer_left_s| {
             let certificate_left_s = Some(certificate);
@@ -218,11 +219,14 @@ mod tests {
     }
 
     #[test]
-    fn a_leader_without_a_signer_is_told_of_with_the_remedy() {
+    fn leader_without_signer_is_reported() {
         let said = |signs| warnings(&[leader(), follower(2)], &[], signs).join("; ");
         let remedy = "`reweave cluster issue --role coordinator --name c1`";
         for (signs, words) in [
-            (Signs::Another, "has no signer and lets others sign"),
+            (
+                Signs::Another,
+                "has no signer and uses the signer of another",
+            ),
             (Signs::Nobody, "cannot renew certificates"),
         ] {
             let said = said(signs);
@@ -232,20 +236,21 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_missed_comes_first_and_it_is_said_when_no_other_may_be() {
+    fn silent_member_warning_comes_first() {
         let silent = |number| CoordinatorStatus {
             state: CoordinatorState::Silent,
             heard_ms: Some(7_000),
             ..follower(number)
         };
         let said = told(&[leader(), follower(2), silent(3)], &[]);
-        assert!(
-            said[0].starts_with("coordinator c3 has not been heard for 7 s: if one more is lost")
-        );
+        assert!(said[0].starts_with(
+            "coordinator c3 has been unreachable for 7 s: one more failure \
+                                 loses the quorum"
+        ));
         let of_five = [leader(), follower(2), follower(3), follower(4), silent(5)];
         assert_eq!(
             told(&of_five, &[]),
-            ["coordinator c5 has not been heard for 7 s"]
+            ["coordinator c5 has been unreachable for 7 s"]
         );
         let out = [Member::new(Role::Coordinator, "c5")];
         let said = told(&of_five, &out);
@@ -274,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn agents_of_another_build_than_the_coordinators_are_told_of() {
+    fn agents_of_other_build_are_reported() {
         let said = |coordinators: &[CoordinatorStatus], builds: &[Option<&str>]| {
             let agents: Vec<_> = builds.iter().map(|build| agent(*build)).collect();
             apart(coordinators, &agents)
@@ -297,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn clocks_builds_and_learners_are_told_of() {
+    fn clocks_builds_and_learners_are_reported() {
         let clock = CoordinatorStatus {
             clock_skew_ms: Some(-3_600_000),
             ..follower(2)

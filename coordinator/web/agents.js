@@ -22,11 +22,11 @@ export function agents(known) {
         one.node, chip(one.state, KIND[one.state]), age(one.age_ms), one.generation ?? "–", `${one.known_links} of ${one.links}`, one.build ?? "–", life(one.certificate_left_s), skew(one.clock_skew_ms),
       ]), [2, 3, 4, 6, 7]));
     refused.replaceChildren(status.refused.length
-      ? table("Turned away", ["from", "why", "times", "last"], status.refused.map((one) => [one.from, one.why, one.times, age(one.age_ms)]), [2, 3])
-      : nothing("Nobody was turned away lately."));
+      ? table("Refused peers", ["from", "why", "times", "last"], status.refused.map((one) => [one.from, one.why, one.times, age(one.age_ms)]), [2, 3])
+      : nothing("No refused peers lately."));
   }
 
-  return { element: h("div", {}, panel("Coordinators", coordinators), panel("Agents", list), panel("Turned away", refused)), heard };
+  return { element: h("div", {}, panel("Coordinators", coordinators), panel("Agents", list), panel("Refused peers", refused)), heard };
 }
 
 function trouble(agent) {

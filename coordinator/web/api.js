@@ -6,7 +6,7 @@ const BASE = "/api/v1";
 const LONGEST_ANSWER_MS = 30_000;
 /** A coordinator that has nothing to tell says so more often. */
 const LONGEST_SILENCE_MS = 20_000;
-const AWAY = { detail: "the coordinator cannot be reached" };
+const AWAY = { detail: "the coordinator is unreachable" };
 
 export class Problem extends Error {
   constructor(problem) {

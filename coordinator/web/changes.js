@@ -12,7 +12,7 @@ const KIND = { committed: "good", offered: "warn", running: "warn", "rolled-back
 /** With `asked`, the number of a plan on offer, that one is shown. */
 export function changes(known, asked) {
   const refusal = h("div", { role: "alert" });
-  const review = h("div", { tabindex: "-1", role: "group", "aria-label": "The plan that is shown" }, nothing("Ask for a plan to see what would mend the cluster, or review one that is on offer."));
+  const review = h("div", { tabindex: "-1", role: "group", "aria-label": "Shown plan" }, nothing("Make a plan, or review one that is on offer."));
   const past = h("div", {});
   const audit = h("div", {});
   const mayChange = known.me.role === "operator";
@@ -45,11 +45,11 @@ export function changes(known, asked) {
     return [plan ? show(plan, not_seen) : nothing(otherwise)];
   });
 
-  const plan = () => offer("/plans", "There is nothing to mend, or no way to mend it, as far as can be seen.");
+  const plan = () => offer("/plans", "No improvement found.");
 
-  const circuits = () => offer("/plans", "There is nothing to change.", { circuits: {} });
+  const circuits = () => offer("/plans", "No change needed.", { circuits: {} });
 
-  const takeBack = (generation) => offer(`/history/${generation}/taking-back`, "Everything is as it was before already.");
+  const takeBack = (generation) => offer(`/history/${generation}/taking-back`, "No change needed: the earlier state is already in force.");
 
   const offered = async (generation) => show(await get(`/plans/${generation}`), null);
 
@@ -64,7 +64,7 @@ export function changes(known, asked) {
       return [h("p", { class: "warn", role: "alert" }, problem.message), await offered(generation)];
     }
     list();
-    return [nothing(`Plan ${generation} is being carried out.`)];
+    return [nothing(`Plan ${generation} is being applied.`)];
   });
 
   async function steer(generation, how) {
@@ -81,7 +81,7 @@ export function changes(known, asked) {
       const does = { open, takeBack: mayChange && takeBack, steer: mayChange && steer };
       const heardAt = Date.now();
       listed = history.map((one) => ({ ...record(one, name(), does), began: heardAt - one.age_ms }));
-      past.replaceChildren(listed.length ? h("div", { class: "cards" }, listed.map((it) => it.element)) : nothing("Nothing was changed yet."));
+      past.replaceChildren(listed.length ? h("div", { class: "cards" }, listed.map((it) => it.element)) : nothing("No changes yet."));
       tick();
     });
   }
@@ -108,14 +108,14 @@ export function changes(known, asked) {
   const bar = h("div", { class: "bar" },
     h("button", { type: "button", class: "main", disabled: !mayChange, onclick: plan }, "Make a plan"),
     known.status.opticals.length ? h("button", { type: "button", disabled: !mayChange, onclick: circuits }, "Choose circuits") : null,
-    mayChange ? null : h("small", {}, "A viewer may look; an operator may change."));
-  return { element: h("div", {}, panel("Running changes", underway.element, refusal), panel("Plan", bar, review), panel("Changes", past), mayChange ? panel("Who asked for what", h("div", { class: "bar" }, h("button", { type: "button", onclick: look }, "Show")), audit) : null), heard };
+    mayChange ? null : h("small", {}, "Read-only for a viewer; an operator may change."));
+  return { element: h("div", {}, panel("Running changes", underway.element, refusal), panel("Plan", bar, review), panel("Changes", past), mayChange ? panel("Audit log", h("div", { class: "bar" }, h("button", { type: "button", onclick: look }, "Show")), audit) : null), heard };
 }
 
 /** The newest first; what was refused stands out. */
 function asks(all) {
-  if (!all.length) return nothing("Nobody has asked for anything yet.");
-  return table("By what this coordinator was asked", ["when", "who", "what", "", "why"],
+  if (!all.length) return nothing("No requests yet.");
+  return table("Requests to this coordinator", ["when", "who", "what", "", "why"],
     all.map((it) => [clock(Date.parse(it.at)), it.who, it.times > 1 ? `${it.what} (${it.times} times)` : it.what, chip(it.outcome, it.outcome === "done" ? "good" : "bad"), it.why ?? ""]));
 }
 
@@ -136,13 +136,13 @@ function record({ plan, outcome, approved_by, proposed_by, flows, iterations }, 
   const element = h("article", { class: "card" },
     h("h3", {}, chip(called(kind), KIND[kind] ?? ""), ` Plan ${plan.generation}`, h("small", {}, " ", since, ` ago, by ${approved_by ?? proposed_by}`)),
     (detail.reasons ?? []).map((words) => h("p", {}, words)),
-    flows.length ? table("Promised and measured", ["flow", "before", "promised", "measured", "so it is"], flows.map((it) => [
+    flows.length ? table("Predicted and measured", ["flow", "before", "predicted", "measured", "result"], flows.map((it) => [
       name(it.flow), rate(it.before_bits_per_s), it.predicted_bits_per_s ? it.predicted_bits_per_s.map(rate).join(" – ") : "–", rate(it.measured_bits_per_s), it.change,
     ]), [1, 2, 3]) : null,
-    iterations.length ? table("Iterations of jobs", ["job on", "before", "promised", "measured"], iterations.map(timed), [1, 2, 3]) : null,
+    iterations.length ? table("Iterations of jobs", ["job on", "before", "predicted", "measured"], iterations.map(timed), [1, 2, 3]) : null,
     kind === "offered" ? h("div", { class: "bar" },
       h("button", { type: "button", onclick: () => open(plan.generation) }, `Review plan ${plan.generation}`),
       h("button", { type: "button", disabled: !steer, onclick: () => steer(plan.generation, "abort") }, `Withdraw plan ${plan.generation}`)) : null,
-    kind === "committed" ? h("button", { type: "button", disabled: !takeBack, onclick: () => takeBack(plan.generation) }, `Take plan ${plan.generation} back`) : null);
+    kind === "committed" ? h("button", { type: "button", disabled: !takeBack, onclick: () => takeBack(plan.generation) }, `Roll plan ${plan.generation} back`) : null);
   return { element, since };
 }

@@ -9,7 +9,7 @@ export function comparison({ variants, resolution, covered_percent: covered }) {
   return h("div", {},
     covered < 100 && h("p", { class: "said" }, `The history covers ${share(covered / 100)} of that time.`),
     bad.map((it) => h("p", { class: "bad" }, `${it.name}: ${it.problem}`)),
-    good.length ? sides(good, resolution) : nothing("There is nothing to compare."));
+    good.length ? sides(good, resolution) : nothing("No results to compare."));
 }
 
 function sides(variants, resolution) {
@@ -54,7 +54,7 @@ function bursts(variants, resolution) {
   const rates = (burst, index) => [...(wasMeasured ? [burst.measured_mbps] : []), burst.as_it_was_mbps, ...variants.map((it) => it.compared.bursts[index].variant_mbps)];
   const rows = shown.map((burst, index) => [burst.from, burst.to, ...rates(burst, index).map((mbps) => rate(mbps * 1e6))]);
   const words = wasMeasured
-    ? `Rows of ${resolution}. As it was, the model is off by ${share(first.mean_error)} on average and ${share(first.worst_error)} at most: believe a variant no more than that. ${first.bursts.length} bursts are shown, ${first.ways_unknown} went unknown ways, ${first.left_out} are left out.`
-    : `${first.bursts.length} flows are shown.`;
+    ? `Rows of ${resolution}. Error of the model for the original: ${share(first.mean_error)} on average, ${share(first.worst_error)} at most; variants are no more accurate. ${first.bursts.length} bursts shown, ${first.ways_unknown} with an unknown path, ${first.left_out} left out.`
+    : `${first.bursts.length} flows shown.`;
   return [h("p", { class: "said" }, words), table("The largest bursts", ["from", "to", ...names], rows, names.map((_, index) => index + 2))];
 }

@@ -23,10 +23,10 @@ export function goesTo(problem) {
 /** A coordinator that is not here, as what a person does to see its page. */
 function way({ name, address, state }) {
   const host = hostOf(address);
-  const was = state === "leads" || state === "follows" ? "" : `, which was ${state} when last heard of`;
+  const was = state === "leads" || state === "follows" ? "" : `, last known as ${state}`;
   if (!isNear && host !== location.hostname) return h("li", {}, h("a", { href: linkAt(host) }, `${name}, at ${host}`), was);
   const port = location.port || "7334";
-  return h("li", {}, `${name}, at ${address}${was}: `, h("code", {}, `ssh -L ${port}:127.0.0.1:${port} ${host}`), ", then load this page again; or open the port its settings name");
+  return h("li", {}, `${name}, at ${address}${was}: `, h("code", {}, `ssh -L ${port}:127.0.0.1:${port} ${host}`), ", then reload this page; or open the HTTP address of its settings");
 }
 
 /** What to open in place of this page, and why; null while there is nowhere else. */
@@ -35,6 +35,6 @@ export function elsewhere(problem, coordinators) {
     ? [coordinators.find((one) => one.address === problem.leader) ?? { name: "the leader", address: problem.leader, state: "leads" }]
     : coordinators.filter((one) => one.heard_ms !== null);
   if (!others.length) return null;
-  return panel("This page is not live any more", h("p", {}, `${problem.message}. What is shown below was heard before. Go on at:`),
+  return panel("This page is no longer live", h("p", {}, `${problem.message}. The data below is old. Continue at:`),
     h("ul", {}, others.map(way)));
 }

@@ -118,12 +118,12 @@ function dress(element, directions, found, isChosen) {
 }
 
 function hint() {
-  return nothing("Choose a link to see what goes over it.");
+  return nothing("Choose a link to see its flows.");
 }
 
 function described(name, directions, flows, found) {
-  const wrong = found.length ? h("p", { class: "bad" }, `Found: ${found.join(", ")}; Overview has the evidence.`) : null;
-  if (!directions.length) return h("div", {}, h("h3", {}, name), wrong ?? "", nothing("It was not measured lately."));
+  const wrong = found.length ? h("p", { class: "bad" }, `Findings: ${found.join(", ")}; see Overview for the evidence.`) : null;
+  if (!directions.length) return h("div", {}, h("h3", {}, name), wrong ?? "", nothing("No recent measurement."));
   const rows = directions.map((it) => [
     `${it.hop.from} > ${it.hop.to}`, it.up ? (it.drained ? "drained" : "up") : "down", rate(it.rate_bits_per_s),
     share(it.rate_bits_per_s / it.capacity_bits_per_s), rate(it.spare_bits_per_s), age(it.age_ms),
@@ -133,20 +133,20 @@ function described(name, directions, flows, found) {
     table("Each direction", ["direction", "state", "load", "of capacity", "spare", "age"], rows, [2, 3, 4, 5]),
     over.length
       ? table("Flows over it", ["from", "to", "rate"], over.map((flow) => [flow.from, flow.to, rate(flow.rate_bits_per_s)]), [2])
-      : nothing("No flow that is known goes over it."));
+      : nothing("No known flow uses it."));
 }
 
 function largest(flows) {
   const sorted = [...flows].sort((a, b) => b.rate_bits_per_s - a.rate_bits_per_s).slice(0, 12);
-  if (!sorted.length) return nothing("Nothing is being sent.");
+  if (!sorted.length) return nothing("No active flows.");
   return h("ul", { class: "flows" }, sorted.map((flow) => h("li", {
     tabindex: "0", title: flowName(flow.flow),
-  }, h("span", {}, `${flow.from} > ${flow.to}`), h("b", {}, rate(flow.rate_bits_per_s)), flow.path ? null : h("i", {}, "way unknown"))));
+  }, h("span", {}, `${flow.from} > ${flow.to}`), h("b", {}, rate(flow.rate_bits_per_s)), flow.path ? null : h("i", {}, "path unknown"))));
 }
 
 function legend() {
   const words = ["under 20 %", "under 40 %", "under 60 %", "under 80 %", "fuller"];
-  const entries = [...LEVELS.map((level, index) => [level, words[index]]), ["found", "something is found"], ["drained", "drained"], ["down", "down"], ["unknown", "not measured"]];
-  return h("ul", { class: "legend", "aria-label": "What colours mean" },
+  const entries = [...LEVELS.map((level, index) => [level, words[index]]), ["found", "has findings"], ["drained", "drained"], ["down", "down"], ["unknown", "not measured"]];
+  return h("ul", { class: "legend", "aria-label": "Legend of colours" },
     entries.map(([kind, meaning]) => h("li", {}, s("svg", { width: 26, height: 8, "aria-hidden": "true" }, s("line", { x1: 1, y1: 4, x2: 25, y2: 4, class: `link ${kind}` })), meaning)));
 }

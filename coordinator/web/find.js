@@ -67,7 +67,7 @@ export function finder({ fabric, at, map, whole, lines, nodes }, choose) {
   function told() {
     const count = found.nodes.length + found.links.length;
     const first = [...found.nodes, ...found.links].slice(0, 4).join(", ");
-    return count ? `${count} found: ${first}${count > 4 ? ", …" : ""}` : "Nothing is called so.";
+    return count ? `${count} found: ${first}${count > 4 ? ", …" : ""}` : "No match.";
   }
 
   return h("div", { class: "bar" }, field, said);

@@ -7,7 +7,7 @@ import { rate, share } from "./units.js";
 /** `name` tells what a flow is called, `hurt` which jobs suffer where these flows do. */
 export function findingCards({ findings, not_seen }, name, hurt = () => []) {
   const unseen = gaps(not_seen, name);
-  if (!findings.length) return h("div", {}, nothing("Nothing is found to be wrong."), unseen);
+  if (!findings.length) return h("div", {}, nothing("No findings."), unseen);
   return h("div", { class: "cards" }, byBadness(findings).map((finding) => card(finding, name, hurt)), unseen);
 }
 
@@ -17,13 +17,13 @@ const FIRST = 2;
 function gaps({ nodes, ways_of, doubts }, name) {
   const holes = [
     ...nodes.map((node) => `${node} does not report`),
-    ...ways_of.map((flow) => `the way of ${name(flow)} is not known`),
+    ...ways_of.map((flow) => `the path of ${name(flow)} is unknown`),
     ...doubts.map(spaced),
   ];
   if (!holes.length) return null;
   const lines = (some) => h("ul", { class: "gaps" }, some.map((words) => h("li", {}, words)));
   const rest = holes.slice(FIRST);
-  return h("div", { class: "unseen" }, h("p", { class: "warn" }, holes.length === 1 ? "Not all is seen:" : `Not all is seen, ${holes.length} gaps:`), lines(holes.slice(0, FIRST)),
+  return h("div", { class: "unseen" }, h("p", { class: "warn" }, holes.length === 1 ? "Incomplete data:" : `Incomplete data, ${holes.length} gaps:`), lines(holes.slice(0, FIRST)),
     rest.length ? h("details", {}, h("summary", {}, `and ${rest.length} more`), lines(rest)) : null);
 }
 
@@ -38,12 +38,12 @@ function card(finding, name, hurt) {
 const KINDS = {
   "ecmp-collision": ({ hop, utilization, losers, with_room }, name, hurt) => [
     h("p", {}, `${way(hop)}, ${share(COLLIDES)} sure.`),
-    h("p", {}, `${losers.length} flows share it, and it is ${share(utilization)} full; there is room on ${with_room.map(way).join(", ") || "no equal way"}.`),
-    table("Flows that lose", ["flow", "has", "could have"], losers.map((it) => [name(it.flow), rate(it.rate_bits_per_s), rate(it.fair_rate_bits_per_s)]), [1, 2]),
+    h("p", {}, `${losers.length} flows share it, and it is ${share(utilization)} full; free capacity on ${with_room.map(way).join(", ") || "no equivalent link"}.`),
+    table("Slowed flows", ["flow", "has", "could have"], losers.map((it) => [name(it.flow), rate(it.rate_bits_per_s), rate(it.fair_rate_bits_per_s)]), [1, 2]),
     ...helps("rebalance: reweave plan", hurt(losers.map((it) => it.flow))),
   ],
   "useless-pin": ({ flow, hop, because }, name) =>
-    h("p", {}, `${name(flow)} is pinned at ${hop.from} to ${hop.to}, ${because === "flow-ended" ? "and has ended" : `and no way leads on from there: ${because["way-down"]?.links.join(", ")} down or drained`}.`),
+    h("p", {}, `${name(flow)} is pinned at ${hop.from} to ${hop.to}, ${because === "flow-ended" ? "and has ended" : `and the path from there is blocked: ${because["way-down"]?.links.join(", ")} down or drained`}.`),
   "cause": ({ subject, evidence, confidence, remedy, jobs }) => [
     h("p", {}, `${about(subject)}, ${share(confidence)} sure.`),
     h("ul", {}, evidence.map((said) => h("li", {}, said))),

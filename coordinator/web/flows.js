@@ -15,8 +15,8 @@ export function flows(known) {
     const rows = (known.was ?? known.status).flows.filter(wants).map(row);
     const shown = rows.slice(0, MOST);
     body.replaceChildren(
-      shown.length ? table(`${rows.length} flows`, ["from", "to", "flow", "rate", "least to most", "way", "age"], shown, [3, 4, 6]) : nothing(known.was ? "No such flow was sending." : "No such flow is sending."),
-      rows.length > MOST ? h("p", {}, `${rows.length - MOST} more; say which with the field above.`) : "");
+      shown.length ? table(`${rows.length} flows`, ["from", "to", "flow", "rate", "least to most", "path", "age"], shown, [3, 4, 6]) : nothing(known.was ? "No such flow then." : "No such flow now."),
+      rows.length > MOST ? h("p", {}, `${rows.length - MOST} more; use the filter above.`) : "");
   }
 
   return { element: panel("Flows", h("div", { class: "bar" }, wanted), body), heard };

@@ -32,23 +32,23 @@ export function jobs(known) {
   function heard() {
     const { maintenance, frozen } = known.status;
     work.replaceChildren(maintenance.length
-      ? table("Work on switches", ["switch", "stage", "links", "by", "since", "what still passes"], maintenance.map((it) => [it.name, chip(it.stage, "warn"), it.links.join(", "), it.by, age(it.age_ms), it.not_empty.join("; ") || "nothing"]))
-      : nothing("No switch is worked on."),
-      frozen.length ? table("Left alone", ["hosts", "by", "since"], frozen.map((it) => [it.hosts.join(", "), it.by, age(it.age_ms)])) : "");
+      ? table("Work on switches", ["switch", "stage", "links", "by", "since", "remaining traffic"], maintenance.map((it) => [it.name, chip(it.stage, "warn"), it.links.join(", "), it.by, age(it.age_ms), it.not_empty.join("; ") || "nothing"]))
+      : nothing("No switch is under maintenance."),
+      frozen.length ? table("Frozen jobs", ["hosts", "by", "since"], frozen.map((it) => [it.hosts.join(", "), it.by, age(it.age_ms)])) : "");
   }
 
   load();
   const timer = setInterval(load, EVERY_MS);
   return {
-    element: h("div", {}, panel("Jobs that are seen", seen), panel("Jobs that orchestrators told of", told), panel("Promised and achieved", promised), panel("Maintenance", work)),
+    element: h("div", {}, panel("Jobs seen in traffic", seen), panel("Registered jobs", told), panel("Predicted and achieved", promised), panel("Maintenance", work)),
     heard,
     leave: () => clearInterval(timer),
   };
 }
 
 function seenJobs(jobs) {
-  if (!jobs.length) return nothing("No hosts exchange anything large now.");
-  return table(`${several(jobs)}, by what they send`, HEADINGS, jobs.map(row), [1, 2, 3, 4, 5]);
+  if (!jobs.length) return nothing("No large flows between hosts now.");
+  return table(`${several(jobs)}, by rate`, HEADINGS, jobs.map(row), [1, 2, 3, 4, 5]);
 }
 
 const several = (jobs) => (jobs.length === 1 ? "1 job" : `${jobs.length} jobs`);
@@ -68,7 +68,7 @@ function achieved({ predicted_bits_per_s: [least], achieved_bits_per_s }) {
 }
 
 function toldJobs(registered) {
-  if (!registered.length) return nothing("No orchestrator told of a job.");
+  if (!registered.length) return nothing("No registered jobs.");
   return table(several(registered), ["job", "hosts", "phase", "told by", "since", "silent for"],
     registered.map((job) => [job.job, job.hosts.join(", "), job.phase?.name ?? "–", job.by, age(job.age_ms), age(job.silent_ms)]), [4, 5]);
 }
@@ -79,7 +79,7 @@ function kept(history, name) {
     `plan ${plan.generation}`, ended_age_ms === null ? "runs" : `${age(ended_age_ms)} ago`, name(it.flow),
     rate(it.before_bits_per_s), it.predicted_bits_per_s.map(rate).join(" – "), rate(it.measured_bits_per_s), it.change,
   ]));
-  return rows.length ? table("By change, the newest first", ["change", "ended", "flow", "before", "promised", "achieved", "so it is"], rows.slice(0, MOST), [3, 4, 5]) : nothing("No change has promised a flow anything yet.");
+  return rows.length ? table("By change, the newest first", ["change", "ended", "flow", "before", "predicted", "achieved", "result"], rows.slice(0, MOST), [3, 4, 5]) : nothing("No change with a predicted rate yet.");
 }
 
 const MOST = 100;

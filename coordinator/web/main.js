@@ -76,7 +76,7 @@ function sayState() {
   const [offers, doing] = [true, false].map((isOffer) => changes.filter((it) => (it.phase === "proposed") === isOffer).map((it) => `plan ${it.generation} ${called(it.phase)}`));
   const several = (count, word) => (count ? `${count} ${word}${count > 1 ? "s" : ""}` : null);
   const wrong = [several(alarms.length, "alarm"), found, several(warnings.length, "warning"), ...offers].filter(Boolean);
-  const words = [...(wrong.length ? wrong : ["all is well"]), `generation ${generation}, ${mode}`, ...doing].join(" · ");
+  const words = [...(wrong.length ? wrong : ["no alarms"]), `generation ${generation}, ${mode}`, ...doing].join(" · ");
   state((known.was ? "now: " : "") + words, alarms.length ? "bad" : wrong.length ? "warn" : "good");
 }
 
@@ -121,9 +121,9 @@ async function diagnose() {
 /** Whoever comes without a link, or with one that is used up, is told how to have one; all else may pass. */
 function explain(problem) {
   const words = problem.status !== 401 ? problem.message
-    : token ? "This link is not good any more, or was never one. `reweave dashboard` makes another; open it in this tab."
-    : "Who looks here needs a link of his own. `reweave dashboard`, where your certificate is, makes one; open it in this tab.";
-  state(problem.status !== 401 ? problem.message : token ? "the link is not good" : "a link is needed", "bad");
+    : token ? "This link is invalid or has expired. `reweave dashboard` makes a new one; open it in this tab."
+    : "This page needs a personal link. `reweave dashboard`, on the machine with your certificate, makes one; open it in this tab.";
+  state(problem.status !== 401 ? problem.message : token ? "the link is invalid" : "a link is needed", "bad");
   element("view").replaceChildren(panel("Not connected", h("p", {}, words)));
 }
 

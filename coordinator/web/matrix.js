@@ -10,7 +10,7 @@ import { micros, rate, share } from "./units.js";
 const EVERY_MS = 2000;
 const MEASURES = {
   median_us: ["Latency, median", micros, 1],
-  p99_us: ["Latency, one in a hundred", micros, 1],
+  p99_us: ["Latency, p99", micros, 1],
   lost_share: ["Loss", share, 1],
   rate_bits_per_s: ["Bandwidth", rate, -1],
 };
@@ -66,7 +66,7 @@ export function matrix(known) {
     const [words, told, better] = MEASURES[choice.value];
     const range = paint(canvas, shown, choice.value, better, part, room());
     const ends = better > 0 ? range : range?.toReversed();
-    scale.replaceChildren(...(ends ? [told(ends[0]), h("span", { class: "gradient" }), told(ends[1])] : [`${words}: ${known.was && choice.value === "rate_bits_per_s" ? "not part of the history" : "nothing measured"}`]));
+    scale.replaceChildren(...(ends ? [told(ends[0]), h("span", { class: "gradient" }), told(ends[1])] : [`${words}: ${known.was && choice.value === "rate_bits_per_s" ? "not part of the history" : "no measurement"}`]));
     canvas.dataset.painted = range ? "yes" : "no";
     names.name(shown.hosts, part, canvas.clientWidth);
     whole.disabled = part.span === shown.hosts.length;
@@ -77,7 +77,7 @@ export function matrix(known) {
     if (!shown) return;
     cursor.hidden = !spot;
     if (!spot) {
-      said.textContent = "Point at a cell, or choose one with the arrow keys; press it (or Enter) to enlarge what is around it, Escape for all hosts again.";
+      said.textContent = "Point at a cell, or choose one with the arrow keys; press it (or Enter) to zoom in, Escape for all hosts.";
       return detail.replaceChildren(worstOf(shown, choice.value));
     }
     const [from, to] = spot;
@@ -171,7 +171,7 @@ function worstFrom(shown, measure, from) {
 }
 
 function inWords(cell) {
-  return `${micros(cell.median_us)} (one in a hundred ${micros(cell.p99_us)}), loss ${share(cell.lost_share)}, ${rate(cell.rate_bits_per_s)}`;
+  return `${micros(cell.median_us)} (p99 ${micros(cell.p99_us)}), loss ${share(cell.lost_share)}, ${rate(cell.rate_bits_per_s)}`;
 }
 
 const HEADINGS = ["from", "to", "median", "p99", "loss", "bandwidth"];
@@ -182,10 +182,10 @@ function figures(hosts, cells) {
 
 function row(shown, from) {
   const rows = figures(shown.hosts, shown.hosts.map((_, to) => cellAt(shown, from, to)).filter(Boolean));
-  return rows.length ? table(`From ${shown.hosts[from]}`, HEADINGS, rows, [2, 3, 4, 5]) : nothing(`${shown.hosts[from]} measures nobody.`);
+  return rows.length ? table(`From ${shown.hosts[from]}`, HEADINGS, rows, [2, 3, 4, 5]) : nothing(`${shown.hosts[from]} has no measurements.`);
 }
 
 function worstOf(shown, measure) {
   const found = worst(shown, measure, MEASURES[measure][2], 15);
-  return found.length ? table("The worst", HEADINGS, figures(shown.hosts, found), [2, 3, 4, 5]) : nothing("Nothing was measured lately.");
+  return found.length ? table("The worst", HEADINGS, figures(shown.hosts, found), [2, 3, 4, 5]) : nothing("No recent measurements.");
 }

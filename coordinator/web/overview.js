@@ -39,11 +39,11 @@ function troubles({ alarms, warnings, waits_because, changes }, findings) {
   const lines = [
     ...alarms.map((text) => h("li", { class: "bad" }, text)),
     found ? h("li", { class: "bad" }, found) : null,
-    ...offers.map((it) => h("li", { class: "warn" }, `Plan ${it.generation} is on offer: look at it under Changes`)),
+    ...offers.map((it) => h("li", { class: "warn" }, `Plan ${it.generation} is on offer: review it under Changes`)),
     ...warnings.map((text) => h("li", { class: "warn" }, text)),
-    waits_because ? h("li", {}, `Nothing is changed just now: ${waits_because}`) : null,
+    waits_because ? h("li", {}, `No change in progress: ${waits_because}`) : null,
   ].filter(Boolean);
-  return lines.length ? h("ul", { class: "troubles" }, lines) : nothing("Nothing needs a person.");
+  return lines.length ? h("ul", { class: "troubles" }, lines) : nothing("No alarms.");
 }
 
 function figures({ agents, links, flows, probes, flow_imbalance, coordinators }) {
@@ -55,11 +55,11 @@ function figures({ agents, links, flows, probes, flow_imbalance, coordinators })
   const voters = coordinators.filter((one) => one.state === "leads" || one.state === "follows").length;
   return [
     ["Agents", `${up} of ${agents.length}`, up ? `oldest report ${age(oldest)}` : ""],
-    ["Coordinators", `${voters} of ${coordinators.length}`, coordinators.find((one) => one.state === "leads")?.name ?? "nobody leads"],
+    ["Coordinators", `${voters} of ${coordinators.length}`, coordinators.find((one) => one.state === "leads")?.name ?? "no leader"],
     ["Fullest link", load.length ? share(Math.max(...load)) : "–", `${links.filter((link) => !link.up).length} down`],
     ["Flows", String(flows.length), flows.length ? `slowest ${rate(slowest)}` : ""],
-    ["Latency", micros(summary?.network_us?.median), `one in a hundred ${micros(summary?.network_us?.p99)}`],
+    ["Latency", micros(summary?.network_us?.median), `p99 ${micros(summary?.network_us?.p99)}`],
     ["Loss", summary?.sent ? share(summary.lost / summary.sent) : "–", `${probes.pairs} pairs probed`],
-    ["Imbalance", flow_imbalance ? `${flow_imbalance.mean_fim_percent.toFixed(0)} %` : "–", "of flows over equal links"],
+    ["Imbalance", flow_imbalance ? `${flow_imbalance.mean_fim_percent.toFixed(0)} %` : "–", "of flows over equivalent links"],
   ];
 }

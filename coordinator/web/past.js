@@ -25,7 +25,7 @@ export function scrubber(shows) {
   async function open() {
     if (!element.hidden) return slider.focus();
     element.hidden = false;
-    said.textContent = "Looking for what was kept…";
+    said.textContent = "Loading the history…";
     await reach();
     timer = setInterval(reach, SPANS_EVERY_MS);
     slider.focus();
@@ -44,7 +44,7 @@ export function scrubber(shows) {
     if (!found || element.hidden) return;
     spans = found.spans.map(({ from, to }) => [Date.parse(from), Date.parse(to)]);
     slider.disabled = !spans.length;
-    if (!spans.length) return (said.textContent = "Nothing is written down yet: the history is a minute behind.");
+    if (!spans.length) return (said.textContent = "No history yet: it lags by a minute.");
     const last = Math.max(...spans.map(([, to]) => to)) - SECOND;
     const first = Math.min(...spans.map(([from]) => from));
     slider.min = Math.max(first, last - Number(stretch.value) * SECOND);

@@ -11,8 +11,8 @@ export function reviewed(plan, not_seen, name, approve) {
     h("p", {}, heading(plan)),
     difference(plan, name),
     moves.length ? table("What moves", ["flow", "now over", "then over"], moves.map((move) => [name(move.flow), hop(move.from), hop(move.to)])) : null,
-    predictions.length ? table("What it promises", ["flow", "now", "then", "within"], predictions.map((it) => promised(it, name)), [1, 2, 3]) : nothing("It promises no flow a rate."),
-    iterations.length ? table("What jobs are promised", ["iterations of the job on", "now", "then", "within"], iterations.map(awaited), [1, 2, 3]) : null,
+    predictions.length ? table("Predictions", ["flow", "now", "then", "within"], predictions.map((it) => promised(it, name)), [1, 2, 3]) : nothing("No predicted rates."),
+    iterations.length ? table("Predictions for jobs", ["iterations of the job on", "now", "then", "within"], iterations.map(awaited), [1, 2, 3]) : null,
     touched(plan), routes(plan), circuits(plan),
     h("details", {}, h("summary", {}, "Why"), findingCards({ findings: report.findings, not_seen: not_seen ?? NOTHING }, name), lost(report.alternatives, name)),
     approval(plan, approve));
@@ -22,7 +22,7 @@ const NOTHING = { nodes: [], ways_of: [], doubts: [] };
 
 function heading({ generation, parent, takes_back, report, moves }) {
   const what = `Plan ${generation}, upon ${parent}`;
-  if (takes_back !== null) return `${what}, takes plan ${takes_back} back.`;
+  if (takes_back !== null) return `${what}, rolls plan ${takes_back} back.`;
   if (!moves.length) return `${what}.`;
   return `${what}: the slowest flow goes from ${rate(report.slowest_before_bits_per_s)} to ${rate(report.slowest_after_bits_per_s)}.`;
 }
@@ -30,7 +30,7 @@ function heading({ generation, parent, takes_back, report, moves }) {
 /** Insisting is for whoever has seen what it costs. */
 function approval(plan, approve) {
   const option = (key, words) => h("input", { type: "checkbox", name: key, disabled: !approve, "aria-label": words });
-  const options = [["force", "Keep it though flows become slower"], ["now", "Whatever the hours for changes"]].map(([key, words]) => [option(key, words), words]);
+  const options = [["force", "Keep it even if flows become slower"], ["now", "Apply outside change windows"]].map(([key, words]) => [option(key, words), words]);
   const insisting = () => {
     const chosen = options.map(([box]) => box).filter((box) => box.checked).map((box) => `${box.name}=true`);
     return chosen.length ? `?${chosen.join("&")}` : "";
@@ -43,11 +43,11 @@ function approval(plan, approve) {
 const KIND = { "live-safe": "good", "needs-drain": "warn", "next-restart": "warn" };
 
 function difference({ changes }, name) {
-  if (!changes.length) return nothing("It changes nothing of what is in force.");
-  return table("What changes", ["", "change", "for jobs that run"], changes.map(({ what, tag }) => [...line(what, name), chip(tag.replaceAll("-", " ").replace("live ", "live-"), KIND[tag] ?? "")]));
+  if (!changes.length) return nothing("No changes to the state in force.");
+  return table("Changes", ["", "change", "for running jobs"], changes.map(({ what, tag }) => [...line(what, name), chip(tag.replaceAll("-", " ").replace("live ", "live-"), KIND[tag] ?? "")]));
 }
 
-const signed = (sign, kind, words) => [h("b", { class: kind, "aria-label": { "+": "added", "−": "taken away", "~": "changed" }[sign] }, sign), words];
+const signed = (sign, kind, words) => [h("b", { class: kind, "aria-label": { "+": "added", "−": "removed", "~": "changed" }[sign] }, sign), words];
 
 function line(what, name) {
   const [kind, it] = Object.entries(what)[0];
@@ -72,7 +72,7 @@ function routes({ tables, course }) {
   const nodes = [...new Set([...Object.keys(before), ...Object.keys(tables)])].sort();
   const rows = nodes.flatMap((node) => differing(before[node] ?? {}, tables[node] ?? {}).map(([then, now, hosts]) => [node, hosts.join(", "), now, then]));
   if (!rows.length) return null;
-  return h("details", {}, h("summary", {}, "Which routes"), table("Routes that change", ["node", "towards", "before", "then"], rows.slice(0, MOST)),
+  return h("details", {}, h("summary", {}, "Routes"), table("Routes that change", ["node", "towards", "before", "then"], rows.slice(0, MOST)),
     rows.length > MOST ? nothing(`and ${rows.length - MOST} others`) : null);
 }
 
@@ -102,14 +102,14 @@ function circuits({ course }) {
   if (!waves.length) return null;
   const nodes = (rounds) => [...new Set(rounds.flatMap(Object.keys))].join(", ") || "–";
   const moved = (sets) => Object.entries(sets).map(([optical, set]) => `${optical}: ${set.map((pair) => pair.join("-")).join(", ")}`).join("; ");
-  return h("details", {}, h("summary", {}, "In which order"), table("Waves of circuits", ["", "drained first", "then holds", "back in use"],
+  return h("details", {}, h("summary", {}, "Order"), table("Waves of circuits", ["", "drained first", "then holds", "back in use"],
     waves.map((wave, index) => [String(index + 1), nodes(wave.drain), moved(wave.circuits), nodes(wave.undrain)])));
 }
 
 /** Whose flows it moves or slows; and why it may not be carried out just now. */
 function touched({ touched: jobs, hindered_by }) {
   return [
-    jobs.length ? table("Whom it touches", ["job", "flows moved", "flows slowed", "of"], jobs.map((it) => [it.job, String(it.moved), String(it.slowed), String(it.flows)]), [1, 2, 3]) : nothing("It touches no job."),
+    jobs.length ? table("Affected jobs", ["job", "flows moved", "flows slowed", "of"], jobs.map((it) => [it.job, String(it.moved), String(it.slowed), String(it.flows)]), [1, 2, 3]) : nothing("No affected jobs."),
     hindered_by.map((words) => h("p", { class: "warn" }, words)),
   ];
 }
@@ -125,8 +125,8 @@ export const ms = (value) => micros(1000 * value);
 const awaited = (it) => [it.job, ms(it.before_ms), ms(it.after_ms), `${ms(it.low_ms)} – ${ms(it.high_ms)}`];
 
 function lost(alternatives, name) {
-  if (!alternatives.length) return nothing("Nothing else was weighed.");
-  return table("What lost", ["moves", "slowest flow then", "because"],
+  if (!alternatives.length) return nothing("No alternatives.");
+  return table("Alternatives", ["moves", "slowest flow then", "because"],
     alternatives.map((one) => [one.moves.map((move) => `${name(move.flow)} to ${hop(move.to)}`).join("; ") || "nothing", rate(one.slowest_after_bits_per_s), reason(one.lost_because)]), [1]);
 }
 

@@ -5,7 +5,7 @@ import { age } from "./units.js";
 
 /** As the coordinator writes them, and as they are called here and in the terminal. */
 const PHASES = ["approved", "applying", "verifying", "committed"];
-export const CALLED = { proposed: "on offer", offered: "on offer", running: "under way", committed: "kept", abandoned: "given up", "rolled-back": "taken back", "rolling-back": "being taken back" };
+export const CALLED = { proposed: "on offer", offered: "on offer", running: "in progress", committed: "kept", abandoned: "aborted", "rolled-back": "rolled back", "rolling-back": "being rolled back" };
 export const called = (kind) => CALLED[kind] ?? kind.replaceAll("-", " ");
 
 /** `steer(generation, how)` of whoever may change; without it, they are for looking only. */
@@ -20,7 +20,7 @@ export function running(steer) {
     const now = new Map(changes.map((change) => [change.generation, still(shown.get(change.generation), change) ?? made(change, steer)]));
     for (const { generation, age_ms } of changes) now.get(generation).since.textContent = age(age_ms);
     const same = now.size && now.size === shown.size && [...now].every(([number, it]) => shown.get(number) === it);
-    if (!same) element.replaceChildren(...(now.size ? [...now.values()].map((it) => it.element) : [nothing(`Nothing is being changed; generation ${generation} is in force.`)]));
+    if (!same) element.replaceChildren(...(now.size ? [...now.values()].map((it) => it.element) : [nothing(`No change in progress; generation ${generation} is in force.`)]));
     shown = now;
   }
 
@@ -36,7 +36,7 @@ function made(change, steer) {
   const since = h("span", {});
   const element = h("div", { role: "group", "aria-label": `Plan ${generation}` },
     h("p", {}, `Plan ${generation}, since `, since), h("ol", { class: "steps" }, steps(phase)),
-    stopped_by ? h("p", { class: "warn" }, `Stopped by ${stopped_by}: it begins nothing more.`) : null,
+    stopped_by ? h("p", { class: "warn" }, `Stopped by ${stopped_by}: no further step starts.`) : null,
     reasons.map((words) => h("p", {}, words)),
     waiting_for.length ? h("p", {}, `Waiting for ${waiting_for.join(", ")}`) : null,
     steer ? h("div", { class: "bar" }, words(change).map((it) => order(it, generation, steer))) : null);
@@ -52,9 +52,9 @@ function steps(phase) {
 /** What can be said to it now. */
 function words({ phase, stopped_by }) {
   return [
-    !stopped_by && phase !== "held" ? ["hold", "Hold", "It ends what it has begun, and begins nothing else"] : null,
-    stopped_by || phase === "held" ? ["resume", "Resume", "It goes on, and tries again at once what could not be done"] : null,
-    phase !== "rolling-back" ? ["abort", "Abort", "It is given up: what was done is taken back, in an order in which nothing is lost"] : null,
+    !stopped_by && phase !== "held" ? ["hold", "Hold", "Complete the started steps and start no further one"] : null,
+    stopped_by || phase === "held" ? ["resume", "Resume", "Continue, and retry the failed step at once"] : null,
+    phase !== "rolling-back" ? ["abort", "Abort", "Abort and roll back its changes without packet loss"] : null,
   ].filter(Boolean);
 }
 

@@ -21,7 +21,7 @@ export function sandbox(known) {
   const stop = h("button", { type: "button", disabled: true, onclick: () => calledOff?.abort() }, "Stop");
   const said = h("p", { class: "said", role: "status" });
   const cards = h("div", { class: "cards abreast" });
-  const outcome = h("div", {}, nothing("Simulate to see how the same would have fared."));
+  const outcome = h("div", {}, nothing("Simulate to see the results."));
   const file = h("input", { type: "file", multiple: true, accept: ".toml", "aria-label": "Open variants and fabrics from files", onchange: open });
   const more = h("button", { type: "button", onclick: () => add() }, "Add a variant");
   const link = h("input", { class: "wide", readonly: true, hidden: true, "aria-label": "Link to this sandbox" });
@@ -29,10 +29,10 @@ export function sandbox(known) {
   let calledOff = null;
 
   async function begin() {
-    if (!found) said.textContent = "What was shared cannot be read: its link may be cut off.";
+    if (!found) said.textContent = "The shared link cannot be read: it may be truncated.";
     const last = known.was ? Date.parse(known.was.at) : source.until ? Date.parse(source.until) : await newest();
     if (last) form.show(last);
-    else if (source.kind === "past") said.textContent = "Nothing is written down yet: the history is a minute behind.";
+    else if (source.kind === "past") said.textContent = "No history yet: it lags by a minute.";
   }
 
   async function newest() {
@@ -48,7 +48,7 @@ export function sandbox(known) {
 
   function keep() {
     link.hidden = true;
-    if (!keepText(JSON.stringify({ ...source, variants }))) said.textContent = "This is more than a tab keeps: leave the sandbox, and it is gone.";
+    if (!keepText(JSON.stringify({ ...source, variants }))) said.textContent = "Too large to store in this tab: it is lost when you leave the sandbox.";
   }
 
   /** Everything is in the link; where it can be copied, it is. */
@@ -56,11 +56,11 @@ export function sandbox(known) {
     const asked = form.asked();
     if (typeof asked === "string") return (said.textContent = asked);
     link.value = linkTo(JSON.stringify({ ...source, ...(asked.to && { until: asked.to }), variants }));
-    if (link.value.length > LONGEST_LINK) return (said.textContent = "This is too long for a link: save it as files.");
+    if (link.value.length > LONGEST_LINK) return (said.textContent = "Too long for a link: save it as files.");
     link.hidden = false;
     link.select();
     const copied = await navigator.clipboard?.writeText(link.value).then(() => true, () => false);
-    said.textContent = `${copied ? "Copied." : "Copy this link."} Whoever may look is shown the same by it.`;
+    said.textContent = `${copied ? "Copied." : "Copy this link."} It shows the same to every viewer.`;
   }
 
   function add(variant = { name: `variant ${variants.length + 1}`, variant: 'recorded = "fabric.toml"\n', files: {} }) {
@@ -89,7 +89,7 @@ export function sandbox(known) {
     [run.disabled, stop.disabled] = [false, true];
     if (!played) return;
     const stretch = asked.from ? ` from ${clock(Date.parse(asked.from))} to ${clock(Date.parse(asked.to))}` : "";
-    said.textContent = `Played${stretch}; nothing of the cluster was changed.`;
+    said.textContent = `Played${stretch}; the cluster was not changed.`;
     outcome.replaceChildren(comparison(played));
   }
 
@@ -98,7 +98,7 @@ export function sandbox(known) {
     if (!answer) return place.replaceChildren(h("p", { class: "bad" }, said.textContent));
     place.replaceChildren(answer.plan
       ? h("p", {}, `Plan ${answer.plan.generation} is on offer. `, h("button", { type: "button", onclick: () => goTo("changes", answer.plan.generation) }, "Review it under Changes"))
-      : nothing("There is nothing to change for that."));
+      : nothing("No change needed for that."));
   }
 
   async function trying(work) {
@@ -115,7 +115,7 @@ export function sandbox(known) {
   begin();
   return {
     element: h("div", {},
-      panel("What is played", h("div", { class: "bar" }, form.kind, run, stop, h("button", { type: "button", onclick: share }, "Share")), form.place, link, said),
+      panel("Input", h("div", { class: "bar" }, form.kind, run, stop, h("button", { type: "button", onclick: share }, "Share")), form.place, link, said),
       panel("Side by side", outcome), panel("Variants", h("div", { class: "bar" }, more, file), cards)),
     heard() {},
     leave: () => calledOff?.abort(),

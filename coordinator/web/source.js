@@ -8,15 +8,15 @@ import { save } from "./variant.js";
 
 const TEXTS = {
   flows: ["Flows, as a table", "src,dst,bytes,start_us\nh0,h1,1000000,0", "flows.csv"],
-  job: ["The job, as its file says it", 'model = "llama"\nbatch_per_replica = 4', "job.toml"],
+  job: ["Job file", 'model = "llama"\nbatch_per_replica = 4', "job.toml"],
 };
 const WORDS = [["past", "Traffic of the past"], ["flows", "Flows from a table"], ["job", "A job"], ["trace", "A recorded trace"]];
-const FABRIC = ["The fabric (the cluster's own while this is empty)", 'kind = "leaf-spine"', "fabric.toml"];
-const PROFILE = ["The timings of its operators, if it names any", '{"batch_size": 8, "measurements": []}', "profile.json"];
+const FABRIC = ["Fabric (empty: the cluster's own)", 'kind = "leaf-spine"', "fabric.toml"];
+const PROFILE = ["Profile of its operators, if it names any", '{"batch_size": 8, "measurements": []}', "profile.json"];
 
 /** `source` is kept as it is changed, and `changed` is told. */
 export function sourceForm(source, changed) {
-  const until = h("input", { type: "datetime-local", step: 1, "aria-label": "Until when", onchange: chosen });
+  const until = h("input", { type: "datetime-local", step: 1, "aria-label": "End time", onchange: chosen });
   const length = h("select", { "aria-label": "How long", onchange: () => { source.seconds = Number(length.value); changed(); } }, LENGTHS.map(([words, seconds]) => h("option", { value: seconds, selected: seconds === source.seconds }, words)));
   const kind = h("select", { "aria-label": "Source", onchange: () => { source.kind = kind.value; changed(); draw(); } }, WORDS.map(([value, words]) => h("option", { value, selected: value === source.kind }, words)));
   const past = h("div", { class: "bar" }, h("span", {}, "until"), until, h("span", {}, "for"), length);
@@ -39,7 +39,7 @@ export function sourceForm(source, changed) {
     if (source.kind === "trace" && !source.trace.files.length) return "Open the files of a trace, one for each rank.";
     if (source.kind !== "past") return { [source.kind]: source[source.kind], ...given("fabric"), ...(source.kind === "job" && given("profile")) };
     const to = new Date(until.value);
-    if (isNaN(to)) return "Say until when.";
+    if (isNaN(to)) return "Enter an end time.";
     return { from: new Date(to - source.seconds * 1000).toISOString(), to: to.toISOString() };
   }
 

@@ -15,11 +15,11 @@ export function then(known) {
       h("div", {}, h("dt", {}, title), h("dd", {}, value, h("small", {}, note)))));
     events.replaceChildren(was.events.length
       ? table("In the ten minutes before", ["when", "what", "where", "generation"], was.events.map((it) => [clock(Date.parse(it.at)), wordsFor(it.what), it.place, it.generation ?? "–"]))
-      : nothing("Nothing was found and nothing changed in the ten minutes before."));
+      : nothing("No findings and no changes in the ten minutes before."));
     const absent = was.agents.filter((it) => it.connected_share < 1);
     away.replaceChildren(absent.length
-      ? table("Away, wholly or in part", ["node", "connected"], absent.map((it) => [it.node, share(it.connected_share)]), [1])
-      : nothing("All agents that are known of were connected."),
+      ? table("Disconnected, wholly or in part", ["node", "connected"], absent.map((it) => [it.node, share(it.connected_share)]), [1])
+      : nothing("All known agents were connected."),
       ...was.missing.map((words) => h("p", { class: "warn" }, `Missing: ${words}`)));
   }
 
@@ -34,11 +34,11 @@ function figures({ links, flows, agents, matrix, resolution }) {
     ["Fullest link", load.length ? share(Math.max(...load)) : "–", `${links.filter((link) => !link.up).length} down`],
     ["Flows", String(flows.length), ""],
     ["Pairs probed", String(matrix.cells.length), ""],
-    ["Told by", resolution, "as finely as it was kept"],
+    ["Resolution", resolution, "finest that is stored"],
   ];
 }
 
 /** Instead of a view of what only is now. */
 export function onlyNow(title) {
-  return () => ({ element: panel(title, nothing(`${title} are shown as they are now alone: go back to now to see them.`)), heard() {} });
+  return () => ({ element: panel(title, nothing(`${title} have no history: go back to now to see them.`)), heard() {} });
 }

@@ -7,7 +7,7 @@ import { save } from "./variant.js";
 
 /** What is opened stays in `source.trace`, and `changed` is told. */
 export function traceForm(source, changed) {
-  const format = h("select", { "aria-label": "Who recorded it", onchange: () => put({ format: format.value }) }, FORMATS.map(([value, words]) => h("option", { value, selected: value === source.trace.format }, words)));
+  const format = h("select", { "aria-label": "Trace format", onchange: () => put({ format: format.value }) }, FORMATS.map(([value, words]) => h("option", { value, selected: value === source.trace.format }, words)));
   const each = h("input", { type: "number", min: 1, max: MAX_GPUS_PER_HOST, value: source.trace.gpus_per_host, "aria-label": "Ranks on each host", onchange: () => put({ gpus_per_host: within(each) }) });
   const files = h("input", { type: "file", multiple: true, "aria-label": "Open the files of a trace, one for each rank", onchange: open });
   const saved = h("button", { type: "button", "aria-label": "Save the files of the trace", onclick: saveAll }, "Save as files");
@@ -35,7 +35,7 @@ export function traceForm(source, changed) {
     saved.disabled = !opened.length;
     list.replaceChildren(opened.length
       ? table("The files of the trace", ["rank", "file", "size"], opened.map((file, rank) => [String(rank), file.name, bytes(sizeOf(file))]), [2])
-      : nothing("No file is open: one for each rank, in the order of their names."));
+      : nothing("No files open: open one per rank; ranks follow the order of file names."));
   }
 
   draw();

@@ -43,7 +43,7 @@ export function about(subject) {
     case "job": return `job ${what}`;
     case "pair": return what.join(" and ");
     case "all": return what.map(about).join(", ");
-    case "ambiguous": return `one of: ${what.map(about).join("; ")}. What was measured fits each of them`;
+    case "ambiguous": return `one of: ${what.map(about).join("; ")}. The measurements fit each of them`;
     default: return what;
   }
 }

@@ -11,7 +11,7 @@ export function opened(texts) {
 
 export function variantCard(known, variant, { changed, removed, promoted }) {
   const name = h("input", { "aria-label": "Name of the variant", oninput: () => { variant.name = name.value; changed(); } });
-  const text = h("textarea", { rows: 5, spellcheck: "false", "aria-label": `What is otherwise in ${variant.name}`, oninput: () => write(text.value) });
+  const text = h("textarea", { rows: 5, spellcheck: "false", "aria-label": `Text of ${variant.name}`, oninput: () => write(text.value) });
   const plan = h("div", {});
   name.value = variant.name;
   text.value = variant.variant;
@@ -23,7 +23,7 @@ export function variantCard(known, variant, { changed, removed, promoted }) {
   }
 
   const links = choice("Take out a link", known.fabric.links.map((link) => link.name), (link) => write(without(text.value, link)));
-  const ways = choice("How flows go", ["recorded", "even", "hashed"], (kind) => write(withKey(text.value, "routing", kind)));
+  const ways = choice("Routing", ["recorded", "even", "hashed"], (kind) => write(withKey(text.value, "routing", kind)));
   const hosts = known.fabric.nodes.filter((node) => node.role !== "switch").map((node) => node.name);
   let first = null;
   const places = choice("Swap two hosts", hosts, (host) => {

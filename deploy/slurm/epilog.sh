@@ -6,5 +6,5 @@ set -a
 set +a
 name="slurm-$SLURM_JOB_ID"
 timeout 10 reweave job end "$name" > /dev/null ||
-    echo "reweave: $name is over, and is not known to be" >&2
+    echo "reweave: end of $name was not reported" >&2
 exit 0

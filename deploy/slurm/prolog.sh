@@ -9,5 +9,5 @@ set +a
 name="slurm-$SLURM_JOB_ID"
 list="${SLURM_JOB_NODELIST:-$SLURM_NODELIST}"
 timeout 2 reweave job register "$name" --hosts "$list" --reorder > /dev/null ||
-    echo "reweave: $name runs without being known" >&2
+    echo "reweave: $name is not registered" >&2
 exit 0

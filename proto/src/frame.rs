@@ -28,7 +28,7 @@ pub enum WireError {
     },
     #[error("the stream ended inside a frame, {held_bytes} bytes after its beginning")]
     Truncated { held_bytes: usize },
-    #[error("the frame holds no message that this version knows")]
+    #[error("the frame holds a message unknown to this version")]
     Garbage(#[source] postcard::Error),
     #[error("the frame holds {extra_bytes} bytes after its message")]
     Trailing { extra_bytes: usize },

@@ -134,8 +134,8 @@ fn checked(name: &str) -> Result<String, NameError> {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NameError {
     #[error(
-        "{0:?} is no name: use up to {MAX_MEMBER_NAME_BYTES} letters, digits, '-', '_' and '.', beginning with a \
-         letter or digit"
+        "{0:?} is not a valid name: use up to {MAX_MEMBER_NAME_BYTES} letters, digits, '-', '_' \
+         and '.', beginning with a letter or digit"
     )]
     BadName(String),
     #[error(transparent)]

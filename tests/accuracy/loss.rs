@@ -19,7 +19,7 @@ pub(crate) fn tests() -> Vec<Trial> {
             one_percent,
         ),
         trial(
-            "routers_that_answer_seldom_lose_nothing",
+            "rate_limited_routers_lose_nothing",
             MTR_NEEDS,
             behind_reluctant_routers,
         ),

@@ -16,25 +16,17 @@ use crate::scene::{host, lab};
 pub(crate) fn tests() -> Vec<Trial> {
     let needs = &[Need::Lab];
     vec![
-        trial("the_beat_of_a_ring_is_what_its_ranks_say", needs, || {
+        trial("ring_period_matches_its_ranks", needs, || {
             is_right("ring-allreduce", "ring", &["h0", "h5"]);
         }),
-        trial(
-            "the_beat_of_an_all_to_all_is_what_its_ranks_say",
-            needs,
-            || {
-                is_right("all-to-all", "all_to_all", &["h0", "h5"]);
-            },
-        ),
+        trial("all_to_all_period_matches_ranks", needs, || {
+            is_right("all-to-all", "all_to_all", &["h0", "h5"]);
+        }),
         // The first stage, one in the middle and the last.
-        trial(
-            "the_beat_of_a_pipeline_is_what_its_ranks_say",
-            needs,
-            || {
-                is_right("pipeline", "pipeline", &["h0", "h1", "h5"]);
-            },
-        ),
-        trial("no_beat_is_heard_in_random_traffic", needs, || {
+        trial("pipeline_period_matches_its_ranks", needs, || {
+            is_right("pipeline", "pipeline", &["h0", "h1", "h5"]);
+        }),
+        trial("random_traffic_has_no_period", needs, || {
             for mean_pause_ms in [80, 400] {
                 random_has_none(mean_pause_ms);
             }

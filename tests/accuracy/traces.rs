@@ -15,18 +15,14 @@ use crate::scene::{agent, host, lab, packets};
 pub(crate) fn tests() -> Vec<Trial> {
     let needs = &[Need::Lab];
     vec![
+        trial("flows_take_predicted_link", needs, over_spines),
         trial(
-            "64_of_64_flows_take_the_link_that_was_said",
-            needs,
-            over_spines,
-        ),
-        trial(
-            "100_of_100_flows_take_the_parallel_link_that_was_said",
+            "flows_take_predicted_parallel_link",
             needs,
             over_parallel_links,
         ),
         trial(
-            "16_of_16_traces_are_scamper_s",
+            "traces_match_scamper",
             &[Need::Lab, Need::Program("scamper")],
             as_scamper,
         ),

@@ -16,17 +16,17 @@ use crate::session_jobs::{Running, go_on, lost};
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
-            "without_a_coordinator_nothing_changes",
+            "missing_coordinator_changes_nothing",
             LAB_NEEDS,
             nobody_leads,
         ),
         trial(
-            "a_round_that_is_not_confirmed_is_taken_back",
+            "unconfirmed_round_is_rolled_back",
             LAB_NEEDS,
             nobody_confirms,
         ),
         trial(
-            "a_host_that_starts_anew_holds_what_it_was_told",
+            "restarted_host_holds_its_instructions",
             LAB_NEEDS,
             starts_anew,
         ),

@@ -24,20 +24,20 @@ type Check = (&'static str, fn(Kind));
 
 /// What every kind passes.
 const ALL: [Check; 3] = [
-    ("is_read_compared_applied_and_reverted", applies_and_reverts),
-    ("is_left_alone_when_not_as_expected", leaves_alone),
-    ("is_moved_to_nothing_and_back", moves_to_nothing),
+    ("applies_and_reverts_circuits", applies_and_reverts),
+    ("is_untouched_on_mismatch", leaves_alone),
+    ("clears_and_restores_circuits", moves_to_nothing),
 ];
 const EMULATOR_CHECKS: [Check; 3] = [
-    ("that_is_silent_is_believed_when_it_has_moved", silent),
-    ("that_moves_wrongly_is_told_of", wrong),
-    ("that_moves_by_halves_is_told_of_and_comes_back", by_halves),
+    ("timeout_is_read_back", silent),
+    ("wrong_move_is_reported", wrong),
+    ("partial_move_is_reverted", by_halves),
 ];
 const NETCONF_CHECKS: [Check; 2] = [
-    ("that_another_holds_is_left_alone", locked),
-    ("that_is_not_the_one_known_is_not_spoken_to", stranger),
+    ("lock_is_respected", locked),
+    ("unknown_key_is_refused", stranger),
 ];
-const TL1_CHECKS: [Check; 1] = [("knows_its_user_by_the_password", wrong_password)];
+const TL1_CHECKS: [Check; 1] = [("wrong_password_is_refused", wrong_password)];
 
 pub(crate) fn tests() -> Vec<Trial> {
     let of = |kind: Kind| {
@@ -63,7 +63,7 @@ fn of_kind(kind: Kind, (name, test): Check) -> Trial {
         _ => EMULATOR_NEEDS,
     };
     trial(
-        &format!("a_{}_device_{name}", kind.name()),
+        &format!("{}_device_{name}", kind.name()),
         needs,
         move || test(kind),
     )
@@ -100,12 +100,12 @@ fn applies_and_reverts(kind: Kind) {
 fn leaves_alone(kind: Kind) {
     let bench = Bench::of(kind);
     let unexpected = [&apply(NEIGHBOUR_CIRCUITS)[..], &["--expected", "1-7"]].concat();
-    bench.is_refused(&unexpected, 1, "which nobody expected");
+    bench.is_refused(&unexpected, 1, "unexpected circuits");
     bench.is_refused(&apply("1-7,7-2"), 1, "port 7 is in two circuits");
-    bench.is_refused(&apply("1-17"), 1, "there is no port 17, only 1 to 16");
+    bench.is_refused(&apply("1-17"), 1, "no port 17, only 1 to 16");
     let other = "no optical switch \"ocs1\"; it has ocs0";
     bench.is_refused(&["read", "ocs1"], 2, other);
-    bench.is_refused(&["revert", "ocs0"], 2, "nothing was moved by hand");
+    bench.is_refused(&["revert", "ocs0"], 2, "no manual move to roll back");
     assert_eq!(bench.drive(&["read", "ocs0"]), first());
 }
 
@@ -130,7 +130,7 @@ fn wrong(kind: Kind) {
     bench.drive(&apply("2-3,5-6,8-9,11-12"));
     bench.goes_wrong(Some("wrong-port"));
     let one = apply("2-3,5-6,8-9,11-12,1-4");
-    bench.is_refused(&one, 1, "which is not what it was told");
+    bench.is_refused(&one, 1, "which differs from the instruction");
     bench.goes_wrong(None);
     assert_eq!(bench.drive(&["revert", "ocs0"]), "2-3 5-6 8-9 11-12");
 }
@@ -141,7 +141,7 @@ fn by_halves(kind: Kind) {
     bench.is_refused(
         &apply(NEIGHBOUR_CIRCUITS),
         1,
-        "which is not what it was told",
+        "which differs from the instruction",
     );
     bench.goes_wrong(None);
     assert_eq!(bench.drive(&["revert", "ocs0"]), first());
@@ -166,7 +166,7 @@ fn stranger(kind: Kind) {
         unreachable!("it is a server")
     };
     server.forget_key();
-    let said = "it hung up: Host key verification failed";
+    let said = "it closed the connection: Host key verification failed";
     bench.is_refused(&["read", "ocs0"], 1, said);
 }
 
@@ -176,5 +176,5 @@ fn wrong_password(kind: Kind) {
     let said = "it refused: DENY PLNA log in with ACT-USER";
     bench.is_refused(&["read", "ocs0"], 1, said);
     bench.write("password", "light;DLT-PATCH::1:1:");
-    bench.is_refused(&["read", "ocs0"], 1, "TL1 takes no user or password");
+    bench.is_refused(&["read", "ocs0"], 1, "TL1 allows no user or password");
 }

@@ -15,27 +15,15 @@ use crate::session_jobs::{Running, outlive, reconfigurations};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
-        trial(
-            "a_plan_for_circuits_says_what_it_asks_of_jobs",
-            LAB_NEEDS,
-            is_shown,
-        ),
-        trial(
-            "circuits_wait_for_one_hardware_address_at_all_fibres",
-            LAB_NEEDS,
-            unlike,
-        ),
+        trial("circuit_plan_shows_job_impact", LAB_NEEDS, is_shown),
+        trial("circuits_wait_for_equal_fibre_macs", LAB_NEEDS, unlike),
         trial(
             "sessions_outlive_plans_for_circuits",
             LAB_NEEDS,
             sessions_outlive_plans,
         ),
-        trial(
-            "a_switch_that_goes_wrong_costs_no_session",
-            LAB_NEEDS,
-            goes_wrong,
-        ),
-        trial("whoever_is_killed_over_a_plan_it_ends", LAB_NEEDS, killed),
+        trial("faulty_switch_costs_no_session", LAB_NEEDS, goes_wrong),
+        trial("killed_programs_still_finish_plan", LAB_NEEDS, killed),
     ]
 }
 
@@ -55,7 +43,7 @@ fn is_shown() {
     assert_eq!(routes, BTreeSet::from([Tag::LiveSafe]), "{plan:#?}");
     let none = cluster.reweave(&["plan", "circuits", "ocs1=1-2"]);
     let said = String::from_utf8_lossy(&none.stderr).into_owned();
-    assert!(said.contains("no optical switch called \"ocs1\""), "{said}");
+    assert!(said.contains("no optical switch named \"ocs1\""), "{said}");
     let apart = cluster.reweave(&["plan", "circuits", "ocs0="]);
     let said = String::from_utf8_lossy(&apart.stderr).into_owned();
     assert_eq!(apart.status.code(), Some(1), "{said}");
@@ -154,7 +142,7 @@ fn moves_wrongly(cluster: &Cluster) {
     let outcome = cluster.outcome(&plan);
     assert!(matches!(outcome, Outcome::Held { .. }), "{outcome:?}");
     let status = cluster.status().expect("an answer");
-    let alarm = "it is not known that ocs0 holds the old circuits or the new";
+    let alarm = "the circuits of ocs0 are unknown, old or new";
     assert!(
         status.alarms.iter().any(|it| it.contains(alarm)),
         "{:?}",
@@ -202,16 +190,16 @@ fn stays_dark(cluster: &Cluster, running: &Running) {
     let is_stopped =
         |change: &RunningChange| change.phase == Phase::RollingBack && change.stopped_by.is_some();
     cluster.wait_until_change(&plan, is_stopped);
-    let moved = cluster.driver_said("shall hold");
+    let moved = cluster.driver_said("set circuits");
     running.go_on(10);
     cluster.wait_until_change(&plan, is_stopped);
-    assert_eq!(cluster.driver_said("shall hold"), moved);
+    assert_eq!(cluster.driver_said("set circuits"), moved);
     cluster.steer("resume", &plan);
     let outcome = cluster.ended(&plan);
     let Outcome::RolledBack { reasons, .. } = &outcome else {
         panic!("{outcome:?}");
     };
-    assert!(reasons[0].contains("sees no light"), "{reasons:?}");
+    assert!(reasons[0].contains("has no stable light"), "{reasons:?}");
 }
 
 /// While it waits for light in its circuits, which stays away: everything comes back.
@@ -279,9 +267,9 @@ fn agent(cluster: &mut Cluster, plan: &Plan) {
 
 /// While it moves the circuits.
 fn driver_amid(cluster: &mut Cluster, plan: &Plan) {
-    let before = cluster.driver_said("shall hold");
+    let before = cluster.driver_said("set circuits");
     cluster.begin(plan);
-    cluster.wait_until_driver_said("shall hold", before + 1);
+    cluster.wait_until_driver_said("set circuits", before + 1);
     driver_dies(cluster);
 }
 
@@ -291,9 +279,9 @@ fn driver_dies(cluster: &mut Cluster) {
 }
 
 fn leader_amid(cluster: &mut Cluster, plan: &Plan) {
-    let before = cluster.driver_said("shall hold");
+    let before = cluster.driver_said("set circuits");
     cluster.begin(plan);
-    cluster.wait_until_driver_said("shall hold", before + 1);
+    cluster.wait_until_driver_said("set circuits", before + 1);
     let place = cluster.kill_leader();
     cluster.start_coordinator(place);
 }

@@ -15,7 +15,7 @@ use crate::scene::{Over, Thirds};
 use crate::session_jobs::Running;
 
 pub(crate) fn tests() -> Vec<Trial> {
-    let name = "killed_at_each_record_of_a_plan_it_ends_as_a_whole";
+    let name = "crash_at_each_record_finishes_plan";
     vec![trial(name, LAB_NEEDS, killed_at_each).with_ignored_flag(true)]
 }
 

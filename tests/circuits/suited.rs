@@ -13,7 +13,7 @@ use crate::scene::{Over, Scene};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
-        "circuits_are_moved_to_where_jobs_send",
+        "circuits_move_to_where_jobs_send",
         LAB_NEEDS,
         are_moved,
     )]

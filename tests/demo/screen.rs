@@ -216,7 +216,7 @@ impl Screen {
     }
 
     pub(crate) fn turn(&self) {
-        self.line("\nBefore it is carried out, another job begins, and takes the other uplink.");
+        self.line("\nBefore it is applied, another job begins, and takes the other uplink.");
     }
 
     pub(crate) fn outcome(&self, scene: &Scene<'_>, record: &Record, took: Duration) {

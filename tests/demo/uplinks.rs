@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_sent_are_read_from_the_kernels_table() {
+    fn sent_bytes_parse_from_kernel_table() {
         let table = "Inter-|   Receive  |  Transmit\n face |bytes packets|bytes\n\
                      swp10: 1 2 3 4 5 6 7 8 1000 10 11\n swp1: 1 2 3 4 5 6 7 8 999 10 11\n";
         assert_eq!(sent_by(table, "swp1"), Some(999));
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_uplinks_of_a_leaf_are_its_last_ports() {
+    fn leaf_uplinks_are_its_last_ports() {
         let text = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
                     host_gbps = 0.4\nuplink_gbps = 0.2";
         let fabric = Fabric::parse("f.toml", text).unwrap();

@@ -21,7 +21,7 @@ const RUN_SCRIPT: &str = r#"
     begin
     cp -r dev/certificates before
     ! reweave dev --dir "$0/dev" 2> refusal || { echo it began; exit 1; }
-    grep "another .reweave dev. runs in $0/dev: process $dev; ask that one" refusal || { cat refusal; exit 1; }
+    grep "another .reweave dev. runs in $0/dev: process $dev; use that one" refusal || { cat refusal; exit 1; }
     diff -r dev/certificates before
     grep leads dev/reweave-coordinator.log || { echo its log is gone; exit 1; }
     export REWEAVE_IDENTITY="$0/dev/certificates/operator"
@@ -37,7 +37,7 @@ const RUN_SCRIPT: &str = r#"
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
-        "one_that_runs_is_left_alone_and_one_that_is_killed_leaves_nothing_behind",
+        "running_dev_stays_killed_leaves_nothing",
         &[Need::Namespaces, Need::Program("ip")],
         killed_and_begun_again,
     )]

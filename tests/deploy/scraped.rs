@@ -24,7 +24,7 @@ pub(crate) fn tests() -> Vec<Trial> {
         Need::Program("prometheus"),
     ];
     vec![trial(
-        "prometheus_scrapes_and_its_rules_come_up",
+        "prometheus_scrapes_and_raises_alarms",
         &needs,
         scraped,
     )]

@@ -27,11 +27,7 @@ pub(crate) fn tests() -> Vec<Trial> {
         Need::Program("/usr/bin/python3"),
         Need::Program("/usr/lib/python3/dist-packages/jinja2/__init__.py"),
     ];
-    vec![trial(
-        "the_role_writes_settings_that_a_coordinator_takes",
-        &needs,
-        taken,
-    )]
+    vec![trial("coordinator_accepts_settings_of_role", &needs, taken)]
 }
 
 fn taken() {

@@ -27,14 +27,10 @@ const RUN_SCRIPT: &str = "\
 pub(crate) fn tests() -> Vec<Trial> {
     let needs = ["slurmctld", "scontrol", "ip"].map(Need::Program);
     let needs = [&[Need::Namespaces], &needs[..]].concat();
-    vec![trial(
-        "slurmctld_reads_the_tree",
-        &needs,
-        slurmctld_reads_the_tree,
-    )]
+    vec![trial("slurmctld_reads_tree", &needs, slurmctld_reads_tree)]
 }
 
-fn slurmctld_reads_the_tree() {
+fn slurmctld_reads_tree() {
     let folder = tempfile::tempdir().expect("a folder of our own");
     let place = folder.path();
     fs::create_dir(place.join("state")).expect("a folder for its state");

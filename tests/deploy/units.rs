@@ -19,20 +19,16 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial("units_are_closed", &[analyze], units_are_closed),
         trial("every_program_is_watched", &[], every_program_is_watched),
+        trial("systemd_verifies_units", &[analyze], systemd_verifies_units),
         trial(
-            "systemd_understands_the_units",
-            &[analyze],
-            systemd_understands_the_units,
-        ),
-        trial(
-            "no_unit_forbids_a_call_that_its_program_makes",
+            "units_allow_required_syscalls",
             &[
                 analyze,
                 Need::Namespaces,
                 Need::Program("ip"),
                 Need::Program("strace"),
             ],
-            no_unit_forbids_a_call_that_its_program_makes,
+            units_allow_required_syscalls,
         ),
     ]
 }
@@ -58,7 +54,7 @@ fn units_are_closed() {
 }
 
 /// With the programs where these were built, as no other are installed.
-fn systemd_understands_the_units() {
+fn systemd_verifies_units() {
     let folder = tempfile::tempdir().expect("a folder of our own");
     let programs = Programs::beside_this().expect("programs");
     let built = programs.agent();
@@ -73,7 +69,7 @@ fn systemd_understands_the_units() {
     }
 }
 
-fn no_unit_forbids_a_call_that_its_program_makes() {
+fn units_allow_required_syscalls() {
     let alone = Alone::start();
     let driven = Driven::beside(&alone);
     // One of the coordinator and one of the agent, and then a while of both.

@@ -15,27 +15,23 @@ use super::{deployed, promtool, text, told_by, written};
 pub(crate) fn tests() -> Vec<Trial> {
     let promtool = Need::Program("promtool");
     vec![
+        trial("alarms_are_raised_by_rules", &[promtool], alarms_are_raised),
         trial(
-            "alarms_are_raised_when_they_should_be",
+            "promtool_accepts_all_queries",
             &[promtool],
-            alarms_are_raised,
+            promtool_accepts_all_queries,
         ),
         trial(
-            "promtool_takes_all_that_is_asked",
-            &[promtool],
-            promtool_takes_all_that_is_asked,
-        ),
-        trial(
-            "what_is_asked_for_is_served",
+            "queried_metrics_are_served",
             &[
                 Need::Namespaces,
                 Need::Program("ip"),
                 Need::Program("strace"),
             ],
-            what_is_asked_for_is_served,
+            queried_metrics_are_served,
         ),
         trial(
-            "what_is_served_is_as_prometheus_has_it",
+            "served_metrics_pass_promtool",
             &[
                 Need::Namespaces,
                 Need::Program("ip"),
@@ -59,7 +55,7 @@ fn alarms_are_raised() {
 }
 
 /// As rules, which promtool reads, and dashboards it does not.
-fn promtool_takes_all_that_is_asked() {
+fn promtool_accepts_all_queries() {
     let rule = |(at, asked): (usize, &String)| {
         let asked = Value::String(asked.clone());
         format!("      - record: asked_{at}\n        expr: {asked}\n")
@@ -99,7 +95,7 @@ fn collect(value: &Value, asked: &mut Vec<String>) {
     }
 }
 
-fn what_is_asked_for_is_served() {
+fn queried_metrics_are_served() {
     let alone = Alone::start();
     alone.await_told("READY=1", 2);
     let rules = text(deployed("prometheus/reweave.rules.yml"));

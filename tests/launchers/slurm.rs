@@ -24,11 +24,7 @@ pub(crate) fn test() -> Trial {
         .into_iter()
         .chain(programs.map(Need::Program))
         .collect();
-    trial(
-        "slurm_runs_our_scripts_and_deals_ranks_out_in_our_order",
-        &needs,
-        dealt_out,
-    )
+    trial("slurm_scripts_order_ranks", &needs, dealt_out)
 }
 
 fn dealt_out() {

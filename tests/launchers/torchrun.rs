@@ -40,23 +40,19 @@ sys.exit(int(code))
 ";
 
 pub(crate) fn test() -> Trial {
-    trial(
-        "torchrun_takes_our_ranks_and_its_end_is_ours",
-        NEEDS,
-        || {
-            let setting = Setting {
-                scenario: SCENARIO,
-                fabric: FABRIC,
-            };
-            let mut stage = Stage::up(setting, Labs::Hidden).expect("a cluster");
-            stage.lead(&Leadership::default()).expect("a coordinator");
-            stage
-                .write("loop.py", LOOP_PROGRAM)
-                .expect("a file of our own");
-            ranks_are_ours(&stage);
-            its_end_is_ours(&stage);
-        },
-    )
+    trial("torchrun_takes_ranks_and_exit_code", NEEDS, || {
+        let setting = Setting {
+            scenario: SCENARIO,
+            fabric: FABRIC,
+        };
+        let mut stage = Stage::up(setting, Labs::Hidden).expect("a cluster");
+        stage.lead(&Leadership::default()).expect("a coordinator");
+        stage
+            .write("loop.py", LOOP_PROGRAM)
+            .expect("a file of our own");
+        ranks_are_ours(&stage);
+        its_end_is_ours(&stage);
+    })
 }
 
 fn ranks_are_ours(stage: &Stage) {

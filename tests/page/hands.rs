@@ -15,7 +15,7 @@ use super::{
 
 const ACTIVE_ELEMENT: &str = "document.activeElement";
 
-pub(crate) fn keys_and_a_pointer_do_all_there_is_to_do() {
+pub(crate) fn keyboard_and_pointer_reach_every_action() {
     let stage = led(&Leadership::default());
     let _job = collide(&stage);
     let mut browser = operators_page(&stage);

@@ -7,7 +7,7 @@ use super::play::must;
 use super::{operators_page, photograph, view};
 
 /// Over TLS, where the page is to be had from other machines.
-pub(crate) fn the_page_goes_on_with_whoever_leads() {
+pub(crate) fn page_follows_new_leader() {
     let mut stage = must(Stage::up(Setting::DEMO_SETTING, Labs::Hidden));
     must(stage.lead_by_three());
     let first = must(stage.leader());
@@ -27,8 +27,8 @@ pub(crate) fn the_page_goes_on_with_whoever_leads() {
     stage.one_of_three(second).kill();
     browser.when("document.querySelectorAll('#elsewhere a').length === 2");
     let text = browser.text();
-    assert!(text.contains("This page is not live any more"), "{text}");
-    assert!(text.contains("the coordinator cannot be reached"), "{text}");
+    assert!(text.contains("This page is no longer live"), "{text}");
+    assert!(text.contains("the coordinator is unreachable"), "{text}");
     photograph(&mut browser, "elsewhere");
     let third = another_leads(&stage, second);
     // Whichever is opened, it is soon the one that leads.

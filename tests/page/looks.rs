@@ -27,7 +27,7 @@ const FINDINGS_SCRIPT: &str = "import('/assets/api.js').then(async ({ get }) => 
 })";
 const WORST_FINDING_TEXT: &str = "2 findings, the worst: lossy link, leaf1 > h7";
 
-pub(crate) fn what_is_found_is_told_at_a_glance() {
+pub(crate) fn findings_are_visible_at_once() {
     let stage = led(&Leadership::default());
     let mut browser = operators_page(&stage);
     must(stage.operator().shown(&["plan", "drain", "leaf0-spine1"]));
@@ -46,7 +46,7 @@ pub(crate) fn what_is_found_is_told_at_a_glance() {
         "leaf0 > spine0, 90 % sure",
         "Remedy: rebalance: reweave plan",
         "Jobs hurt: train",
-        "Not all is seen, 9 gaps",
+        "Incomplete data, 9 gaps",
         "and 7 more",
         "over h3 > … > h4 > leaf1",
     ] {
@@ -98,7 +98,7 @@ const LARGE_MATRIX_SCRIPT: &str = "import('/assets/matrix.js').then(({ matrix })
 const CANVAS_ELEMENT: &str = "document.querySelector('canvas.heat')";
 const MATRIX_TEXT: &str = "document.querySelector('.said').innerText";
 
-pub(crate) fn no_host_of_a_crowd_is_hidden() {
+pub(crate) fn large_cluster_hides_no_host() {
     let stage = led(&Leadership::default());
     let mut browser = operators_page(&stage);
     view(&mut browser, "agents");
@@ -186,7 +186,7 @@ fn hosts_are_found_on_the_map(browser: &mut Browser) {
     browser.when(&format!("{shows} === {whole}"));
 }
 
-pub(crate) fn what_is_shown_fits_its_place() {
+pub(crate) fn content_fits_its_place() {
     let stage = led(&Leadership::default());
     let mut browser = operators_page(&stage);
     figures_are_such_as_people_read(&mut browser);
@@ -211,7 +211,7 @@ pub(crate) fn what_is_shown_fits_its_place() {
     browser.when("document.documentElement.scrollWidth <= 390");
     is_sound(&mut browser);
     browser.value("sessionStorage.removeItem('reweave-token'), location.reload()");
-    browser.when("document.body?.innerText.includes('needs a link of his own')");
+    browser.when("document.body?.innerText.includes('needs a personal link')");
     photograph(&mut browser, "no-link");
 }
 
@@ -246,7 +246,7 @@ fn long_names_are_cut_and_whole_once_chosen(browser: &mut Browser) {
     browser.when(&format!("{size}.height > 400"));
 }
 
-pub(crate) fn keys_lead_to_what_they_opened() {
+pub(crate) fn focus_follows_opened_elements() {
     // What is written soon can be looked back at soon.
     let stage = led(&Leadership {
         tables: "[history]\nwrite_every_s = 1\n".to_owned(),
@@ -291,7 +291,7 @@ fn what_is_on_offer_does_not_run(browser: &mut Browser, plan: u64) {
     );
     browser.when(&card);
     let running = "document.querySelector('[aria-label=\"Running changes\"]').innerText";
-    browser.when(&format!("{running}.includes('Nothing is being changed')"));
+    browser.when(&format!("{running}.includes('No change in progress')"));
     assert_eq!(
         browser.value(&format!("{card}.querySelector('.chip').innerText")),
         "on offer"

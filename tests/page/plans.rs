@@ -16,13 +16,13 @@ use super::play::{collide, led, must};
 use super::{HOSTILE_NAME, INJECTED_ELEMENTS, is_sound, operators_page, page_of, photograph, view};
 
 /// From the sandbox to a change that is kept, and back again, by the page alone.
-pub(crate) fn a_variant_becomes_a_plan_and_is_taken_back() {
+pub(crate) fn variant_becomes_plan_and_rolls_back() {
     let stage = led(&Leadership::without_rate_rollback());
     let _job = collide(&stage);
     let before = must(stage.routing());
     let mut browser = operators_page(&stage);
     let plan = make_it_a_plan(&mut browser);
-    for words in ["routes of leaf0 towards", "live-safe", "Whom it touches"] {
+    for words in ["routes of leaf0 towards", "live-safe", "Affected jobs"] {
         browser.when(&reads(words));
     }
     browser.value("document.querySelectorAll('#view details').forEach((it) => it.open = true)");
@@ -34,8 +34,8 @@ pub(crate) fn a_variant_becomes_a_plan_and_is_taken_back() {
     is_kept(&stage, &mut browser, plan);
     is_written_down(&mut browser, plan);
     assert_ne!(must(stage.routing()), before);
-    browser.press(&format!("Take plan {plan} back"));
-    browser.when(&reads(&format!("takes plan {plan} back")));
+    browser.press(&format!("Roll plan {plan} back"));
+    browser.when(&reads(&format!("rolls plan {plan} back")));
     photograph(&mut browser, "plan-of-taking-back");
     is_sound(&mut browser);
     browser.value("document.querySelector('input[name=\"force\"]').click()");
@@ -49,7 +49,7 @@ pub(crate) fn a_variant_becomes_a_plan_and_is_taken_back() {
 /// A change on its way waits for as long as the person at the page wants.
 pub(crate) fn is_stopped_and_goes_on(browser: &mut Browser) {
     browser.press("Hold plan");
-    browser.when(&reads("Stopped by operator: it begins nothing more"));
+    browser.when(&reads("Stopped by operator: no further step starts"));
     photograph(browser, "stopped");
     is_sound(browser);
     browser.press("Resume plan");
@@ -61,7 +61,8 @@ fn is_withdrawn(stage: &Stage, browser: &mut Browser) {
     let plan = offered(stage);
     browser.press(&format!("Withdraw plan {plan}"));
     browser.when(&format!(
-        "[...document.querySelectorAll('.card')].some((it) => it.innerText.includes('Plan {plan}') && it.innerText.includes('given up'))"
+        "[...document.querySelectorAll('.card')].some((it) => it.innerText.includes('Plan \
+         {plan}') && it.innerText.includes('aborted'))"
     ));
     is_sound(browser);
 }
@@ -87,7 +88,8 @@ fn changes_meanwhile(stage: &Stage, browser: &mut Browser, plan: u64) {
     for (order, hinders) in [("freeze", true), ("thaw", false)] {
         must(stage.operator().shown(&["job", order, "h0"]));
         browser.press(&format!("Approve plan {plan}"));
-        let said = "[...document.querySelectorAll('[role=\"alert\"]')].find((it) => it.innerText.includes('look again'))";
+        let said = "[...document.querySelectorAll('[role=\"alert\"]')].find((it) => \
+                    it.innerText.includes('review it again'))";
         browser.when(said);
         let frozen = "document.querySelectorAll('.review > p.warn').length";
         browser.when(&format!("({frozen} > 0) === {hinders}"));
@@ -148,7 +150,7 @@ pub(crate) fn an_offer_is_reviewed(stage: &Stage, browser: &mut Browser) {
 }
 
 /// Circuits and weights, which this cluster has none of, and names that no cluster has.
-pub(crate) fn plans_of_all_kinds_are_told() {
+pub(crate) fn plans_of_all_kinds_are_shown() {
     let stage = led(&Leadership::default());
     let mut browser = page_of(&stage, "certificates/operator");
     view(&mut browser, "changes");

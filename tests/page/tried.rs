@@ -13,7 +13,7 @@ const FLOWS: &str = "src,dst,bytes,start_us,after,path\n\
 const JOB: &str = "model = \"vgg16\"\nbatch_per_replica = 4\n";
 const NARROW_FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\nhost_gbps = 0.4\n\
                       uplink_gbps = 0.1\n";
-const FABRIC: &str = "The fabric (the cluster's own while this is empty)";
+const FABRIC: &str = "Fabric (empty: the cluster's own)";
 
 /// In the sandbox, which has variants: played beside each, shared, and told what is wrong.
 pub(crate) fn flows_and_jobs_are_played(browser: &mut Browser) {
@@ -28,7 +28,7 @@ pub(crate) fn flows_and_jobs_are_played(browser: &mut Browser) {
     is_shared_with(browser, FLOWS);
     choose(browser, "job");
     write(browser, FABRIC, "");
-    write(browser, "The job, as its file says it", JOB);
+    write(browser, "Job file", JOB);
     plays(
         browser,
         &[
@@ -46,7 +46,7 @@ pub(crate) fn flows_and_jobs_are_played(browser: &mut Browser) {
     a_trace_is_played(browser);
     is_refused(browser);
     choose(browser, "past");
-    browser.when("document.querySelector('[aria-label=\"Until when\"]')");
+    browser.when("document.querySelector('[aria-label=\"End time\"]')");
 }
 
 /// Its files are ranks in the order of their names, and whoever follows a link has them, too.
@@ -54,7 +54,7 @@ fn a_trace_is_played(browser: &mut Browser) {
     choose(browser, "trace");
     browser.press("Simulate");
     browser.when(&reads("Open the files of a trace"));
-    let recorder = "document.querySelector('[aria-label=\"Who recorded it\"]')";
+    let recorder = "document.querySelector('[aria-label=\"Trace format\"]')";
     browser.value(&format!(
         "{recorder}.value = 'flight-recorder', {recorder}.dispatchEvent(new Event('change'))"
     ));

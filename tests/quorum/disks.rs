@@ -14,25 +14,21 @@ const STRACE_NEEDS: &[Need] = &[Need::Lab, Need::Root, Need::Program("strace")];
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
+        trial("failed_sync_ends_coordinator", STRACE_NEEDS, sync_fails),
+        trial("slow_disk_is_replaced_as_leader", STRACE_NEEDS, slow),
         trial(
-            "a_disk_that_cannot_say_what_it_holds_ends_a_coordinator",
-            STRACE_NEEDS,
-            sync_fails,
-        ),
-        trial("a_slow_disk_holds_nobody_up_for_long", STRACE_NEEDS, slow),
-        trial(
-            "a_log_that_cannot_be_written_ends_one_and_harms_no_other",
+            "unwritable_log_ends_one_coordinator",
             STRACE_NEEDS,
             unwritable,
         ),
         trial(
-            "a_leader_whose_disk_is_full_lets_another_lead",
+            "leader_with_full_disk_hands_over",
             &[Need::Lab, Need::Root],
             full,
         ),
-        trial("a_torn_write_is_cut_off", LAB_NEEDS, torn),
+        trial("torn_write_is_cut_off", LAB_NEEDS, torn),
         trial(
-            "a_log_with_a_flipped_bit_is_not_believed_and_another_takes_the_place",
+            "flipped_bit_requires_replacement_member",
             LAB_NEEDS,
             flipped,
         ),
@@ -92,7 +88,7 @@ fn sync_fails() {
     let (first, term) = quorum.leader();
     quorum.decide();
     let meddling = Meddling::with(&mut quorum, first, "fdatasync:error=EIO");
-    quorum.ends(first, 1, "cannot keep the log");
+    quorum.ends(first, 1, "cannot write the log");
     drop(meddling);
     quorum.leader_after(term);
     quorum.decide_on();
@@ -221,9 +217,7 @@ fn torn() {
     drop(file);
     quorum.start(first);
     wait("it cuts it off", || {
-        quorum
-            .said(first)
-            .contains("a write that was never completed")
+        quorum.said(first).contains("of an incomplete write")
     });
     quorum.leader_after(term);
     quorum.kill((first + 1) % 3);
@@ -240,7 +234,7 @@ fn flipped() {
     quorum.kill(first);
     flip(&quorum.log(first));
     quorum.start(first);
-    quorum.ends(first, 2, "cannot be believed");
+    quorum.ends(first, 2, "is corrupt");
     let said = quorum.said(first);
     assert!(
         said.contains(&quorum.log(first).display().to_string()),

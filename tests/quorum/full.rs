@@ -37,7 +37,7 @@ const RUN_SCRIPT: &str = r#"
 "#;
 
 pub(crate) fn tests() -> Vec<Trial> {
-    let name = "on_a_full_disk_nothing_is_decided_until_there_is_room_and_all_else_goes_on";
+    let name = "full_disk_stops_only_decisions";
     vec![trial(name, &[Need::Lab], no_room_for_a_while)]
 }
 

@@ -10,35 +10,21 @@ use crate::needs::trial;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
+        trial("partitioned_leader_is_replaced", LAB_NEEDS, || {
+            another_leads_after(&Cut::BOTH_WAYS);
+        }),
+        trial("leader_hearing_no_one_is_replaced", LAB_NEEDS, || {
+            another_leads_after(&Cut::INBOUND);
+        }),
+        trial("leader_heard_by_none_is_replaced", LAB_NEEDS, || {
+            another_leads_after(&Cut::OUTBOUND);
+        }),
         trial(
-            "a_leader_that_is_cut_off_leads_no_more_and_another_does",
-            LAB_NEEDS,
-            || another_leads_after(&Cut::BOTH_WAYS),
-        ),
-        trial(
-            "a_leader_that_hears_nobody_leads_no_more",
-            LAB_NEEDS,
-            || {
-                another_leads_after(&Cut::INBOUND);
-            },
-        ),
-        trial(
-            "a_leader_that_nobody_hears_leads_no_more",
-            LAB_NEEDS,
-            || {
-                another_leads_after(&Cut::OUTBOUND);
-            },
-        ),
-        trial(
-            "somebody_leads_wherever_two_hear_each_other_and_nobody_elsewhere",
+            "leader_exists_exactly_with_connected_pair",
             LAB_NEEDS,
             all_ways_to_cut,
         ),
-        trial(
-            "half_of_all_packets_lost_slows_decisions_down_and_loses_none",
-            LAB_NEEDS,
-            half_lost,
-        ),
+        trial("half_packet_loss_loses_no_decision", LAB_NEEDS, half_lost),
     ]
 }
 

@@ -8,7 +8,7 @@ use crate::promtool;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
-        "what_each_of_three_serves_is_as_prometheus_has_it",
+        "each_coordinator_serves_valid_metrics",
         &[Need::Lab, Need::Program("promtool")],
         all_serve,
     )]

@@ -11,7 +11,7 @@ use crate::needs::trial;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
-        "a_leader_that_stood_still_tells_nobody_what_is_not_so_any_more",
+        "stalled_leader_serves_nothing_stale",
         LAB_NEEDS,
         stood_still,
     )]
@@ -44,8 +44,8 @@ fn stood_still() {
         }
         wait("it knows that it does not lead", || {
             let log = quorum.said(first);
-            let leads = log.rfind("leads, in term");
-            log.rfind("does not lead any more") > leads
+            let leads = log.rfind("leader in term");
+            log.rfind("lost leadership") > leads
         });
         quorum.decide_on();
     }

@@ -7,9 +7,9 @@ use crate::scene::{Scene, agent, refused, trial};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
-        trial("without_a_device_all_else_is_told", no_device),
-        trial("without_the_verbs_library_all_else_is_told", no_library),
-        trial("without_the_helper_all_else_is_told", no_helper),
+        trial("missing_rdma_device_is_reported", no_device),
+        trial("missing_verbs_library_is_reported", no_library),
+        trial("missing_rdma_helper_is_reported", no_helper),
     ]
 }
 

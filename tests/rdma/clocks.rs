@@ -8,10 +8,7 @@ use crate::machine::Machine;
 use crate::scene::{PROBER_ADDRESS, RESPONDER_ADDRESS, Scene, json_of, trial};
 
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![trial(
-        "no_figure_is_wrong_because_a_clock_was_set",
-        set_clocks,
-    )]
+    vec![trial("clock_step_distorts_no_figure", set_clocks)]
 }
 
 /// By so many seconds, one after the other, at both ends. None is small beside what a probe takes.

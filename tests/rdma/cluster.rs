@@ -14,10 +14,7 @@ use crate::scene::{PROBER_NODE, RESPONDER_NODE, Scene, must, trial};
 const MEASUREMENT_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![trial(
-        "agents_measure_each_other_and_the_status_tells",
-        reported,
-    )]
+    vec![trial("agents_report_mutual_rdma_measurements", reported)]
 }
 
 fn reported(scene: &mut Scene) {

@@ -15,13 +15,10 @@ const BANDWIDTH_MIB: u32 = 4;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
-        trial("ports_are_told_as_they_are", ports),
-        trial("latency_is_that_of_ib_send_lat", latency),
-        trial("bandwidth_is_that_of_ib_write_bw", bandwidth),
-        trial(
-            "what_is_measured_crosses_the_fabric_and_is_counted",
-            counted,
-        ),
+        trial("rdma_ports_are_listed", ports),
+        trial("latency_matches_ib_send_lat", latency),
+        trial("bandwidth_matches_ib_write_bw", bandwidth),
+        trial("measurements_cross_fabric_and_are_counted", counted),
         trial("strangers_are_refused", strangers),
     ]
 }
@@ -182,7 +179,7 @@ fn strangers(scene: &mut Scene) {
             &format!("rdma {words} {RESPONDER_ADDRESS}"),
         );
         assert!(
-            error.contains("10.0.0.1 refuses: it does not know this host"),
+            error.contains("10.0.0.1 refuses: this host is not on its allow-list"),
             "{error}"
         );
     }

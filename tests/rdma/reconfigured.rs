@@ -14,7 +14,7 @@ use crate::watch::Watch;
 use crate::{cluster, perftest};
 
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![trial("a_queue_pair_outlives_reconfigurations", outlives)]
+    vec![trial("queue_pair_outlives_reconfigurations", outlives)]
 }
 
 /// How often its way is changed, and how often it is looked at before that; `REWEAVE_REROUTES` says how many otherwise.

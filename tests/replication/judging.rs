@@ -33,7 +33,7 @@ fn is_linearizable(history: &[Step]) -> bool {
 }
 
 #[test]
-fn a_read_sees_the_last_write() {
+fn read_sees_last_write() {
     let read = |value| {
         [
             called(1, Op::Write(5)),
@@ -47,7 +47,7 @@ fn a_read_sees_the_last_write() {
 }
 
 #[test]
-fn a_write_under_way_may_be_seen_or_not_but_not_be_unseen_again() {
+fn pending_write_is_never_unseen_again() {
     let reads = |first, second| {
         [
             called(1, Op::Write(5)),
@@ -64,7 +64,7 @@ fn a_write_under_way_may_be_seen_or_not_but_not_be_unseen_again() {
 }
 
 #[test]
-fn of_two_swaps_from_one_value_one_fails() {
+fn one_of_two_equal_swaps_fails() {
     let swaps = |second| {
         [
             called(1, Op::Swap(0, 1)),

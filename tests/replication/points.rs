@@ -48,7 +48,7 @@ fn leader_dies_at_every_operation() {
 
 /// Another leads where a leader finds no room, whether some is kept ahead of its log or it cannot write on.
 #[test]
-fn full_disk_costs_nothing_promised() {
+fn full_disk_keeps_promises() {
     for seed in 0..20 {
         let mut cluster = settled(seed);
         let leader = cluster.leader().expect("a client was answered");
@@ -71,7 +71,7 @@ fn full_disk_costs_nothing_promised() {
 
 /// Of clients and the core, while elections go on. The leader is one of the two, or it is not.
 #[test]
-fn nothing_is_decided_without_most_disks() {
+fn full_disks_of_majority_decide_nothing() {
     for seed in 0..20 {
         let mut cluster = settled(seed);
         let leader = cluster.leader().expect("a client was answered");
@@ -112,7 +112,7 @@ fn first_entry() -> Batch {
 
 /// Whatever part of it a full disk takes, and whether power is lost then or not: the log is as it was, and goes on.
 #[test]
-fn append_without_room_leaves_nothing() {
+fn append_without_room_leaves_log_unchanged() {
     for left in 0..200 {
         let (disk, path) = (SimulatedDisk::new(Chance::of(left)), Path::new(LOG_NAME));
         disk.keep_ahead(false);
@@ -182,7 +182,7 @@ fn misdirected_write_is_refused_at_start() {
 }
 
 #[test]
-fn all_die_at_once_and_come_back_with_all_they_promised() {
+fn simultaneous_crash_of_all_loses_nothing() {
     for seed in 0..40 {
         let mut cluster = settled(seed);
         for node in 1..=3 {
@@ -196,7 +196,7 @@ fn all_die_at_once_and_come_back_with_all_they_promised() {
 /// A leader that is cut off goes on writing what nobody agrees on. Another's entries take the place
 /// of those, and it dies just then.
 #[test]
-fn what_was_replaced_does_not_come_back() {
+fn replaced_entries_never_return() {
     for seed in 0..80 {
         let mut cluster = settled(seed);
         let old = cluster.leader().expect("somebody answered");
@@ -225,7 +225,7 @@ fn what_was_replaced_does_not_come_back() {
 
 /// All 64 ways in which lines between three may be cut, one direction at a time.
 #[test]
-fn there_is_a_leader_wherever_a_quorum_is_connected_both_ways() {
+fn connected_quorum_has_leader() {
     let lines = [(1, 2), (2, 1), (1, 3), (3, 1), (2, 3), (3, 2)];
     for ways in 0_u64..64 {
         let mut cluster = settled(ways);
@@ -256,7 +256,7 @@ fn there_is_a_leader_wherever_a_quorum_is_connected_both_ways() {
 
 /// Half of what is said is lost.
 #[test]
-fn there_is_progress_when_half_of_all_messages_are_lost() {
+fn cluster_progresses_at_half_message_loss() {
     for seed in 0..10 {
         let mut cluster = settled(seed);
         cluster.weather.lost = 0.5;
@@ -269,7 +269,7 @@ fn there_is_progress_when_half_of_all_messages_are_lost() {
 
 /// Whoever led before must not answer from what it knew then.
 #[test]
-fn a_leader_that_stood_still_answers_nothing_old() {
+fn stalled_leader_serves_nothing_stale() {
     for seed in 0..20 {
         let mut cluster = settled(seed);
         let leader = cluster.leader().expect("somebody answered");
@@ -286,7 +286,7 @@ fn a_leader_that_stood_still_answers_nothing_old() {
 
 /// It leads still, for all it knows when it goes on, and people have asked it meanwhile.
 #[test]
-fn a_leader_that_stood_still_alone_tells_people_nothing_old() {
+fn stalled_leader_alone_serves_nothing_stale() {
     for seed in 0..120 {
         let mut cluster = settled(seed);
         let leader = cluster.leader().expect("somebody answered");
@@ -300,7 +300,7 @@ fn a_leader_that_stood_still_alone_tells_people_nothing_old() {
 
 /// Nothing is decided meanwhile, so nothing but the newcomer's need makes a snapshot that knows it.
 #[test]
-fn a_newcomer_comes_to_vote_while_nothing_is_decided() {
+fn newcomer_votes_without_new_decisions() {
     for seed in 0..10 {
         let mut cluster = settled(seed);
         assert!(cluster.run_until(PROGRESS_TIMEOUT, |cluster| cluster.answered() > 200));
@@ -402,7 +402,7 @@ fn earlier_build_refuses_later_log() {
 /// Leaders die one after the other, lines are slow, and so there are often two candidates of one
 /// term. Whoever has voted for one forgets that if it was not written down.
 #[test]
-fn nobody_votes_twice_in_a_term() {
+fn member_votes_once_per_term() {
     for seed in 0..60 {
         let mut cluster = Cluster::new(seed, 3, CLIENT_COUNT);
         cluster.weather.late = 0.5;

@@ -20,7 +20,7 @@ const DEFAULT_OPERATIONS: u64 = 5000;
 const FAULT_TIME: Duration = Duration::from_secs(3);
 
 #[test]
-fn whatever_goes_wrong_the_laws_hold() {
+fn laws_hold_under_any_faults() {
     if let Some(seed) = number("REWEAVE_SEED") {
         return eprintln!("{:?}", live(seed));
     }
@@ -51,7 +51,7 @@ fn whatever_goes_wrong_the_laws_hold() {
 
 /// Coordinators of the release before come back as those of this one, whatever else goes wrong.
 #[test]
-fn nobody_gets_an_entry_that_it_cannot_read() {
+fn no_member_gets_unreadable_entry() {
     let upgraded = |seed| {
         let trouble = Trouble::amid_upgrade(seed).with_agents(seed, FAULT_TIME);
         let (life, cluster) = trouble.live(FAULT_TIME);
@@ -92,7 +92,7 @@ fn downgraded_coordinators_read_all_they_get() {
 
 /// One long life: `REWEAVE_OPERATIONS=COUNT` makes it longer.
 #[test]
-fn a_long_history_is_linearizable() {
+fn long_history_is_linearizable() {
     let count = number("REWEAVE_OPERATIONS").unwrap_or(DEFAULT_OPERATIONS);
     let began = Instant::now();
     let mut trouble = Trouble::new(number("REWEAVE_SEED").unwrap_or(7));
@@ -167,7 +167,7 @@ fn add(sum: &mut Life, life: &Life) {
 
 /// Two lives with one seed are the same, event by event.
 #[test]
-fn a_seed_is_a_whole_life() {
+fn seed_determines_whole_run() {
     for seed in 0..5 {
         let life = || {
             let trouble = Trouble::new(seed).with_agents(seed, FAULT_TIME);

@@ -82,7 +82,7 @@ fn live(seed: u64, weather: Weather) -> World {
 }
 
 #[test]
-fn plans_go_side_by_side_where_they_share_nothing_whatever_goes_wrong() {
+fn disjoint_plans_survive_any_faults() {
     if let Some(seed) = number("REWEAVE_SEED") {
         return eprintln!("{}", live(seed, Weather::FOUL_WEATHER).journal());
     }
@@ -96,7 +96,7 @@ fn plans_go_side_by_side_where_they_share_nothing_whatever_goes_wrong() {
 }
 
 #[test]
-fn in_fair_weather_both_are_kept() {
+fn fair_weather_commits_both_plans() {
     let sum = play_all(&Vec::from_iter(0..10), |seed| {
         tally(Some(live(seed, Weather::FAIR_WEATHER)))
     });

@@ -51,7 +51,7 @@ fn seeds() -> usize {
 }
 
 #[test]
-fn the_coordinator_may_die_over_every_entry_of_its_log() {
+fn coordinator_may_crash_at_every_entry() {
     let mut died = 0;
     for (seed, undisturbed) in good(seeds()) {
         let entries = undisturbed.cluster.coordinator.log().len();
@@ -67,12 +67,12 @@ fn the_coordinator_may_die_over_every_entry_of_its_log() {
 }
 
 #[test]
-fn every_driver_may_die_before_every_step() {
+fn every_driver_may_crash_anywhere() {
     assert!(dies_everywhere(|guest| matches!(guest, Guest::Driver(_))) > 10 * seeds());
 }
 
 #[test]
-fn the_busiest_agent_may_die_before_every_step() {
+fn busiest_agent_may_crash_anywhere() {
     assert!(dies_everywhere(|guest| matches!(guest, Guest::Agent(_))) > 10 * seeds());
 }
 
@@ -94,7 +94,7 @@ fn dies_everywhere(is_one: impl Fn(&Guest) -> bool) -> usize {
 
 /// What is known of what a device did wrongly is nothing, until a person has put it right.
 #[test]
-fn a_device_that_lies_leads_to_held_and_never_to_light() {
+fn lying_device_holds_plan() {
     for ails in [Ailment::MovesHalf, Ailment::WrongPort] {
         let mut held = 0;
         for (seed, _) in good(10) {
@@ -143,7 +143,7 @@ fn late_device_takes_no_packets() {
 
 /// Packets do not come back to what comes and goes, and there would be some lost if they did.
 #[test]
-fn light_that_does_not_last_is_none() {
+fn unstable_light_rolls_plan_back() {
     let good = good(4);
     for ails in [Ailment::Flaps, Ailment::Vanishes] {
         for &(seed, _) in &good {
@@ -171,7 +171,7 @@ fn light_that_does_not_last_is_none() {
 
 /// Traffic of a card with a fixed next hop, which goes on whatever its node holds.
 #[test]
-fn circuits_stay_where_they_are_while_packets_pass_them_whatever_nodes_say() {
+fn circuits_stay_while_packets_pass() {
     let mut taken_back = 0;
     for (seed, _) in good(8) {
         let busy = |world: &mut World| {
@@ -198,7 +198,7 @@ fn circuits_stay_where_they_are_while_packets_pass_them_whatever_nodes_say() {
 
 /// What the log has lost of them they have followed all the same.
 #[test]
-fn a_driver_that_has_followed_what_the_log_has_lost_is_gone_beyond() {
+fn driver_ahead_of_log_is_overtaken() {
     for (seed, _) in good(5) {
         let ahead = |world: &mut World| {
             for driver in world.cluster.drivers.values_mut() {

@@ -19,7 +19,7 @@ const LEADERLESS_TIME: Duration = Duration::from_mins(10);
 const SETTLE_TIMEOUT: Duration = Duration::from_mins(1);
 
 #[test]
-fn unconfirmed_rounds_are_taken_back_without_a_coordinator() {
+fn unconfirmed_rounds_revert_without_coordinator() {
     let mut went_back = 0;
     for (seed, undisturbed) in good(2) {
         let log = undisturbed.cluster.coordinator.log();
@@ -34,7 +34,7 @@ fn unconfirmed_rounds_are_taken_back_without_a_coordinator() {
             went_back += deserted(seed, entry);
         }
     }
-    assert!(went_back > 10, "only {went_back} were taken back");
+    assert!(went_back > 10, "only {went_back} were rolled back");
 }
 
 /// How many nodes went back.

@@ -69,7 +69,7 @@ fn used(world: &World) -> BTreeSet<String> {
 }
 
 #[test]
-fn an_optical_switch_is_drained_proven_to_be_empty_and_used_again() {
+fn optical_maintenance_proves_switch_idle() {
     use MaintenanceStage::{Draining, Returning, Working};
     let mut world = World::new(rings(2), 1);
     let drain = bring(&mut world, "ocs1", Some(Draining));
@@ -95,7 +95,7 @@ fn an_optical_switch_is_drained_proven_to_be_empty_and_used_again() {
 
 /// However long nothing has passed it, that is no leave for what comes then.
 #[test]
-fn what_begins_to_pass_it_after_a_long_quiet_is_seen() {
+fn late_traffic_blocks_maintenance() {
     let mut world = World::new(rings(2), 1);
     let drain = bring(&mut world, "ocs1", Some(MaintenanceStage::Draining));
     carry_out(&mut world, drain);
@@ -113,7 +113,7 @@ fn what_begins_to_pass_it_after_a_long_quiet_is_seen() {
 
 /// The same without any maintenance.
 #[test]
-fn an_optical_switch_is_drained_by_its_name_unless_it_is_the_only_one() {
+fn optical_switch_drains_unless_only_one() {
     let links = vec!["ocs1".to_owned()];
     let mut world = World::new(rings(2), 1);
     let drain = world.ask(Request::Drain {

@@ -20,7 +20,7 @@ const PLAN_COUNT: usize = 2;
 const FAULT_TIME: Duration = Duration::from_secs(7);
 
 #[test]
-fn whatever_goes_wrong_the_laws_hold() {
+fn laws_hold_under_any_faults() {
     if let Some(seed) = number("REWEAVE_SEED") {
         let world = live(seed, Weather::FOUL_WEATHER).expect("a fabric that hangs together");
         return eprintln!("{}", world.journal());
@@ -39,7 +39,7 @@ fn whatever_goes_wrong_the_laws_hold() {
 }
 
 #[test]
-fn in_fair_weather_every_plan_that_can_be_is_carried_out() {
+fn fair_weather_plans_are_committed() {
     let sum = play_all(&Vec::from_iter(0..30), |seed| {
         tally(live(seed, Weather::FAIR_WEATHER))
     });
@@ -48,7 +48,7 @@ fn in_fair_weather_every_plan_that_can_be_is_carried_out() {
 
 /// Two lives with one seed are the same, event by event.
 #[test]
-fn a_seed_is_a_whole_life() {
+fn seed_determines_whole_run() {
     for seed in 0..4 {
         let life = || live(seed, Weather::FOUL_WEATHER).map(|world| world.journal());
         assert_eq!(life(), life(), "seed {seed}");

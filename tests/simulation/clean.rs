@@ -1,7 +1,7 @@
 //! An hour of a clean cluster raises no alarm. What its agents said in that hour was recorded in the lab,
 //! with real traffic of two jobs that came and went, and is kept with two seconds of each node together:
 //!
-//!     REWEAVE_KEEP_RECORDING=run.jsonl cargo test --test switched -- --ignored an_hour
+//!     REWEAVE_KEEP_RECORDING=run.jsonl cargo test --test switched -- --ignored clean_hour
 //!     xz -9 < run.jsonl > tests/recorded/clean.jsonl.xz
 
 use std::process::Command;
@@ -16,12 +16,12 @@ fn recorded() -> Run {
 }
 
 #[test]
-fn a_recorded_hour_of_a_clean_cluster_has_no_alarm() {
+fn recorded_clean_hour_has_no_alarm() {
     assert!(live(&recorded(), Stamper::AsRecorded) > 700);
 }
 
 /// Queues, clocks that wander and long tails are no change of a link.
 #[test]
-fn probes_that_cards_stamp_raise_no_alarm_on_a_clean_cluster() {
+fn hardware_stamped_probes_raise_no_alarm() {
     assert!(live(&recorded(), Stamper::Cards) > 700);
 }

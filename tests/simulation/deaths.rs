@@ -102,7 +102,7 @@ fn ends_as_it_should(story: Story, outcome: &Outcome) -> bool {
 }
 
 #[test]
-fn the_coordinator_may_die_over_every_entry_of_its_log() {
+fn coordinator_may_crash_at_every_entry() {
     for story in DEATH_STORIES {
         let (undisturbed, ended) = tell(story, |_| {});
         assert!(
@@ -124,7 +124,7 @@ fn the_coordinator_may_die_over_every_entry_of_its_log() {
 }
 
 #[test]
-fn the_agent_of_the_switch_may_die_at_every_step() {
+fn switch_agent_may_crash_anywhere() {
     for story in [Story::Mended, Story::Mistaken, Story::Refused] {
         let (undisturbed, _) = tell(story, |_| {});
         let switch = busiest(&undisturbed);
@@ -258,7 +258,7 @@ fn unconfirmed_pins_are_taken_back() {
         taken_back += usize::from(held != confirmed && left == confirmed);
         world.rest();
     }
-    assert!(taken_back > 0, "nothing was taken back");
+    assert!(taken_back > 0, "nothing was rolled back");
 }
 
 /// The switch whose agent had most to do.

@@ -42,7 +42,7 @@ static PLANNED_CASES: LazyLock<Vec<Case>> = LazyLock::new(|| {
 });
 
 #[test]
-fn every_plan_is_found_sound_and_loses_no_packet_in_any_mixture() {
+fn every_plan_is_sound_and_lossless() {
     for (seed, scene, plan) in PLANNED_CASES.iter() {
         assert_eq!(scene.check(plan), Ok(()), "seed {seed}: {plan:#?}");
         assert!(scene.loses_nothing(plan), "seed {seed}: {plan:#?}");
@@ -57,7 +57,7 @@ fn every_plan_is_found_sound_and_loses_no_packet_in_any_mixture() {
 
 /// The last switch on the way sends packets back to where they came from.
 #[test]
-fn a_plan_that_was_bent_into_a_loop_is_refused() {
+fn looping_plan_is_refused() {
     let last_sends_back = |_: &Scene, way: &[Hop]| match way {
         [.., inbound, last] => Some((last.from, inbound.link)),
         _ => None,
@@ -69,7 +69,7 @@ fn a_plan_that_was_bent_into_a_loop_is_refused() {
 
 /// The first switch hands packets to a host that they are not for.
 #[test]
-fn a_plan_that_was_bent_into_a_black_hole_is_refused() {
+fn black_hole_plan_is_refused() {
     let first_hands_over = |scene: &Scene, way: &[Hop]| {
         let at = way[1].from;
         Some((at, scene.stranger(at, way)?))
@@ -105,7 +105,7 @@ fn refused(
 
 /// Bent anyhow: what the judge lets pass must lose nothing.
 #[test]
-fn no_plan_that_loses_packets_is_found_sound_however_it_was_bent() {
+fn mutated_sound_plans_lose_no_packet() {
     let (mut passed, mut refused) = (0, 0);
     for (seed, scene, plan) in PLANNED_CASES.iter() {
         let mut chance = Chance::of(*seed);

@@ -18,7 +18,7 @@ const MIN_UNSHARED_MBPS: f64 = 150.0;
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 #[test]
-fn an_operator_mends_a_collision() {
+fn operator_resolves_collision() {
     let mut world = collided(Mode::Manual, 1, Weather::FAIR_WEATHER);
     let flows = world.jobs.flows("train");
     let before = slowest(&rates_mbps(&mut world, &flows, WATCH_TIME));
@@ -37,7 +37,7 @@ fn an_operator_mends_a_collision() {
 }
 
 #[test]
-fn the_coordinator_mends_a_collision_alone_within_five_seconds() {
+fn policy_resolves_collision_within_5s() {
     for seed in 1..=8 {
         let mut world = led(Mode::Auto, seed, Weather::FAIR_WEATHER);
         world.start_job("train");

@@ -22,7 +22,7 @@ fn rules(world: &World) -> Vec<Vec<PinRule>> {
 }
 
 #[test]
-fn a_prediction_that_is_wrong_is_taken_back_to_exactly_the_old_rules() {
+fn wrong_prediction_restores_old_rules() {
     let mut world = collided(Mode::Manual, 1, Weather::FAIR_WEATHER);
     let plan = planned(&mut world);
     let held = rules(&world);
@@ -38,7 +38,7 @@ fn a_prediction_that_is_wrong_is_taken_back_to_exactly_the_old_rules() {
         reasons,
     } = ended.outcome
     else {
-        world.fail("not taken back")
+        world.fail("not rolled back")
     };
     assert!(!reasons.is_empty());
     assert_eq!(generation, plan.next(), "agents refuse old ones");
@@ -56,7 +56,7 @@ fn a_prediction_that_is_wrong_is_taken_back_to_exactly_the_old_rules() {
 
 /// The second plan of a switch is taken back, and the first stays in force there.
 #[test]
-fn taking_a_plan_back_leaves_what_was_kept_before() {
+fn rollback_keeps_earlier_plan() {
     let mut world = World::new(
         three_spines(),
         policy(Mode::Manual),

@@ -12,14 +12,14 @@ use crate::scene::{demo, policy};
 use crate::seeds::live;
 
 #[test]
-fn the_same_seed_lives_the_same_life_and_another_does_not() {
+fn same_seed_gives_same_run() {
     let [one, again, other] = [3, 3, 4].map(|seed| live(seed).journal());
     assert_eq!(one, again);
     assert_ne!(one, other);
 }
 
 #[test]
-fn what_went_in_and_out_of_the_coordinator_is_the_same_too_and_replays() {
+fn coordinator_inputs_and_effects_replay() {
     let lived = || {
         let mut world = World::new(demo(), policy(Mode::Auto), 5, Weather::FOUL_WEATHER);
         world.coordinator.record();

@@ -33,7 +33,7 @@ fn iteration_ms(world: &mut World, job: &str) -> f64 {
 
 /// Two flows that share an uplink take as long as the lab expects of them.
 #[test]
-fn a_collision_takes_its_time() {
+fn collision_takes_expected_time() {
     let scenario = scenario("collision.toml");
     let expected = scenario.expectations[0]
         .min_iteration

@@ -24,7 +24,7 @@ const FAULT_TIME: Duration = Duration::from_secs(40);
 const SHORT_COOL_DOWN: Duration = Duration::from_secs(2);
 
 #[test]
-fn whatever_goes_wrong_the_laws_hold() {
+fn laws_hold_under_any_faults() {
     if let Some(seed) = number("REWEAVE_SEED") {
         return eprintln!("{}", live(seed).journal());
     }

@@ -43,7 +43,7 @@ fn is_applying(world: &mut World) -> bool {
 fn taken_back(world: &mut World) -> Vec<Reason> {
     let ended = ended(world, 1);
     let Outcome::RolledBack { reasons, .. } = ended.outcome else {
-        world.fail(&format!("not taken back but {:?}", ended.outcome))
+        world.fail(&format!("not rolled back but {:?}", ended.outcome))
     };
     world.look_at_rest();
     assert!(holds_nothing(&world.network));
@@ -67,7 +67,7 @@ fn refused(world: &mut World, plan: Generation, like: fn(&Refusal) -> bool) {
 }
 
 #[test]
-fn a_switch_that_refuses_the_rule_has_the_plan_taken_back() {
+fn refusing_switch_rolls_plan_back() {
     let (mut world, plan, switch) = offered();
     world.network.refuse(switch, true);
     refused(&mut world, plan, |refusal| {
@@ -76,7 +76,7 @@ fn a_switch_that_refuses_the_rule_has_the_plan_taken_back() {
 }
 
 #[test]
-fn a_switch_that_cannot_write_its_state_down_has_the_plan_taken_back() {
+fn switch_without_disk_rolls_plan_back() {
     let (mut world, plan, switch) = offered();
     world.afflict(
         Duration::ZERO,
@@ -92,7 +92,7 @@ fn a_switch_that_cannot_write_its_state_down_has_the_plan_taken_back() {
 }
 
 #[test]
-fn a_flow_that_ends_before_the_plan_is_applied_has_it_withdrawn() {
+fn flow_ended_before_apply_withdraws_plan() {
     let (mut world, ..) = offered();
     world.stop_job("train");
     let ended = ended(&mut world, 1);
@@ -106,7 +106,7 @@ fn a_flow_that_ends_before_the_plan_is_applied_has_it_withdrawn() {
 
 /// The switch hears of it when its flow is gone already.
 #[test]
-fn a_flow_that_ends_before_its_pin_lands_has_the_plan_taken_back() {
+fn flow_ended_before_pin_rolls_back() {
     let (mut world, plan, _) = offered();
     let slow = Duration::from_secs(3);
     world.wire.weather = Weather {
@@ -124,7 +124,7 @@ fn a_flow_that_ends_before_its_pin_lands_has_the_plan_taken_back() {
 }
 
 #[test]
-fn when_every_answer_is_lost_the_plan_is_taken_back_once_answers_come_again() {
+fn lost_acks_roll_plan_back() {
     let (mut world, plan, _) = offered();
     world.wire.weather = Weather {
         loss: 1.0,
@@ -142,7 +142,7 @@ fn when_every_answer_is_lost_the_plan_is_taken_back_once_answers_come_again() {
 }
 
 #[test]
-fn answers_that_come_late_twice_and_out_of_order_change_nothing() {
+fn late_duplicate_acks_change_nothing() {
     let (mut world, plan, _) = offered();
     world.wire.weather = Weather {
         most_delay: Duration::from_millis(900),
@@ -156,7 +156,7 @@ fn answers_that_come_late_twice_and_out_of_order_change_nothing() {
 }
 
 #[test]
-fn instructions_of_a_former_leader_are_not_followed() {
+fn former_leader_instructions_are_ignored() {
     let (mut world, plan, _) = offered();
     world.wire.weather = Weather {
         ghosts: 1.0,
@@ -172,7 +172,7 @@ fn instructions_of_a_former_leader_are_not_followed() {
 }
 
 #[test]
-fn rules_that_somebody_takes_away_come_back() {
+fn deleted_rules_are_restored() {
     let (mut world, plan, switch) = offered();
     apply(&mut world, plan);
     assert_eq!(ended(&mut world, 1).outcome, Outcome::Committed);

@@ -115,10 +115,10 @@ pub fn settings_of(place: usize, addresses: &[String], fabric: &str, identities:
 pub fn term_led(said: &str) -> Option<u64> {
     let lines = said.lines().rev();
     let mut news = lines.filter(|line| {
-        line.contains("leads, in term ")
-            || line.contains("does not lead any more")
+        line.contains("leader in term ")
+            || line.contains("lost leadership")
             || line.contains("listens on")
     });
-    let (_, rest) = news.next()?.split_once("leads, in term ")?;
+    let (_, rest) = news.next()?.split_once("leader in term ")?;
     rest.split(';').next()?.parse().ok()
 }

@@ -27,7 +27,7 @@ const COORDINATOR_SEATS: [Seat; 3] = [
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
-        "a_job_does_not_notice_that_two_of_three_coordinators_are_dead",
+        "job_survives_two_dead_coordinators",
         STAGE_NEEDS,
         two_of_three_dead,
     )]

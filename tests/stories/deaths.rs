@@ -16,22 +16,22 @@ const MIN_UNSHARED_MBPS: f64 = 150.0;
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
-            "killed_with_a_plan_on_offer_it_still_offers_it",
+            "restarted_coordinator_keeps_offer",
             STAGE_NEEDS,
             killed_while_proposed,
         ),
         trial(
-            "killed_while_a_switch_is_told_it_tells_it_again",
+            "restarted_coordinator_instructs_again",
             STAGE_NEEDS,
             killed_while_applying,
         ),
         trial(
-            "killed_while_it_measures_it_measures_again",
+            "restarted_coordinator_measures_again",
             STAGE_NEEDS,
             killed_while_verifying,
         ),
         trial(
-            "killed_while_it_takes_a_plan_back_it_goes_on_with_that",
+            "restarted_coordinator_continues_rollback",
             STAGE_NEEDS,
             killed_while_rolling_back,
         ),

@@ -13,7 +13,7 @@ const SECOND_ADDRESS: &str = "10.255.0.3";
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
-        "a_second_machine_with_the_same_certificate_waits_until_the_first_is_gone",
+        "duplicate_agent_waits_for_first",
         STAGE_NEEDS,
         a_second_machine_waits,
     )]
@@ -35,7 +35,7 @@ fn a_second_machine_waits() {
     );
     assert_eq!(agent(&told, "h0").state, AgentState::Up);
     let log = stage.said("coordinator");
-    assert!(!log.contains("agent h0 is gone"), "{log}");
+    assert!(!log.contains("agent h0 disconnected"), "{log}");
     let own = agent(&told, "h0").addresses.clone();
     stage.end_agent("h0");
     status_when(&stage, "the second has its place", |status| {

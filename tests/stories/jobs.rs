@@ -24,7 +24,7 @@ pub(crate) fn tests() -> Vec<Trial> {
             job_start_pins_job_end_unpins,
         ),
         trial(
-            "open_mpi_deals_ranks_out_in_the_order_of_the_run",
+            "open_mpi_follows_rank_order",
             &[Need::Lab, Need::Program("mpirun")],
             dealt_out,
         ),

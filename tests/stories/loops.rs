@@ -17,7 +17,7 @@ use crate::play::{STAGE_NEEDS, collide, led, must, planned};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
-        "a_planted_plan_that_would_loop_is_refused_by_the_checker",
+        "looping_plan_is_refused",
         STAGE_NEEDS,
         a_loop_is_refused,
     )]

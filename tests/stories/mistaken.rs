@@ -12,7 +12,7 @@ use crate::play::{
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
-        "a_prediction_that_is_wrong_is_taken_back_to_exactly_the_old_routes",
+        "wrong_prediction_restores_old_routes",
         STAGE_NEEDS,
         taken_back,
     )]
@@ -59,5 +59,5 @@ fn taken_back() {
     }
     let reports = [train, late].map(|job| must(job.stop()));
     assert!(reports.iter().all(JobReport::kept_all_sessions));
-    eprintln!("taken back because {}", reasons.join("; "));
+    eprintln!("rolled back because {}", reasons.join("; "));
 }

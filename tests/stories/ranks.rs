@@ -28,13 +28,9 @@ const EXTRA_DELAY_US: &str = "1000";
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
+        trial("kernel_bypass_job_is_diagnosed", STAGE_NEEDS, told),
         trial(
-            "a_job_that_no_kernel_sees_is_known_and_what_it_waits_for_is_named",
-            STAGE_NEEDS,
-            told,
-        ),
-        trial(
-            "what_jobs_do_to_themselves_is_named_by_what_their_ranks_tell",
+            "rank_reports_name_job_troubles",
             STAGE_NEEDS,
             each_is_named_alone,
         ),

@@ -11,7 +11,7 @@ use crate::play::{STAGE_NEEDS, collide, ended, led, must};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
-        "a_recorded_run_replays_to_the_same_decisions_byte_for_byte",
+        "recorded_run_replays_byte_for_byte",
         STAGE_NEEDS,
         replayed,
     )]

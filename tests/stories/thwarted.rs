@@ -19,17 +19,17 @@ pub(crate) fn tests() -> Vec<Trial> {
     let unprivileged = &[Need::Lab, Need::Program("setpriv")];
     vec![
         trial(
-            "a_switch_that_refuses_the_rule_has_the_plan_taken_back",
+            "refusing_switch_rolls_plan_back",
             unprivileged,
             a_switch_refuses,
         ),
         trial(
-            "a_flow_that_ends_before_the_plan_is_applied_has_it_withdrawn",
+            "flow_ended_before_apply_withdraws_plan",
             STAGE_NEEDS,
             the_flow_ends_before,
         ),
         trial(
-            "a_flow_that_ends_before_its_pin_lands_has_the_plan_taken_back",
+            "flow_ended_before_pin_rolls_back",
             STAGE_NEEDS,
             the_flow_ends_meanwhile,
         ),
@@ -91,7 +91,7 @@ fn the_flow_ends_before() {
     assert!(
         applied
             .words
-            .contains("it was given up before anything changed"),
+            .contains("it was aborted before anything changed"),
         "{}",
         applied.words
     );

@@ -17,7 +17,7 @@ const RECEIVED_LINES_FILE: &str = "told.jsonl";
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
-        "a_webhook_is_told_of_a_collision_and_of_what_was_done_about_it",
+        "webhook_reports_collision_and_repair",
         &[Need::Lab, Need::Program("python3")],
         told,
     )]

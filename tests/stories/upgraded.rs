@@ -84,7 +84,7 @@ fn pin(stage: &Stage) {
 /// Each node is told that what it was told stays: such entries came with 1.1.
 fn pin_anew(stage: &Stage) {
     let operator = stage.operator();
-    must(wait_for("the pins are taken back", STAGE_TIMEOUT, || {
+    must(wait_for("the pins are rolled back", STAGE_TIMEOUT, || {
         let Some(plan) = operator.way_back()? else {
             return Ok(None);
         };
@@ -100,7 +100,7 @@ fn pin_anew(stage: &Stage) {
 /// What a person wants of a plan is an entry that came with 1.1, too.
 fn give_up_an_offer(stage: &Stage) {
     let operator = stage.operator();
-    must(wait_for("an offer is given up", STAGE_TIMEOUT, || {
+    must(wait_for("an offer is aborted", STAGE_TIMEOUT, || {
         let Some(plan) = operator.way_back()? else {
             return Ok(None);
         };

@@ -12,7 +12,7 @@ use crate::scene::led;
 
 pub(crate) fn tests() -> Vec<Trial> {
     let needs = [Need::Lab, Need::Root, Need::Program("vtysh")];
-    let name = "a_leaf_whose_routes_frr_makes_is_drained_like_the_others";
+    let name = "frr_leaf_is_drained";
     vec![trial(name, &needs, drained_by_frr)]
 }
 

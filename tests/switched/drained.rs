@@ -22,7 +22,7 @@ pub(crate) const DRAINED_LINK: &str = "leaf0-spine1";
 pub(crate) const MAX_IDLE_BYTES: u64 = 10_000;
 
 pub(crate) fn tests() -> Vec<Trial> {
-    let name = "a_drained_link_carries_nothing_until_somebody_is_slower_for_it";
+    let name = "drained_link_carries_nothing_until_needed";
     vec![trial(name, STAGE_NEEDS, drained)]
 }
 

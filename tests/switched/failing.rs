@@ -14,7 +14,7 @@ const FAILING_LINK: &str = "leaf0-spine1";
 const MAX_IDLE_BYTES: u64 = 10_000;
 
 pub(crate) fn tests() -> Vec<Trial> {
-    let name = "in_automatic_mode_a_link_that_loses_packets_is_drained_for_that_finding";
+    let name = "auto_mode_drains_lossy_link";
     vec![trial(name, STAGE_NEEDS, drained)]
 }
 

@@ -21,7 +21,7 @@ const IPV4_GID: &str = "0000:0000:0000:0000:0000:ffff:0a00:0001\n";
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
-        "each_fault_of_hardware_is_named_alone_by_what_its_files_say",
+        "each_hardware_fault_is_named_alone",
         STAGE_NEEDS,
         each_is_named_alone,
     )]

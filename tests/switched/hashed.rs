@@ -24,15 +24,11 @@ const RECEIVER_HOSTS: [&str; 4] = ["h4", "h5", "h6", "h7"];
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
-            "kernels_spread_flows_as_unevenly_as_chance",
+            "kernels_spread_flows_like_random",
             &[Need::Lab, Need::Program("bash")],
             as_by_chance,
         ),
-        trial(
-            "live_flow_imbalance_is_what_the_counters_of_links_say",
-            STAGE_NEEDS,
-            counted,
-        ),
+        trial("imbalance_matches_link_counters", STAGE_NEEDS, counted),
     ]
 }
 

@@ -20,17 +20,17 @@ use crate::unwelcome;
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
-            "a_collision_is_traced_parted_and_put_back_as_it_was",
+            "collision_is_traced_separated_and_reverted",
             STAGE_NEEDS,
             looked,
         ),
         trial(
-            "flows_past_a_switch_that_answers_nobody_are_not_counted_and_not_moved",
+            "flows_past_silent_switch_stay",
             STAGE_NEEDS,
             past_a_silent_switch,
         ),
         trial(
-            "a_fabric_is_written_down_as_its_agents_see_it",
+            "discovered_fabric_matches_agents_view",
             STAGE_NEEDS,
             discovered,
         ),
@@ -172,11 +172,11 @@ fn refused(stage: &Stage, words: &[&str]) -> (Option<i32>, String) {
 
 fn refuses(stage: &Stage) {
     for (words, says) in [
-        (&["rollback", "9000"][..], "was not carried out and kept"),
+        (&["rollback", "9000"][..], "was not applied and kept"),
         (&["plan", "show", "9000"], "no plan 9000 in the history"),
         (&["plan", "diff", "9000"], "no plan 9000 in the history"),
         (&["history", "9000"], "no plan 9000 in the history"),
-        (&["trace", "h0", "h9"], "no host called \"h9\""),
+        (&["trace", "h0", "h9"], "no host named \"h9\""),
         (&["trace", "h0", "h1", "--protocol", "tcp"], "nothing flows"),
         (&["jobs", "h9"], "no node h9"),
     ] {
@@ -215,7 +215,7 @@ fn is_put_back(stage: &Stage, kept: &Plan) {
     assert_eq!(must(stage.operator().status()).pins, []);
     let (code, said) = refused(stage, &["rollback", &number_kept]);
     assert!(
-        code == Some(1) && said.contains("taken back already"),
+        code == Some(1) && said.contains("rolled back already"),
         "{said}"
     );
     println!("{}", must(stage.operator().shown(&["history"])));
@@ -317,10 +317,7 @@ fn discovered() {
     );
     assert_eq!(joined(&seen.0), joined(stage.fabric()));
     let (code, said) = refused(&stage, &["discover", "-o", &name]);
-    assert!(
-        code == Some(2) && said.contains("is there already"),
-        "{said}"
-    );
+    assert!(code == Some(2) && said.contains("exists already"), "{said}");
     is_good_for_a_coordinator(&mut stage, &seen.1);
 }
 

@@ -15,13 +15,13 @@ const MIN_RIGHT: usize = 15;
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
-            "one_percent_of_loss_is_found_on_15_of_16_directed_links",
+            "one_percent_loss_is_located",
             STAGE_NEEDS,
             each_link_in_turn,
         ),
-        trial("a_bad_host_is_named_as_host", STAGE_NEEDS, bad_host),
+        trial("bad_host_is_named_as_host", STAGE_NEEDS, bad_host),
         trial(
-            "a_cable_of_a_ring_that_loses_packets_one_way_is_named_and_nothing_else",
+            "lossy_ring_cable_is_named_alone",
             STAGE_NEEDS,
             cable_of_a_ring,
         ),

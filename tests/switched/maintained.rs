@@ -25,7 +25,7 @@ const WATCH_TIME: Duration = Duration::from_secs(2);
 
 pub(crate) fn tests() -> Vec<Trial> {
     let needs = &[Need::Lab, Need::Root, Need::Program("vtysh")];
-    let name = "a_spines_routing_daemon_is_exchanged_under_a_job";
+    let name = "frr_restart_under_maintenance_spares_job";
     vec![trial(name, needs, exchanged)]
 }
 

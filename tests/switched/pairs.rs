@@ -23,7 +23,7 @@ const MEASUREMENT_TIMEOUT: Duration = Duration::from_secs(240);
 
 pub(crate) fn tests() -> Vec<Trial> {
     // It takes minutes until trains have gone over all ways: `make soak` asks for it.
-    let name = "a_host_whose_link_is_narrow_stands_out_among_measured_pairs";
+    let name = "narrow_host_link_is_named";
     vec![trial(name, STAGE_NEEDS, narrow).with_ignored_flag(true)]
 }
 

@@ -16,7 +16,7 @@ const MIN_GAIN: f64 = 1.6;
 const LOSS_DIVISOR: u32 = 20;
 
 pub(crate) fn tests() -> Vec<Trial> {
-    let name = "flows_that_meet_on_one_of_two_cables_are_parted_and_loss_on_the_other_is_named";
+    let name = "parallel_cables_are_distinguished";
     vec![trial(name, STAGE_NEEDS, two_cables)]
 }
 

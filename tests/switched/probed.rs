@@ -24,11 +24,7 @@ const PROBED_PORTS: std::ops::Range<u16> = 40_000..40_008;
 const TABLE_HEADER: &str = "src,dst,bytes,path,sport,dport,proto,move\n";
 
 pub(crate) fn tests() -> Vec<Trial> {
-    vec![trial(
-        "ports_that_probes_taught_lead_flows_apart",
-        STAGE_NEEDS,
-        apart,
-    )]
+    vec![trial("probed_ports_separate_flows", STAGE_NEEDS, apart)]
 }
 
 #[derive(Debug, Deserialize)]

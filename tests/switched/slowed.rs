@@ -19,7 +19,7 @@ const ADDED_DELAY_MS: &str = "5";
 
 pub(crate) fn tests() -> Vec<Trial> {
     // What is usual takes minutes to learn: `make soak` asks for it.
-    let name = "a_link_that_becomes_slower_one_way_is_named_and_nothing_else";
+    let name = "slower_link_direction_is_named_alone";
     vec![trial(name, NEEDS, one_way).with_ignored_flag(true)]
 }
 

@@ -20,7 +20,7 @@ const DEVICE_NAME_PATH: &str = "sys/class/infiniband/mlx5_0/device/net/eth0/name
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(
-        "nccl_is_told_of_a_jobs_hosts_what_their_links_are_and_what_is_quickest_on_them",
+        "nccl_settings_follow_links_of_job",
         STAGE_NEEDS,
         nccl_is_told,
     )]
@@ -160,7 +160,7 @@ fn what_makes_no_sense_is_refused(stage: &Stage) {
         ("leaf0,h0", &[], 2, "leaf0"),
         ("h[0-3", &[], 2, "a bracket that is not closed"),
         ("h[3-0]", &[], 2, "3-0 ends before it begins"),
-        ("h0,h0", &[], 2, "h0 stands twice"),
+        ("h0,h0", &[], 2, "h0 is listed twice"),
         ("h[0-3]", &["--nccl", "2.9"], 2, "came with 2.10"),
         ("h[0-3]", &["--nccl", "3"], 2, "3"),
         (

@@ -19,16 +19,12 @@ use crate::skew::{FAKETIME_NEEDS, at};
 const DIAGNOSIS_TIMEOUT: Duration = Duration::from_secs(120);
 
 pub(crate) fn tests() -> Vec<Trial> {
-    let name = "what_is_wrong_is_found_by_what_agents_tell_and_nothing_else_is";
+    let name = "each_trouble_is_named_alone";
     vec![
         trial(name, STAGE_NEEDS, each_is_named_alone),
+        trial("traffic_troubles_are_named", STAGE_NEEDS, of_traffic),
         trial(
-            "an_order_of_ranks_an_incast_a_straggler_and_links_that_a_resting_job_will_fill_are_named",
-            STAGE_NEEDS,
-            of_traffic,
-        ),
-        trial(
-            "an_agent_whose_clock_is_two_seconds_ahead_is_named_alone",
+            "clock_ahead_is_named_alone",
             FAKETIME_NEEDS,
             a_clock_that_is_ahead,
         ),

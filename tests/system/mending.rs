@@ -87,11 +87,11 @@ fn applied_from_a_file(stage: &Stage) -> Applied {
         fs::write(&edited, other).expect("a file can be made");
         let refused = operator.apply_from(&edited)?;
         assert!(
-            refused.code == Some(2) && refused.words.contains("not as it was shown"),
+            refused.code == Some(2) && refused.words.contains("edited after the plan was shown"),
             "{refused:?}"
         );
         let applied = operator.apply_from(&file)?;
-        let is_stale = applied.words.contains("has changed since you looked");
+        let is_stale = applied.words.contains("have changed since you reviewed it");
         Ok((!is_stale).then_some(applied))
     }));
     let again = must(operator.apply_from(&file));

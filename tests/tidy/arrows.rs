@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arrow_the_table_lacks_is_named_with_its_line() {
+    fn missing_arrow_is_named_with_line() {
         let check = planted(
             "reweave-check",
             &[
@@ -171,31 +171,31 @@ mod tests {
     }
 
     #[test]
-    fn a_dev_dependency_is_an_arrow_too() {
+    fn dev_dependency_counts_as_arrow() {
         assert!(only(planted("reweave-common", &[ours("reweave-lab", true)])).contains("must not"));
     }
 
     #[test]
-    fn arrows_through_named_rooms_and_those_of_the_onlookers_are_allowed() {
+    fn transitive_and_onlooker_arrows_are_allowed() {
         let agent = planted("reweave-agent", &[ours("reweave-common", false)]);
         let tests = planted("reweave-tests", &[ours("reweave-coordinator", true)]);
         assert_eq!(violations(&[agent, tests]), []);
     }
 
     #[test]
-    fn a_package_outside_the_table_is_a_stranger() {
+    fn package_outside_table_is_named() {
         assert!(only(planted("reweave-utils", &[])).contains("not in the table"));
     }
 
     #[test]
-    fn a_room_in_the_wrong_folder_is_told_where_to_go() {
+    fn misplaced_room_is_named_with_folder() {
         let mut core = planted("reweave-core", &[]);
         core.dir = "core".into();
         assert!(only(core).ends_with("move it to coordinator/core/"));
     }
 
     #[test]
-    fn a_pure_room_may_use_a_runtime_in_its_tests_only() {
+    fn pure_room_may_test_with_runtime() {
         let message = only(planted("reweave-common", &[foreign("tokio", false)]));
         assert!(message.contains("pure and must not use tokio"), "{message}");
         assert_eq!(
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_without_description_is_asked_for_one() {
+    fn missing_package_description_is_named() {
         let mut lab = planted("reweave-lab", &[]);
         lab.description.clear();
         assert!(only(lab).contains("has no description"));

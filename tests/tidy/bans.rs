@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pure_room_without_clippy_toml_is_found() {
+    fn missing_clippy_toml_is_found() {
         let found = pure_rooms(&[common()], &[]);
         assert_eq!(
             found[0].to_string(),
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ban_without_reason_is_named_with_its_line() {
+    fn ban_without_reason_names_line() {
         let text = bans().replacen(", reason = \"planted\"", "", 1);
         assert!(found(&text)[0].starts_with(
             "common/clippy.toml:2: std::collections::HashMap is banned without a reason"
@@ -318,12 +318,12 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_not_toml_is_one_violation() {
+    fn invalid_toml_is_one_violation() {
         assert!(found("disallowed-types = [")[0].contains("not TOML"));
     }
 
     #[test]
-    fn two_pure_rooms_with_other_words_differ() {
+    fn differing_bans_of_pure_rooms_found() {
         let packages = [common(), package("reweave-proto", "proto", "")];
         let other = bans().replacen("planted", "otherwise", 1);
         let files = [
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn rooms_that_are_not_pure_need_no_bans() {
+    fn other_rooms_need_no_bans() {
         assert_eq!(
             pure_rooms(&[package("reweave-lab", "tests/lab", "")], &[]),
             []
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_softened_lint_of_the_workspace_is_named() {
+    fn softened_workspace_lint_is_named() {
         let text = "[workspace.lints.rust]\nunsafe_code = \"deny\"\nunreachable_pub = \"forbid\"\n\
                     [workspace.lints.clippy]\ntodo = { level = \"deny\" }\nunwrap_used = \"warn\"";
         let what: Vec<_> = workspace_lints(&file("Cargo.toml", text))
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_that_keeps_its_own_lints_is_named() {
+    fn package_with_own_lints_is_named() {
         let own = package("reweave-lab", "tests/lab", "[lints]\nworkspace = false");
         let none = package("reweave-common", "common", "[package]");
         let good = package("reweave-tests", "tests", "[lints]\nworkspace = true");

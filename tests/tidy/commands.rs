@@ -28,7 +28,7 @@ pub(crate) fn are_told(program: Command, to_tree: &str) {
     assert!(
         made == there,
         "docs/commands.md is not what {name} takes, from {differs:?} on; \
-         {WRITE_VARIABLE}=1 cargo test --workspace --bins page_of_commands writes it"
+         {WRITE_VARIABLE}=1 cargo test --workspace --bins command_docs_match_cli writes it"
     );
 }
 

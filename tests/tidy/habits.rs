@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_belongs_to_the_deepest_package_around_it() {
+    fn file_belongs_to_deepest_package() {
         let tree = tree();
         let name = |path| owner(&tree, path).map(|package| package.name.as_str());
         assert_eq!(name("tests/lab/src/lib.rs"), Some("reweave-lab"));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lab_is_product_code_and_its_tests_are_not() {
+    fn lab_is_product_code_without_tests() {
         let tree = tree();
         let is_test = |path| is_test_file(owner(&tree, path).expect("owned"), path);
         assert!(!is_test("tests/lab/src/lib.rs"));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn unwraps_and_unfinished_code_are_wrong_outside_tests_only() {
+    fn unwrap_is_wrong_outside_tests_only() {
         let text = "fn f() {\n    a.unwrap();\n    todo!()\n}";
         assert_eq!(
             found("common/src/lib.rs", text),
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_ignore_is_wrong_everywhere() {
+    fn bare_ignore_is_wrong_everywhere() {
         assert_eq!(
             found("tests/lab/tests/smoke.rs", "#[ignore]\nfn f() {}").len(),
             1
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn bans_are_lifted_in_tests_and_outside_pure_rooms_only() {
+    fn lifted_ban_fails_in_pure_rooms() {
         let text = "#[allow(clippy::disallowed_types, reason = \"x\")]\nfn f() {}";
         assert_eq!(found("common/src/lib.rs", text).len(), 1);
         assert!(found("tests/lab/src/lib.rs", text).is_empty());
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_of_bare_modules_is_empty() {
+    fn package_of_bare_modules_is_empty() {
         let facts = |text| facts(text, false).expect("the planted text is Rust");
         let sources = [
             (

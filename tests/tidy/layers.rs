@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn test_code_uses_what_it_likes() {
+    fn test_code_may_import_upward() {
         let inline = "#[cfg(test)]\nmod tests { use crate::api::answer; }\n#[cfg(test)]\nuse crate::plan::a;";
         let files = [
             core("log/state/tests.rs", "use crate::api::answer;"),
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn circles_are_found() {
+    fn cycles_are_found() {
         let a = common("a.rs", "use crate::b::B;");
         let b = common("b/mod.rs", "fn f(c: crate::c::C) {}");
         let c = common("c.rs", "use crate::a::A;\nuse crate::d::D;");

@@ -99,13 +99,13 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_goes_in_wherever_its_place_has_moved_to() {
+    fn mutation_applies_after_code_moved() {
         assert!(found(SAMPLE_PATCH, "one();\ntwo();\n\n").is_empty());
         assert!(found(SAMPLE_PATCH, "zero();\none();\ntwo();\n\nfour();\n").is_empty());
     }
 
     #[test]
-    fn a_place_that_is_gone_is_found_with_its_line() {
+    fn missing_patch_context_names_its_line() {
         for text in [
             "one();\n2();\n\n",
             "one();\ntwo();\n",
@@ -124,13 +124,13 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_is_there_twice_could_be_the_wrong_one() {
+    fn repeated_patch_context_is_ambiguous() {
         let twice = found(SAMPLE_PATCH, "one();\ntwo();\n\none();\ntwo();\n\n");
         assert!(twice[0].contains("in core/src/lib.rs 2 times"), "{twice:?}");
     }
 
     #[test]
-    fn each_place_of_a_patch_is_looked_for() {
+    fn each_patch_hunk_is_checked() {
         let second = "--- a/gone.rs\n+++ b/gone.rs\n@@ -1 +1 @@\n-a\n+b\n";
         let both = found(&format!("{SAMPLE_PATCH}{second}"), "one();\ntwo();\n\n");
         assert_eq!(both.len(), 1);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_without_any_change_is_none() {
+    fn patch_without_change_is_refused() {
         assert!(found("Words alone.\n", "one();\n")[0].contains("changes nothing"));
     }
 }

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_room_names_brings_what_that_may_use() {
+    fn room_reach_is_transitive() {
         let agent = room_of("reweave-agent").expect("the table has the agent");
         let reach: Vec<_> = agent.reach().into_iter().collect();
         assert_eq!(
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_names_only_rooms_it_has_and_each_once() {
+    fn room_table_is_unique_and_closed() {
         let packages: BTreeSet<_> = ROOMS.iter().map(|room| room.package).collect();
         let dirs: BTreeSet<_> = ROOMS.iter().map(|room| room.dir).collect();
         assert_eq!((packages.len(), dirs.len()), (ROOMS.len(), ROOMS.len()));

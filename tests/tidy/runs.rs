@@ -140,13 +140,13 @@ mod tests {
     }
 
     #[test]
-    fn a_target_nobody_runs_is_found() {
+    fn target_without_command_is_found() {
         assert_eq!(found("golden", "common/tests/golden.rs"), 1);
         assert_eq!(found("faults", "tests/lab/tests/faults/main.rs"), 1);
     }
 
     #[test]
-    fn targets_run_by_name_or_by_folder_pass() {
+    fn targets_named_or_in_folder_pass() {
         assert_eq!(found("tidy", "tests/tidy.rs"), 0);
         assert_eq!(found("faults", "tests/lab/tests/faults.rs"), 0);
     }

@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_is_measured_from_its_fn_to_its_brace() {
+    fn function_length_spans_fn_to_brace() {
         let text =
             "/// Words.\n#[inline]\npub fn one(\n    a: u8,\n) -> u8 {\n    a\n}\nuse a::b;\n";
         let facts = facts(text, false).expect("the planted text is Rust");
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn methods_and_trait_defaults_are_functions_too() {
+    fn methods_and_trait_defaults_are_functions() {
         let text = "impl A { fn a() {} }\ntrait B { fn b() {} fn c(); }";
         let facts = facts(text, false).expect("the planted text is Rust");
         let names: Vec<_> = facts.functions.iter().map(|f| f.name.as_str()).collect();
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn unwraps_are_seen_in_plain_code_and_inside_macros() {
+    fn unwraps_are_found_inside_macros() {
         let text = "fn f() {\n    a.unwrap();\n    assert!(b.unwrap(), \"{}\", .1);\n    c.unwrap_or(0);\n}";
         assert_eq!(
             marks(text),
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn unfinished_code_is_seen_also_inside_macros() {
+    fn unfinished_code_is_found_inside_macros() {
         let text = "fn f() { todo!() }\nfn g() { println!(\"{}\", unimplemented!()) }";
         assert_eq!(
             marks(text),
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn test_code_is_told_from_the_rest() {
+    fn test_code_is_distinguished() {
         let text = "#[cfg(test)]\nmod tests { fn a() { b.unwrap() } }\n\
                     #[tokio::test]\nasync fn c() { d.unwrap() }\n\
                     #[cfg(not(test))]\nfn e() { f.unwrap() }";
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_to_sleep_is_seen_and_a_method_of_that_name_is_not() {
+    fn sleep_functions_found_methods_ignored() {
         let text = "fn f() {\n    std::thread::sleep(a);\n    sleep(b);\n    tokio::time::sleep(c);\n\
                     \n    select! { _ = sleep(d) => {} }\n    clock.sleep(e);\n}";
         let lines: Vec<_> = marks(text).iter().map(|mark| mark.1).collect();
@@ -311,13 +311,13 @@ mod tests {
     }
 
     #[test]
-    fn an_ignore_needs_a_reason() {
+    fn ignore_needs_reason() {
         let text = "#[test]\n#[ignore]\nfn a() {}\n#[test]\n#[ignore = \"needs a NIC\"]\nfn b() {}";
         assert_eq!(marks(text), [(Habit::BareIgnore, 2, true)]);
     }
 
     #[test]
-    fn a_lifted_ban_is_seen_on_items_and_files() {
+    fn lifted_bans_found_on_items_files() {
         let text = "#![allow(clippy::disallowed_types)]\n\
                     #[expect(clippy::disallowed_methods, reason = \"x\")]\nfn a() {}\n\
                     #[allow(clippy::too_many_lines, reason = \"x\")]\nfn b() {}";

@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_become_rows_and_words_stay_words() {
+    fn setting_keys_become_rows() {
         let sample = "# Where it listens.\nport = 7 # a number\n#door = \"a#b\"\n\n[policy]\nmode = \"auto\"    # who decides\n";
         let page = of_files(&[("sample.toml", sample)]);
         let expected = "\n## sample.toml\n\nWhere it listens.\n\n| key | default | what it is |\n|---|---|---|\n\
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_role_takes_is_a_row_each() {
+    fn role_options_become_rows() {
         let specs = "argument_specs:\n  main:\n    options:\n      reweave_one:\n        description: >-\n          A folder\n          \
                      with C(things).\n        required: true\n      reweave_two:\n        description: Some.\n        default: 60\n";
         let rows = "| `reweave_one` | must be given | A folder with `things`. |\n| `reweave_two` | `60` | Some. |\n";
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_is_told_nowhere_is_named_and_so_is_one_that_nobody_reads() {
+    fn undocumented_or_unread_variable_is_named() {
         let file = TextFile {
             path: "agent/src/run.rs".to_owned(),
             text: "env(\"REWEAVE_JOIN\")\nenv(\"REWEAVE_MOOD\")".to_owned(),

@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn two_shapes_of_one_name_are_found_and_others_are_not() {
+    fn duplicate_shape_names_are_found() {
         let one = "#[derive(Debug, ToSchema)]\npub enum Outcome {\n";
         let other = "#[cfg_attr(feature = \"schema\", derive(utoipa::ToSchema))]\n/// It.\nstruct Outcome {\n";
         let twice = found(&[one, other]);

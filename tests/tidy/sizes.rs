@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_one_line_over_the_limit_is_found_and_one_at_the_limit_is_not() {
+    fn function_over_line_limit_is_found() {
         let found = long_functions(&[functions(&[MAX_FUNCTION_LINES, MAX_FUNCTION_LINES + 1])]);
         assert_eq!(found.len(), 1);
         assert!(
@@ -144,14 +144,14 @@ mod tests {
     }
 
     #[test]
-    fn a_long_test_function_counts_for_the_limit_but_not_for_the_shape() {
+    fn long_test_counts_only_for_limit() {
         let text = format!("#[test]\n{}", function_of(MAX_FUNCTION_LINES + 1));
         assert_eq!(long_functions(&[source(&text)]).len(), 1);
         assert_eq!(function_shape(&[source(&text)]), []);
     }
 
     #[test]
-    fn median_and_ninth_of_ten_are_held_to_their_limits() {
+    fn function_median_and_p90_are_limited() {
         let fine = [MAX_MEDIAN_FUNCTION_LINES; 5]
             .into_iter()
             .chain([MAX_P90_FUNCTION_LINES; 4])

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn retrying_test_needs_a_timed_name() {
+    fn retrying_test_needs_timed_name() {
         let test =
             "use crate::timed::timed;\n#[test]\nfn soon() {\n    timed(\"x\", SOON, asked);\n}\n";
         assert_eq!(found_with(test), 1);

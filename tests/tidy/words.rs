@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_path_is_named_with_its_line() {
+    fn machine_path_is_named_with_line() {
         let text = format!("fine\nsee `{}main`\n", BANNED_WORDS[0].0);
         assert!(
             found(&text)[0].starts_with("README.md:2: "),
@@ -74,12 +74,12 @@ mod tests {
     }
 
     #[test]
-    fn a_number_of_a_tracker_is_found_in_any_case() {
+    fn tracker_number_found_in_any_case() {
         assert_eq!(found(&format!("mends Iss{}12", "ue #")).len(), 1);
     }
 
     #[test]
-    fn longer_names_with_the_same_tail_are_innocent() {
+    fn longer_names_with_same_tail_pass() {
         for word in [BANNED_WORDS[0].0, BANNED_WORDS[1].0] {
             assert!(found(&format!("src{word}x and /proc/1{word} and ${{DIR}}{word}")).is_empty());
         }

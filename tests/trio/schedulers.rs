@@ -13,7 +13,7 @@ use super::{Trio, wait};
 const JOB_START_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[test]
-fn schedulers_that_ask_in_an_election_are_answered_by_whoever_leads_then() {
+fn schedulers_are_answered_after_election() {
     let mut trio = Trio::started();
     let (first, term) = trio.leader_after(0);
     trio.answers();

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_follows_the_events_and_never_goes_back() {
+    fn time_follows_events_monotonically() {
         let mut schedule = Schedule::starting_at(Moment::from_micros(5));
         schedule.after(Duration::from_micros(9), "late");
         schedule.after(Duration::from_micros(2), "early");

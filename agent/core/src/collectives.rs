@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reading_is_of_the_last_seconds() {
+    fn reading_covers_last_seconds() {
         let mut book = CollectiveBook::default();
         for ms in (10..=20_000).step_by(10) {
             assert!(book.handle_word(at(ms), &word(0, ms, 100)));
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_job_can_say_is_not_believed() {
+    fn impossible_collective_reports_are_rejected() {
         let mut book = CollectiveBook::default();
         let mut stranger = word(4, 10, 1);
         assert!(!book.handle_word(at(10), &stranger), "rank 4 of 4");
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_that_tells_nonsense_harms_nobody() {
+    fn overflowing_collective_counts_saturate() {
         let mut book = CollectiveBook::default();
         for _ in 0..3 {
             let mut word = word(0, 10, u64::MAX);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_without_end_are_not_kept() {
+    fn kept_ranks_are_bounded() {
         let mut book = CollectiveBook::default();
         for communicator in 0..1000 {
             let mut word = word(0, 10, 1);
@@ -285,7 +285,7 @@ mod tests {
 
     /// Iterations of 250 ms, in the first 100 ms of which it sends.
     #[test]
-    fn the_beat_of_a_job_is_found_in_what_it_tells() {
+    fn job_period_found_from_reports() {
         let (mut book, mut rhythm) = (CollectiveBook::default(), RhythmBook::default());
         let mut found = None;
         for ms in (10..=20_000).step_by(10) {
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_told_once_in_spans_without_gaps() {
+    fn bytes_reported_once_without_gaps() {
         let mut book = CollectiveBook::default();
         assert!(book.poll_growth(at(5_000)).is_empty());
         book.handle_word(at(1_000), &word(0, 1_000, 10));

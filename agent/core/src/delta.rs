@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn interfaces_are_told_once_and_when_they_change() {
+    fn interfaces_are_reported_on_change() {
         let mut delta = Delta::default();
         let full = [interface("eth0", 1), interface("eth1", 2), pinned()];
         assert_eq!(said(&mut delta, &full), full);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_that_has_no_address_any_more_is_told_so_once() {
+    fn emptied_interface_is_reported_once() {
         let mut delta = Delta::default();
         said(&mut delta, &[interface("eth0", 1), interface("eth1", 2)]);
         let emptied = Reading::Interface(Interface {
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_session_is_told_everything() {
+    fn new_session_gets_full_report() {
         let full = [interface("eth0", 1)];
         assert_eq!(said(&mut Delta::default(), &full), full);
         assert_eq!(said(&mut Delta::default(), &full), full);

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_matters_once_it_moves_much_and_until_it_ends() {
+    fn flow_reported_from_threshold_to_end() {
         let mut book = FlowBook::default();
         assert_eq!(heard(&mut book, 0, &[socket(2, 50 * MB_BYTES, 4000)]), []);
         let moving = heard(&mut book, 1, &[socket(2, 60 * MB_BYTES, 4400)]);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn chatter_never_matters_however_long_it_lasts() {
+    fn slow_flow_is_never_reported() {
         let mut book = FlowBook::default();
         for second in 0..1000 {
             let chatter = socket(2, second * 50_000, second * 1000);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_long_quiet_is_forgotten_and_may_come_back() {
+    fn idle_flow_is_forgotten_and_returns() {
         let mut book = FlowBook::default();
         heard(&mut book, 0, &[socket(2, 0, 0)]);
         assert_eq!(
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_on_the_host_is_no_flow_of_the_fabric() {
+    fn local_traffic_is_no_fabric_flow() {
         let mut book = FlowBook::default();
         let own = |acked| {
             let mut loopback = socket(2, acked, acked / 1000);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_reuses_the_ports_begins_anew() {
+    fn reused_ports_start_new_flow() {
         let mut book = FlowBook::default();
         heard(&mut book, 0, &[socket(2, 0, 0)]);
         heard(&mut book, 1, &[socket(2, 90 * MB_BYTES, 900)]);

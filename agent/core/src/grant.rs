@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_rate_told_again_takes_nothing_and_gives_nothing() {
+    fn same_rate_leaves_budget_unchanged() {
         let at = Moment::from_micros;
         let [slow, fast] = [8000, 16_000].map(Rate::from_bits_per_s);
         let mut allowance = Allowance::default();

@@ -60,18 +60,18 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_grows() {
+    fn counter_growth_is_difference() {
         assert_eq!(growths(&[5, 9, 9]), [Some(4), Some(0)]);
     }
 
     #[test]
-    fn a_narrow_counter_that_keeps_its_pace_goes_over_its_end() {
+    fn steady_narrow_counter_wraps() {
         let counts = [COUNTER32_MODULUS - 1010, COUNTER32_MODULUS - 10, 990, 1990];
         assert_eq!(growths(&counts), [Some(1000); 3]);
     }
 
     #[test]
-    fn a_counter_that_begins_anew_has_not_gone_over_its_end() {
+    fn reset_counter_does_not_wrap() {
         // From the last quarter of its range to the first, but not at its pace.
         let reset = [
             COUNTER32_MODULUS / 8 * 7,
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_stood_still_does_not_jump_over_its_end() {
+    fn idle_counter_does_not_wrap() {
         assert_eq!(
             growths(&[COUNTER32_MODULUS - 1, COUNTER32_MODULUS - 1, 5]),
             [Some(0), None]
@@ -92,12 +92,12 @@ mod tests {
     }
 
     #[test]
-    fn at_the_second_reading_no_pace_is_known() {
+    fn second_reading_cannot_wrap() {
         assert_eq!(growths(&[COUNTER32_MODULUS - 10, 5]), [None]);
     }
 
     #[test]
-    fn a_wide_counter_never_goes_over_an_end() {
+    fn wide_counter_never_wraps() {
         assert_eq!(
             growths(&[COUNTER32_MODULUS, COUNTER32_MODULUS + 1000, 5]),
             [Some(1000), None]

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn each_direction_of_each_interface_has_its_own_rate() {
+    fn each_interface_direction_has_own_rate() {
         let mut book = LinkBook::default();
         let first = rates(&mut book, 0, vec![link("swp0", 0, 7), link("swp1", 0, 0)]);
         assert_eq!(first, [[None, None]; 2]);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_turns_is_told_once_and_counts_go_on_as_they_were() {
+    fn link_state_changes_are_reported_once() {
         let mut book = LinkBook::default();
         rates(&mut book, 0, vec![link("swp0", 0, 0), link("swp1", 0, 0)]);
         rates(
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn between_two_reports_counts_are_told_as_they_are_and_rates_as_they_were() {
+    fn rates_are_computed_by_reports_alone() {
         let mut book = LinkBook::default();
         rates(&mut book, 0, vec![link("swp0", 0, 0)]);
         rates(&mut book, 1, vec![link("swp0", 12_500_000, 0)]);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_that_vanished_is_named_until_it_is_back() {
+    fn vanished_interface_is_named_until_back() {
         let mut book = LinkBook::default();
         let mut vanished = |second: u64, links| {
             let said = book.handle_links(Moment::from_micros(second * 1_000_000), links);
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_that_comes_back_has_no_rate_at_first() {
+    fn returning_interface_has_no_rate() {
         let mut book = LinkBook::default();
         rates(&mut book, 0, vec![link("swp0", 0, 0)]);
         rates(&mut book, 1, vec![]);

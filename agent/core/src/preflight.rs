@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn only_hosts_on_the_roster_are_answered() {
+    fn only_roster_hosts_are_answered() {
         let stranger = Ipv4Addr::new(10, 0, 0, 2);
         assert_eq!(consent().decide(at(0), stranger, &PRESS_TEST), None);
         assert_eq!(
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_trains_is_pressed_by_force_only() {
+    fn training_host_needs_force() {
         let mut consent = consent();
         consent.handle_rhythm(at(10), training());
         let refused = Some(Err(Refusal::Training));
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn one_test_at_a_time_and_none_without_end() {
+    fn tests_are_exclusive_and_bounded() {
         let mut consent = consent();
         consent.handle_pressed(at(0), &PRESS_TEST);
         let pressed = Some(Err(Refusal::Pressed));
@@ -259,7 +259,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(
+        fn word_roundtrips(
             session: u32, seconds: u32, streams: u8, force: bool, key: u64, port: u16, code in 0..4_usize,
         ) {
             let words = [
@@ -275,7 +275,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_can_be_read(bytes in proptest::collection::vec(any::<u8>(), 0..100), kind: u8) {
+        fn arbitrary_bytes_are_safe(bytes in proptest::collection::vec(any::<u8>(), 0..100), kind: u8) {
             let _ = Word::read(&bytes);
             let mut near = Word::Grant { key: 1, port: 2 }.to_bytes(3);
             near[4..6].copy_from_slice(&[kind, kind]);

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_router_s_answer_names_the_probe() {
+    fn router_answer_names_probe() {
         for aim in aims() {
             let probe = Probe {
                 aim,
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_s_echo_names_the_probe() {
+    fn host_echo_names_probe() {
         for aim in &aims()[2..] {
             let packet = Probe {
                 aim: *aim,
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_to_other_programs_are_none_of_ours() {
+    fn answers_to_foreign_probes_are_ignored() {
         for aim in aims() {
             let theirs = Probe {
                 aim,
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_is_routed_like_the_flow_and_of_no_use_to_the_receiver() {
+    fn probe_follows_flow_with_bad_checksum() {
         let packet = Probe {
             aim: aims()[0],
             ttl: 2,
@@ -347,7 +347,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_mark_makes_a_udp_checksum_right_or_absent(mark: u32, port: u16) {
+        fn udp_checksum_is_wrong_but_present(mark: u32, port: u16) {
             let mut flow = flow(Protocol::Udp);
             flow.source.set_port(port);
             let probe = Probe { aim: Aim::Hop(flow), ttl: 1, id: 1 };
@@ -360,7 +360,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_can_be_read(bytes: Vec<u8>) {
+        fn arbitrary_bytes_are_safe(bytes: Vec<u8>) {
             let _ = TEST_MARK.read(&bytes);
             let packet = Probe { aim: aims()[0], ttl: 1, id: 1 }.packet(TEST_MARK);
             let mut answer = expired(&packet);

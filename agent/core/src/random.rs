@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_splitmix64() {
+    fn random_matches_splitmix64() {
         // The first numbers of the reference implementation for this seed.
         let mut random = Random::new(1_234_567);
         let drawn = [random.draw(), random.draw()];
@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn times_fill_their_range_and_stay_in_it() {
+    fn random_durations_fill_range() {
         let mut random = Random::new(1);
         let drawn = (0..1000).map(|_| random.below(Duration::from_micros(100)));
         let drawn: Vec<_> = drawn.collect();

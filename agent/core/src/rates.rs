@@ -109,19 +109,19 @@ mod tests {
     }
 
     #[test]
-    fn the_first_reading_has_no_rate() {
+    fn first_reading_has_no_rate() {
         let counts = [at(0, 7_000_000), at(500, 7_000_000 + 6_250_000)];
         assert_eq!(rates(counts), [None, Some(100.0)]);
     }
 
     #[test]
-    fn an_interface_that_rests_has_rate_zero_and_no_time_has_none() {
+    fn idle_interface_has_zero_rate() {
         let counts = [at(0, 5), at(500, 5), at(500, 6)];
         assert_eq!(rates(counts), [None, Some(0.0), None]);
     }
 
     #[test]
-    fn a_flow_that_pauses_is_rated_while_it_sends() {
+    fn pausing_flow_is_rated_while_sending() {
         let counts = [
             busy(0, 0, 0),
             busy(500, 2_500_000, 100),
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_goes_back_begins_anew() {
+    fn decreasing_counter_restarts_rate() {
         let loaded_again = [
             at(0, u64::from(u32::MAX) - 10),
             at(500, 90),
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_range_looks_back_only_so_far() {
+    fn rate_range_covers_recent_window() {
         let mut meter = Meter::default();
         for count in [at(0, 0), at(1000, 1000), at(2000, 3000), at(3000, 6000)] {
             meter.handle_count(count);

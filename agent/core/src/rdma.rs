@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn each_host_has_its_turn_and_each_turn_three_measurements() {
+    fn each_host_gets_three_measurements() {
         let asked = minute(2);
         let kind = |(_, request): &(u64, Request)| match request {
             Request::Latency {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_asked_for_too_often_or_without_a_fresh_list() {
+    fn measurements_are_spaced_and_need_list() {
         let asked = minute(3);
         assert!(asked.len() >= 11, "{}", asked.len());
         assert!(asked.windows(2).all(|it| it[1].0 - it[0].0 >= 5000));
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_list_again_changes_nothing_but_how_long_it_is_good_for() {
+    fn repeated_list_only_extends_expiry() {
         let mut rounds = Rounds::new(1);
         rounds.handle_list(at(0), &list(2));
         let first = (0..6000).find(|&ms| rounds.poll_request(at(ms), Some(NO_DEADLINE)).is_some());
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_measured_goes_in_the_gaps_and_ends_with_them() {
+    fn measurements_fit_into_gaps() {
         let rounds = || {
             let mut rounds = Rounds::new(3);
             rounds.handle_list(at(0), &list(1));
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_written_than_the_share_of_the_link() {
+    fn bandwidth_test_keeps_link_share() {
         let mut rounds = Rounds::new(3);
         let most_rate = Rate::from_bits_per_s(1_000_000);
         rounds.handle_list(

@@ -70,7 +70,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn at_every_step_each_kept_flow_has_its_old_rule_or_its_new_one(
+        fn kept_flow_always_has_some_rule(
             desired in pins(),
             actual in pins(),
         ) {
@@ -92,7 +92,7 @@ mod tests {
         }
 
         #[test]
-        fn nothing_that_may_stay_is_touched(desired in pins(), actual in pins()) {
+        fn unchanged_rules_are_left_alone(desired in pins(), actual in pins()) {
             let both = desired.iter().filter(|rule| actual.contains(rule)).count();
             let ops = reconcile(&desired, &actual);
             prop_assert_eq!(ops.len(), desired.len() + actual.len() - 2 * both);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_moves_by_adding_first() {
+    fn flow_moves_by_adding_first() {
         let ops = reconcile(&[rule(1, 1)], &[rule(1, 0)]);
         assert_eq!(ops, [RuleOp::Add(rule(1, 1)), RuleOp::Remove(rule(1, 0))]);
     }

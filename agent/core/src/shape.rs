@@ -12,12 +12,12 @@ fn written() -> Formats {
 }
 
 #[test]
-fn fence_keeps_the_shape_of_its_version() {
+fn fence_keeps_shape_of_its_version() {
     assert_known(&written(), GOLDEN_FENCE);
 }
 
 #[test]
 #[ignore = "it writes the files of shapes anew: `make shapes`"]
-fn shapes_are_written_down_anew() {
+fn golden_shapes_are_written() {
     write_down("fence-1.txt", &written());
 }

@@ -46,19 +46,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_carried_is_not_left() {
+    fn spare_bandwidth_excludes_carried_traffic() {
         let spare = spare(&nic(Some(1.0)), &counters(Some(300))).expect("all is known");
         assert_eq!([spare.send.mbps(), spare.receive.mbps()], [700.0, 1000.0]);
     }
 
     #[test]
-    fn headers_that_count_beyond_the_speed_leave_nothing() {
+    fn overfull_link_has_no_spare_bandwidth() {
         let spare = spare(&nic(Some(1.0)), &counters(Some(1004))).expect("all is known");
         assert_eq!(spare.send.bits_per_s(), 0);
     }
 
     #[test]
-    fn nobody_knows_what_is_left_of_an_unknown_speed_or_at_first() {
+    fn spare_bandwidth_needs_speed_and_rate() {
         assert_eq!(spare(&nic(None), &counters(Some(1))), None);
         assert_eq!(spare(&nic(Some(1.0)), &counters(None)), None);
         let down = Counters {

@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_is_seen_past_its_routers_and_no_other_is() {
+    fn packet_hop_distance_is_witnessed() {
         for protocol in [Protocol::Tcp, Protocol::Udp] {
             let (mut witness, flows) = (witness(), [1, 2].map(|port| flow(protocol, port)));
             let first = told(&mut witness, at(0), &flows[0], NO_PACKET_ID);
@@ -264,14 +264,14 @@ mod tests {
     }
 
     #[test]
-    fn it_looks_for_a_while_after_somebody_has_asked() {
+    fn witnessing_ends_after_timeout() {
         let (mut witness, flow) = (witness(), flow(Protocol::Tcp, 1));
         told(&mut witness, at(0), &flow, NO_PACKET_ID);
         assert!(witness.looks(at(1999)) && !witness.looks(at(2000)));
     }
 
     #[test]
-    fn strangers_hear_nothing_and_make_nobody_look() {
+    fn unknown_host_gets_no_witness() {
         let mut witness = Witness::default();
         let flow = flow(Protocol::Tcp, 1);
         assert_eq!(told(&mut witness, at(1), &flow, 7), None);
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_not_look_says_so() {
+    fn blind_witness_reports_blindness() {
         let mut witness = witness();
         witness.handle_blind(true);
         let flow = flow(Protocol::Udp, 1);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_s_own_packets_are_none_of_a_trace_s() {
+    fn flow_packets_are_no_trace_probes() {
         let mut packet = arrived(flow(Protocol::Tcp, 1), 7, 3);
         // An acknowledgement.
         packet[33] = 0x10;
@@ -296,7 +296,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_can_be_read(bytes: Vec<u8>, at in 0..64_usize, byte: u8) {
+        fn arbitrary_bytes_are_safe(bytes: Vec<u8>, at in 0..64_usize, byte: u8) {
             let _ = as_of_a_trace(&bytes);
             let mut damaged = question(&flow(Protocol::Udp, 7), Some(9));
             damaged[at] = byte;

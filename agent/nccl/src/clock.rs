@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_become_the_time_that_passed_meanwhile() {
+    fn ticks_convert_to_elapsed_time() {
         let rate = Rate::of(10_000_000, 24_000_000);
         assert_eq!(rate.ns(0), 0);
         assert_eq!(rate.ns(2_400), 1_000);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_is_read_only_where_the_kernel_goes_by_it() {
+    fn tsc_is_trusted_if_kernel_does() {
         assert_eq!(is_trusted("tsc\n"), cfg!(target_arch = "x86_64"));
         for other in ["kvm-clock\n", "hpet\n", "acpi_pm\n", ""] {
             assert!(!is_trusted(other), "{other}");

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_handle_comes_back_as_it_was() {
+    fn handle_roundtrips() {
         let place = |peer, sends| Place { peer, sends };
         let parts = [
             Part::Work,

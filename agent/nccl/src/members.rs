@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_leaves_makes_room_once_all_is_told() {
+    fn left_members_free_their_slots() {
         let members = Members::new();
         let rank = |communicator| Rank {
             communicator,

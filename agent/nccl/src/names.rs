@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     #[allow(unsafe_code, reason = "the texts are constants")]
-    fn known_names_are_numbers_and_strangers_are_others() {
+    fn unknown_nccl_names_become_other() {
         let of = |name: &CStr| unsafe { number(COLLECTIVE_KINDS, name.as_ptr()) };
         assert_eq!(
             name(COLLECTIVE_KINDS, of(c"ReduceScatter")),

@@ -20,7 +20,7 @@ fn settled(works: &Works) -> Vec<Done> {
 }
 
 #[test]
-fn a_work_is_over_when_its_kernels_and_transfers_are() {
+fn work_ends_with_kernels_and_transfers() {
     static WORKS: Works = Works::new();
     let works = &WORKS;
     let ticket = works.begin(work(3)).unwrap();
@@ -45,7 +45,7 @@ fn a_work_is_over_when_its_kernels_and_transfers_are() {
 }
 
 #[test]
-fn what_comes_too_late_changes_nothing() {
+fn late_events_change_nothing() {
     static WORKS: Works = Works::new();
     let works = &WORKS;
     let late = works.begin(work(0)).unwrap();
@@ -64,7 +64,7 @@ fn what_comes_too_late_changes_nothing() {
 }
 
 #[test]
-fn without_room_works_are_counted_as_missed() {
+fn works_without_slot_count_missed() {
     static WORKS: Works = Works::new();
     let works = &WORKS;
     let begun = (0..10_000).filter(|_| works.begin(work(9)).is_some());
@@ -77,7 +77,7 @@ fn without_room_works_are_counted_as_missed() {
 }
 
 #[test]
-fn each_peer_has_its_place_and_one_too_many_is_missed() {
+fn surplus_peer_counts_missed() {
     static WORKS: Works = Works::new();
     let works = &WORKS;
     let ticket = works.begin(work(1)).unwrap();
@@ -90,7 +90,7 @@ fn each_peer_has_its_place_and_one_too_many_is_missed() {
 }
 
 #[test]
-fn what_ends_is_forgotten_and_makes_room() {
+fn ended_works_free_slots() {
     static WORKS: Works = Works::new();
     let works = &WORKS;
     for _ in 0..100_000 {
@@ -105,7 +105,7 @@ fn what_ends_is_forgotten_and_makes_room() {
 
 /// Every slot is used twice and more.
 #[test]
-fn a_work_has_no_peers_of_the_one_before() {
+fn reused_slot_has_no_old_peers() {
     static WORKS: Works = Works::new();
     let works = &WORKS;
     let mut seen = 0;

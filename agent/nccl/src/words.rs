@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn works_of_a_kind_and_bytes_of_a_peer_are_summed() {
+    fn reports_sum_works_and_peer_bytes() {
         let account = Account {
             rank: rank(),
             rate: TEST_RATE,
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn many_peers_take_several_words_and_nothing_is_told_twice() {
+    fn many_peers_split_into_several_reports() {
         let done = (0..600).map(|rank| done(8, Some(1), vec![peer(rank)]));
         let account = Account {
             rank: rank(),

@@ -105,7 +105,7 @@ fn summed(words: Vec<RankWord>) -> (Vec<Works>, Vec<RankPeer>) {
 }
 
 #[test]
-fn what_a_ring_does_is_told_to_the_byte() {
+fn ring_is_reported_to_byte() {
     let stage = Stage::new();
     for version in PLUGIN_VERSIONS {
         let began = Instant::now();
@@ -152,7 +152,7 @@ fn what_a_ring_does_is_told_to_the_byte() {
 /// Whatever clock it is that they are timed by. Steps take a hundredth less than they were told to at the least, for the
 /// two clocks of the plugin agree no better while they are young.
 #[test]
-fn transfers_are_told_as_long_as_they_take() {
+fn transfer_durations_are_reported() {
     let stage = Stage::new();
     let began = Instant::now();
     let words = heard(
@@ -173,7 +173,7 @@ fn transfers_are_told_as_long_as_they_take() {
 
 /// The second of three stages has from the first what it hands on to the third.
 #[test]
-fn what_a_stage_hands_on_is_told_to_the_byte() {
+fn pipeline_stage_is_reported_to_byte() {
     let stage = Stage::new();
     for version in PLUGIN_VERSIONS {
         let words = heard(
@@ -198,7 +198,7 @@ fn what_a_stage_hands_on_is_told_to_the_byte() {
 
 /// Each communicator of a process is told by itself.
 #[test]
-fn all_reduces_by_more_ranks_are_told_apart() {
+fn all_reduces_are_grouped_by_ranks() {
     let stage = Stage::new();
     let words = heard(&stage, "5", &["sizes", "8", "1", "10", "100", "1000"]);
     let mut took = BTreeMap::new();
@@ -219,7 +219,7 @@ fn all_reduces_by_more_ranks_are_told_apart() {
 }
 
 #[test]
-fn strange_calls_harm_nothing_and_are_told_as_far_as_they_make_sense() {
+fn invalid_plugin_calls_are_harmless() {
     let stage = Stage::new();
     for version in PLUGIN_VERSIONS {
         let words = heard(&stage, version, &["abuse"]);
@@ -247,7 +247,7 @@ fn strange_calls_harm_nothing_and_are_told_as_far_as_they_make_sense() {
 }
 
 #[test]
-fn a_job_waits_for_no_agent() {
+fn job_waits_for_no_agent() {
     let stage = Stage::new();
     let plays = || {
         stage

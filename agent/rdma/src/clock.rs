@@ -51,14 +51,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_nic_s_clock_may_begin_anew_in_between() {
+    fn nic_clock_may_wrap() {
         let clock = NicClock::new(156_250, (1 << 32) - 1);
         let [from, to] = [u64::from(u32::MAX) - 311, 313].map(|ticks| Stamp::Nic { ticks });
         assert_eq!(from.until(to, clock), Some(Duration::from_micros(4)));
     }
 
     #[test]
-    fn stamps_of_two_clocks_say_nothing() {
+    fn stamps_of_different_clocks_incomparable() {
         let [program, nic] = [Stamp::now(), Stamp::Nic { ticks: 7 }];
         assert_eq!(program.until(nic, NicClock::new(1, 1)), None);
         assert_eq!(nic.until(nic, None), None);

@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn speeds_are_those_that_vendors_sell() {
+    fn speeds_match_vendor_rates() {
         let gbps = |width, code| speed(width, code).map(Rate::gbps);
         assert_eq!(gbps(1, 1), Some(2.5));
         assert_eq!(gbps(2, 32), Some(100.0));
@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_can_take_the_smaller_mtu() {
+    fn smaller_mtu_is_common() {
         assert_eq!([1, 3, 5].map(mtu_bytes), [256, 1024, 4096]);
         assert_eq!([4096, 1024, 1023, 7].map(mtu_code), [5, 3, 2, 1]);
         assert_eq!(mtu_bytes(77), 0);

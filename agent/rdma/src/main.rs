@@ -16,7 +16,10 @@ fn main() -> ExitCode {
     match attend(&mut io::stdin().lock(), &mut io::stdout().lock()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = writeln!(io::stderr(), "error: cannot speak with the agent: {error}");
+            let _ = writeln!(
+                io::stderr(),
+                "error: lost the connection to the agent: {error}"
+            );
             ExitCode::FAILURE
         }
     }
@@ -34,7 +37,7 @@ fn attend(requests: &mut impl BufRead, answers: &mut impl Write) -> io::Result<(
         let answer = match serde_json::from_str::<Request>(&line) {
             Ok(request) => helper.answer(&request),
             Err(error) => Answer::Failed {
-                because: format!("the request is not understood: {error}"),
+                because: format!("invalid request: {error}"),
             },
         };
         serde_json::to_writer(&mut *answers, &answer)?;
@@ -58,20 +61,20 @@ mod tests {
     }
 
     #[test]
-    fn each_line_has_one_answer_and_garbage_is_named() {
+    fn each_line_gets_one_answer() {
         let answers = answers(b"garbage\n{\"fly\":1}\n");
         assert_eq!(answers.len(), 2);
         for answer in answers {
             let Answer::Failed { because } = answer else {
                 panic!("{answer:?}");
             };
-            assert!(because.contains("not understood"), "{because}");
+            assert!(because.contains("invalid request"), "{because}");
         }
     }
 
     #[cfg(not(feature = "rdma"))]
     #[test]
-    fn a_plain_build_says_what_it_lacks() {
+    fn plain_build_names_missing_feature() {
         let answers = answers(b"\"ports\"\n");
         let [Answer::Failed { because }] = &answers[..] else {
             panic!("{answers:?}");

@@ -103,16 +103,17 @@ pub enum MeetingError {
     #[error("{peer} refuses: {because}")]
     Refused { peer: Ipv4Addr, because: String },
     #[error(
-        "{peer} speaks version {theirs} of this, and this host {MEETING_VERSION}: upgrade the older one"
+        "{peer} speaks protocol version {theirs}, this host {MEETING_VERSION}: upgrade the older \
+         one"
     )]
     Version { peer: Ipv4Addr, theirs: u16 },
-    #[error("{peer} asks for what is no measurement")]
+    #[error("{peer} requests an unknown measurement")]
     Excessive { peer: Ipv4Addr },
-    #[error("{peer} names the address of somebody else as its own")]
+    #[error("{peer} claims an address that is not its own")]
     Foreign { peer: Ipv4Addr },
-    #[error("the line to {peer} broke")]
+    #[error("the connection to {peer} broke")]
     Broken { peer: Ipv4Addr, source: io::Error },
-    #[error("{peer} says what is not understood")]
+    #[error("invalid message from {peer}")]
     Garbled {
         peer: Ipv4Addr,
         source: serde_json::Error,
@@ -322,14 +323,14 @@ mod tests {
     }
 
     #[test]
-    fn a_modest_caller_with_its_own_address_is_heard() {
+    fn valid_caller_is_accepted() {
         let (heard, refused) = met(&welcome(), &[opening(echo(10), LOCAL_ADDRESS)]);
         assert_eq!(heard.unwrap().task, echo(10));
         assert!(refused.is_none(), "{refused:?}");
     }
 
     #[test]
-    fn nobody_sends_this_host_s_packets_to_a_third_one() {
+    fn third_party_address_is_refused() {
         let victim = Ipv4Addr::new(10, 0, 0, 9);
         let (heard, _) = met(&welcome(), &[opening(echo(10), victim)]);
         assert!(
@@ -339,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_asks_for_too_much() {
+    fn excessive_task_is_refused() {
         for task in [
             echo(0),
             echo(MAX_MESSAGES + 1),
@@ -356,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_and_lines_without_end_are_refused() {
+    fn garbled_opening_is_refused() {
         for text in ["hello\n".to_owned(), "x".repeat(1 << 20), String::new()] {
             let (heard, _) = met(&welcome(), &[text]);
             let error = heard.expect_err("no opening");
@@ -371,8 +372,8 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_told_with_its_reason() {
-        let refused = Some("this host does not know you".to_owned());
+    fn refusal_carries_its_reason() {
+        let refused = Some("this host is not on the allow-list".to_owned());
         let (_, told) = met(
             &Greeting {
                 version: MEETING_VERSION,
@@ -381,7 +382,10 @@ mod tests {
             &[],
         );
         let told = told.expect("an error").to_string();
-        assert_eq!(told, "127.0.0.1 refuses: this host does not know you");
+        assert_eq!(
+            told,
+            "127.0.0.1 refuses: this host is not on the allow-list"
+        );
         let (_, told) = met(
             &Greeting {
                 version: 2,
@@ -396,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_waits_is_noticed() {
+    fn waiting_line_is_noticed() {
         let listener = TcpListener::bind((LOCAL_ADDRESS, 0)).unwrap();
         let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let line = Line::over(listener.accept().unwrap().0, LOCAL_ADDRESS).unwrap();

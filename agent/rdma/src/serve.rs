@@ -63,7 +63,7 @@ fn listen(listener: &TcpListener, roster: &Roster) {
 }
 
 fn refuse(stream: TcpStream, peer: Ipv4Addr) -> Result<(), RdmaError> {
-    let because = "it does not know this host; a coordinator names the hosts it answers";
+    let because = "this host is not on its allow-list, which a coordinator sends";
     let refused = Some(because.to_owned());
     let greeting = Greeting {
         version: MEETING_VERSION,

@@ -15,7 +15,7 @@ use super::{Form, Watched, out, table};
 
 #[derive(Debug, Args)]
 pub(crate) struct Collectives {
-    /// Where jobs tell of them; an agent that serves a coordinator may be listening there
+    /// Socket for collective reports of jobs; an agent that serves a coordinator may already use it
     #[arg(long, value_name = "PATH", default_value = COLLECTIVES_SOCKET)]
     at: PathBuf,
     #[command(flatten)]
@@ -29,7 +29,7 @@ impl Collectives {
         let readings = listener.readings();
         match self.watched.output.form {
             Form::Json => out::line(json!({ "ranks": readings })),
-            Form::Table if readings.is_empty() => out::line("no job tells of collectives here"),
+            Form::Table if readings.is_empty() => out::line("no job reports collectives here"),
             Form::Table => tell(&readings),
         }
         Ok(())
@@ -47,9 +47,7 @@ fn tell(readings: &[RankReading]) {
     }
     let missed: u64 = readings.iter().map(|it| it.missed).sum();
     if missed > 0 {
-        out::line(format_args!(
-            "{missed} of what happened are not counted: too much at once"
-        ));
+        out::line(format_args!("{missed} events dropped: rate too high"));
     }
 }
 

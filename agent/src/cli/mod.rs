@@ -40,11 +40,11 @@ pub(crate) use out::instead;
 pub(crate) use show::show;
 use ways::End;
 
-/// Measures a host or switch, traces its flows, and holds the pins it is told to.
+/// Measure a host or switch, trace its flows, and hold pins and routes for a coordinator.
 #[derive(Debug, Parser)]
 #[command(version)]
 pub(crate) struct Cli {
-    /// How to write the log, to standard error
+    /// Format of the log on standard error
     #[arg(long, value_enum, default_value_t = Log::Text, global = true)]
     pub(crate) log: Log,
     #[command(subcommand)]
@@ -84,19 +84,19 @@ impl Log {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Serves a coordinator until told to end; goes on without one, and looks for it again
+    /// Serve a coordinator until stopped; without one, keep running and reconnect
     Run(Box<Run>),
-    /// What a switch holds of ours, by hand: read, diff, apply, revert
+    /// Reweave's pins and routes of a switch, by hand: read, diff, apply, revert
     Switch(switch::OnSwitch),
     /// Source ports, DSCP and priority of what this host sends: read, check, apply, revert
     Transport(transport::OnTransport),
-    /// What NCCL is told on this host: check, apply, revert
+    /// NCCL settings of this host: check, apply, revert
     Nccl(nccl::OnNccl),
     #[command(flatten)]
     Show(Show),
-    /// The manual: a page for each command, in a folder from which `man` reads
+    /// Write the manual pages, one per command, into a folder for `man`
     Man {
-        /// Where to write them
+        /// Output folder
         #[arg(long, value_name = "DIR")]
         into: PathBuf,
     },
@@ -104,7 +104,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
-    /// Where coordinators listen, also several after commas; tried in this order
+    /// Addresses of the coordinators, separated by commas; tried in this order
     #[arg(
         long,
         required = true,
@@ -113,14 +113,14 @@ pub(crate) struct Run {
         value_parser = line::coordinator
     )]
     pub(crate) coordinator: Vec<SocketAddr>,
-    /// Folder with this agent's certificate and key, and the cluster's authority
+    /// Folder with the agent's certificate and key, and the certificate of the authority
     #[arg(
         long,
         value_name = "DIR",
         default_value = "/var/lib/reweave/agent/identity"
     )]
     pub(crate) identity: PathBuf,
-    /// What `reweave cluster token` printed: the certificate is had with it, unless there is one
+    /// Join token printed by `reweave cluster token`; used only if there is no certificate
     #[arg(
         long,
         value_name = "TOKEN",
@@ -128,27 +128,27 @@ pub(crate) struct Run {
         hide_env_values = true
     )]
     pub(crate) join: Option<Token>,
-    /// Where coordinators hear newcomers [default: the port after that of --coordinator]
+    /// Join address of the coordinators [default: the port after that of --coordinator]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) door: Vec<SocketAddr>,
-    /// Folder for what must not be forgotten
+    /// Folder for persistent state
     #[arg(long, value_name = "DIR", default_value = "/var/lib/reweave/agent")]
     pub(crate) state: PathBuf,
-    /// What this node is; by default a switch if its kernel forwards, and a host if not
+    /// Role of this node [default: switch if the kernel forwards, else host]
     #[arg(long)]
     pub(crate) role: Option<Role>,
     #[command(flatten)]
     pub(crate) software: Software,
     #[command(flatten)]
     pub(crate) fibres: Fibres,
-    /// Where jobs on this host tell of their collectives [default: /run/reweave/collectives, where that folder is]
+    /// Socket for collective reports of jobs [default: /run/reweave/collectives, if that folder exists]
     #[arg(long, value_name = "PATH")]
     pub(crate) collectives: Option<PathBuf>,
-    /// How often to read everything; what comes up or goes down is told at once
+    /// Interval of full readings; link up and down is reported at once
     #[arg(long, value_name = "MS", default_value = "500", value_parser = millis(50..=60_000))]
     pub(crate) interval_ms: Duration,
-    /// For trials of faults that their machine's hardware has not: what NICs, drivers and the machine are and count
-    /// is read below DIR, as `facts` and `counters` do it, and anew each time; all else is this node's own
+    /// For fault tests without the hardware: read facts and counters of NICs, drivers and machine below DIR, as `facts`
+    /// and `counters` do, for every reading; everything else is from this node
     #[arg(long, value_name = "DIR", value_parser = copy_of_a_machine, hide = true)]
     pub(crate) root: Option<PathBuf>,
 }
@@ -158,32 +158,32 @@ pub(crate) struct Run {
 pub(crate) enum Show {
     /// Interfaces, their addresses and gateways, NICs and the machine
     Facts(Facts),
-    /// What interfaces carry, and what their counters say of their health
+    /// Load and health counters of interfaces
     Counters(Counters),
-    /// With whom this host exchanges how much
+    /// Traffic of this host, per peer
     Traffic(Traffic),
-    /// What jobs on this host tell of their collectives
+    /// Collectives that jobs on this host report
     Collectives(collectives::Collectives),
-    /// Whether this host's traffic repeats itself, as that of training does
+    /// Iteration period of this host's traffic, as of a training job
     Rhythm(Watched),
-    /// The flows this host sends that matter, and how they are doing
+    /// Large flows of this host, with their state
     Flows(Watched),
-    /// The routers a flow of this host passes, or may pass
+    /// Routers that a flow of this host passes, or may pass
     Trace(Trace),
-    /// Latency and loss to hosts on which an agent runs, or `probe --respond`
+    /// Latency and loss to hosts that run an agent or `probe --respond`
     Probe(Probe),
-    /// How much passes to hosts on which an agent runs, or `probe --respond`, by short trains of packets
+    /// Bandwidth to hosts that run an agent or `probe --respond`, by short packet trains
     Bandwidth(Bandwidth),
-    /// How fast hosts can be sent to, by sending as fast as can be; says first what that costs
+    /// Bandwidth to hosts by saturating load; prints the cost before it starts
     PreFlight(PreFlight),
-    /// What there is of RDMA, and latency and bandwidth over it
+    /// RDMA facts, latency and bandwidth
     #[command(subcommand)]
     Rdma(Rdma),
-    /// What can be measured here, and how to allow the rest
+    /// Measurements available here, and how to enable the others
     Abilities(Output),
-    /// The pins the kernel holds
+    /// Pins in the kernel
     Pins(Output),
-    /// The routes the kernel holds for Reweave
+    /// Reweave's routes in the kernel
     Routes(Output),
 }
 
@@ -205,8 +205,8 @@ pub(crate) struct Counters {
 
 #[derive(Debug, Args)]
 pub(crate) struct Recorded {
-    /// Reads a copy of another machine's /sys and /proc below DIR; DIR/ethtool/NAME is what
-    /// `ethtool -S NAME` printed there
+    /// Read a copy of another machine's /sys and /proc below DIR; DIR/ethtool/NAME is the output of `ethtool -S NAME`
+    /// there
     #[arg(long, value_name = "DIR", value_parser = copy_of_a_machine)]
     pub(crate) root: Option<PathBuf>,
 }
@@ -217,12 +217,12 @@ fn copy_of_a_machine(text: &str) -> Result<PathBuf, &'static str> {
     holds
         .contains(&true)
         .then_some(root)
-        .ok_or("no folder with a copy of /sys or /proc in it")
+        .ok_or("not a folder with a copy of /sys or /proc")
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Watched {
-    /// How long to watch before telling
+    /// Measurement time before the output
     #[arg(long, value_name = "MS", default_value = "1000", value_parser = millis(200..=60_000))]
     pub(crate) over_ms: Duration,
     #[command(flatten)]
@@ -231,10 +231,10 @@ pub(crate) struct Watched {
 
 #[derive(Debug, Args)]
 pub(crate) struct Traffic {
-    /// Goes on until interrupted, telling each time what was exchanged meanwhile
+    /// Repeat until interrupted; each output covers the time since the one before
     #[arg(long)]
     pub(crate) watch: bool,
-    /// The best way of counting to try; by default the best there is
+    /// Best counting method to try
     #[arg(long, value_enum, default_value = "ebpf")]
     pub(crate) source: Source,
     #[command(flatten)]
@@ -257,10 +257,10 @@ pub(crate) struct Trace {
     source: End,
     #[arg(value_name = "DESTINATION:PORT")]
     destination: End,
-    /// Find all ways that flows like this one may take, whatever their source port
+    /// Find all paths of flows like this one, for any source port
     #[arg(long, conflicts_with = "over_ms")]
     pub(crate) all: bool,
-    /// For how long to go on, telling each change
+    /// Keep tracing for this time, and print each change
     #[arg(long, value_name = "MS", default_value = "0", value_parser = millis(0..=86_400_000))]
     pub(crate) over_ms: Duration,
     #[command(flatten)]
@@ -272,22 +272,22 @@ pub(crate) struct Probe {
     /// Names or IPv4 addresses
     #[arg(required = true, value_name = "HOST")]
     pub(crate) hosts: Vec<String>,
-    /// Answer the probes of these hosts until told to end, and send none
+    /// Answer probes of these hosts until stopped, and send none
     #[arg(long, conflicts_with_all = ["over_ms", "rate", "paths", "source_port"])]
     pub(crate) respond: bool,
-    /// For how long to probe
+    /// Duration
     #[arg(long, value_name = "MS", default_value = "5000", value_parser = millis(1000..=3_600_000))]
     pub(crate) over_ms: Duration,
-    /// How many probes each host is sent in a second
+    /// Probes per second to each host
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u32).range(1..=5_000))]
     pub(crate) rate: u32,
-    /// How many source ports to probe from, each of which may take another path
+    /// Number of source ports; each may take another path
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) paths: u16,
-    /// The first of the source ports
+    /// First source port
     #[arg(long, value_name = "PORT", default_value = "7500", value_parser = clap::value_parser!(u16).range(1024..=65_000))]
     pub(crate) source_port: u16,
-    /// The UDP port that probes are answered on
+    /// UDP port for probes
     #[arg(long, value_name = "PORT", default_value_t = PROBE_PORT)]
     pub(crate) port: u16,
     #[command(flatten)]
@@ -299,25 +299,25 @@ pub(crate) struct Bandwidth {
     /// Names or IPv4 addresses
     #[arg(required = true, value_name = "HOST")]
     pub(crate) hosts: Vec<String>,
-    /// How many trains to send to each host by each source port, once they are long enough
+    /// Trains per host and source port, once they are long enough
     #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(6..=60))]
     pub(crate) trains: u32,
-    /// No train has more packets
+    /// Maximum packets per train
     #[arg(long, value_name = "N", default_value = "1024", value_parser = clap::value_parser!(u32).range(32..=2048))]
     pub(crate) most_packets: u32,
-    /// Bytes of each packet's UDP datagram
+    /// UDP payload of each packet
     #[arg(long, value_name = "BYTES", default_value = "1472", value_parser = clap::value_parser!(u16).range(64..=8972))]
     pub(crate) packet_bytes: u16,
-    /// All trains together send no more
+    /// Maximum data of all trains together
     #[arg(long, value_name = "MB", default_value = "64", value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub(crate) most_mb: u64,
-    /// How many source ports to send from, each of which may take another path
+    /// Number of source ports; each may take another path
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) paths: u16,
-    /// The first of the source ports
+    /// First source port
     #[arg(long, value_name = "PORT", default_value = "7800", value_parser = clap::value_parser!(u16).range(1024..=65_000))]
     pub(crate) source_port: u16,
-    /// The UDP port that trains are taken on
+    /// UDP port for trains
     #[arg(long, value_name = "PORT", default_value_t = PROBE_PORT)]
     pub(crate) port: u16,
     #[command(flatten)]
@@ -326,25 +326,25 @@ pub(crate) struct Bandwidth {
 
 #[derive(Debug, Args)]
 pub(crate) struct PreFlight {
-    /// Names or IPv4 addresses; one is pressed after the other
+    /// Names or IPv4 addresses; tested one after the other
     #[arg(required = true, value_name = "HOST")]
     pub(crate) hosts: Vec<String>,
-    /// How long to press each
+    /// Test time per host
     #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..=60))]
     pub(crate) seconds: u32,
-    /// How many TCP streams to press with, each of which may take another path
+    /// Number of TCP streams; each may take another path
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u8).range(1..=32))]
     pub(crate) streams: u8,
-    /// It may cost what was announced; without, nothing is sent
+    /// Accept the announced cost; without it, nothing is sent
     #[arg(long)]
     pub(crate) yes: bool,
-    /// Though a job may be running, here or there
+    /// Test even if a job may be running, here or on the target
     #[arg(long)]
     pub(crate) force: bool,
-    /// For how long to listen for a job on this host before
+    /// How long to watch for a job on this host before the test
     #[arg(long, value_name = "MS", default_value = "5000", value_parser = millis(3500..=60_000))]
     pub(crate) listen_ms: Duration,
-    /// The UDP port that is asked
+    /// UDP port of the request
     #[arg(long, value_name = "PORT", default_value_t = PROBE_PORT)]
     pub(crate) port: u16,
     #[command(flatten)]
@@ -353,21 +353,21 @@ pub(crate) struct PreFlight {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Rdma {
-    /// Ports with their addresses, what they have carried, queue pairs, and counters that point at faults
+    /// Ports with addresses, traffic, queue pairs and fault counters
     Facts(Output),
-    /// To a host on which an agent runs, or `rdma respond`
+    /// Latency to a host that runs an agent or `rdma respond`
     Latency(RdmaLatencyOf),
-    /// To such a host, by writing into a buffer of its helper
+    /// Bandwidth to such a host, by writes into a buffer of its helper
     Bandwidth {
         /// Name or IPv4 address
         host: String,
-        /// How much to write
+        /// Amount to write
         #[arg(long, value_name = "MIB", default_value = "16", value_parser = clap::value_parser!(u64).range(1..=1024))]
         budget_mib: u64,
         #[command(flatten)]
         output: Output,
     },
-    /// Answers the measurements of these hosts until told to end
+    /// Answer the measurements of these hosts until stopped
     Respond {
         /// Names or IPv4 addresses
         #[arg(required = true, value_name = "HOST")]
@@ -379,7 +379,7 @@ pub(crate) enum Rdma {
 pub(crate) struct RdmaLatencyOf {
     /// Name or IPv4 address
     pub(crate) host: String,
-    /// How many messages to send, by datagrams and as many over a connection
+    /// Number of messages, as datagrams and again over a connection
     #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) count: u32,
     #[command(flatten)]
@@ -435,13 +435,13 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn command_line_is_consistent() {
         use clap::CommandFactory;
         Cli::command().debug_assert();
     }
 
     #[test]
-    fn coordinators_are_named_one_by_one_or_after_commas() {
+    fn coordinators_by_repetition_or_comma() {
         let coordinators = |line: &str| match parsed(line) {
             Ok(Command::Run(run)) => run.coordinator,
             _ => panic!("{line} is not understood"),
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_is_named_as_it_is_shown() {
+    fn flow_argument_parses_as_displayed() {
         let line = "reweave-agent trace tcp 10.0.0.1:40000 10.1.0.1:5001 --output json";
         let Ok(Command::Show(Show::Trace(trace))) = parsed(line) else {
             panic!("{line} is not understood");
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_of_a_flow_is_a_host_and_a_port() {
+    fn flow_end_is_host_and_port() {
         for wrong in ["10.0.0.1", "10.0.0.1:", ":5001", "10.0.0.1:70000"] {
             let error = parsed(&format!("reweave-agent trace tcp {wrong} 10.1.0.1:5001"));
             let words = error.expect_err("no end of a flow").to_string();
@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn a_coordinator_is_at_its_usual_port_unless_another_is_named() {
+    fn coordinator_port_has_default() {
         let line = "reweave-agent run --coordinator 10.0.9.1 --coordinator [fd00::1]:99";
         let Ok(Command::Run(run)) = parsed(line) else {
             panic!("{line} is not understood");
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn times_have_limits_that_are_named() {
+    fn duration_limits_are_named() {
         let line = "reweave-agent counters --over-ms";
         assert!(parsed(&format!("{line} 200")).is_ok());
         let error = parsed(&format!("{line} 100"))

@@ -17,7 +17,7 @@ const MAX_INPUT_BYTES: u64 = 1 << 16;
 
 #[derive(Debug, Args)]
 pub(crate) struct OnNccl {
-    /// The file that NCCL reads when a job starts
+    /// NCCL configuration file, read when a job starts
     #[arg(
         long,
         value_name = "FILE",
@@ -31,18 +31,17 @@ pub(crate) struct OnNccl {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// The file after `apply` of what standard input has, as `reweave export nccl` writes it; changes nothing
+    /// Print the file as `apply` would write it from standard input (`reweave export nccl`), without a change
     Check {
-        /// Exit with 3 if that is something else than now
+        /// Exit with 3 if the file would change
         #[arg(long)]
         detailed_exitcode: bool,
     },
-    /// Puts what standard input has, as `reweave export nccl` writes it, into a block of its own
+    /// Write standard input (`reweave export nccl`) into a block of its own
     ///
-    /// Jobs that start from then on read it. What others have written stays; a variable that they have set already is
-    /// refused.
+    /// Jobs that start later read it. Lines of other tools stay; a variable that is already set there is refused.
     Apply,
-    /// Takes the block away again
+    /// Remove the block
     Revert,
 }
 

@@ -113,16 +113,16 @@ fn announced(cost: &Cost) -> String {
     let from = cost.interface.as_ref();
     let from = from.map_or_else(String::new, |name| format!(" from {name}"));
     let way = match cost.routers.as_deref() {
-        None => "every link on the way, which this program may not trace,".to_owned(),
+        None => "every link on the path, which this program has no privilege to trace,".to_owned(),
         Some([]) => "the link".to_owned(),
         Some(routers) => {
             let routers: Vec<_> = routers.iter().map(|it| show::or_dash(*it)).collect();
-            format!("the links over {} (or ways beside it)", routers.join(" "))
+            format!("the links over {} (or parallel paths)", routers.join(" "))
         }
     };
     format!(
-        "this sends {most}{from} to {} for {} s over {} streams: {way} will be full, and whoever shares \
-         them slow",
+        "this sends {most}{from} to {} for {} s over {} streams: {way} will be saturated, and \
+         flows that share them slow",
         cost.host, cost.seconds, cost.streams
     )
 }

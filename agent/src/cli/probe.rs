@@ -133,7 +133,8 @@ fn tell_astray((host, tally): (&Ipv4Addr, &Tally)) {
     let (unsent, large) = (tally.unsent, tally.large);
     if unsent.count() > 0 {
         out::tell(format_args!(
-            "{} probes to {host} never left: {} forbidden by this kernel, {} for lack of room in a queue, {} for lack of a way",
+            "{} probes to {host} were not sent: {} forbidden by this kernel, {} by a full queue, \
+             {} without a route",
             unsent.count(),
             unsent.forbidden,
             unsent.no_room,
@@ -142,7 +143,7 @@ fn tell_astray((host, tally): (&Ipv4Addr, &Tally)) {
     }
     if tally.stalled > 0 {
         out::tell(format_args!(
-            "{} probes to {host} are neither answered nor lost: this host or the responder was stalled",
+            "{} probes to {host} are undecided: this host or the responder was stalled",
             tally.stalled
         ));
     }
@@ -211,7 +212,7 @@ fn tell_strays(strays: Strays) {
     } = strays;
     if strays.count() > 0 {
         out::tell(format_args!(
-            "of no use were {malformed} packets that are no probes, {foreign} of strangers, and {late} that came too late"
+            "ignored: {malformed} malformed packets, {foreign} from unknown hosts, {late} too late"
         ));
     }
 }

@@ -25,7 +25,9 @@ pub(super) fn rhythm(watched: &Watched) -> Result<(), AgentError> {
     match (watched.output.form, heard) {
         (Form::Json, rhythm) => out::line(json!({ "rhythm": as_json(&rhythm) })),
         (Form::Table, Rhythm::Found(beat)) => tell(&beat),
-        (Form::Table, Rhythm::Unknown { .. }) => out::line("not known yet; watch for longer"),
+        (Form::Table, Rhythm::Unknown { .. }) => {
+            out::line("unknown; increase the measurement time");
+        }
         (Form::Table, Rhythm::None { .. }) => out::line("no rhythm"),
     }
     Ok(())

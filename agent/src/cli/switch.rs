@@ -29,27 +29,27 @@ pub(crate) struct OnSwitch {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// The pins and routes the kernel holds of ours; as JSON it is what --desired reads
+    /// Print Reweave's pins and routes in the kernel; the JSON form is input for --desired
     Read,
-    /// What would be changed, and what the switch's software would be told; changes nothing
+    /// Print the changes and the commands to the switch's software, without applying them
     Diff {
         #[command(flatten)]
         desired: Desired,
-        /// Exit with 3 if anything would
+        /// Exit with 3 if there are changes
         #[arg(long)]
         detailed_exitcode: bool,
     },
-    /// Makes it hold this, reads it back, and takes it back where it does not hold it
+    /// Apply the desired state, read it back, and roll back if it differs
     Apply {
         #[command(flatten)]
         desired: Desired,
-        /// What it has to hold before, as `read --output json` printed it; else nothing is changed
+        /// Required current state, as `read --output json` printed it; if it differs, nothing is changed
         #[arg(long, value_name = "FILE")]
         expected: Option<PathBuf>,
         #[command(flatten)]
         state: State,
     },
-    /// Goes back to what was there before the last `apply`, if nothing was changed since
+    /// Restore the state before the last `apply`, if nothing has changed since
     Revert {
         #[command(flatten)]
         state: State,
@@ -58,14 +58,14 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct Desired {
-    /// All it shall hold, in the form of `read --output json`
+    /// Complete desired state, in the form of `read --output json`
     #[arg(long = "desired", value_name = "FILE")]
     file: PathBuf,
 }
 
 #[derive(Debug, Args)]
 struct State {
-    /// The agent's folder, which no agent may be using
+    /// State folder of the agent; the agent must not be running
     #[arg(long, value_name = "DIR", default_value = "/var/lib/reweave/agent")]
     state: PathBuf,
 }

@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_as_wide_as_their_widest_cell() {
+    fn columns_fit_widest_cell() {
         let rows = [["swp0", "up"], ["a-long-name", ""]].map(|row| row.map(str::to_owned));
         let expected = "interface    state\nswp0         up\na-long-name\n";
         assert_eq!(laid_out(["interface", "state"], &rows), expected);

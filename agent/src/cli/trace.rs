@@ -233,7 +233,7 @@ fn tell_path(path: &TracedPath, said: Option<Routers>, form: Form) {
 fn tell_receiver(confirmed: bool, said: Option<Routers>) {
     match said {
         None => out::tell(
-            "not confirmed: no agent of the receiver answers; how far it is, its host's echo says",
+            "not confirmed: no agent answers at the receiver; the distance is from its ICMP echo",
         ),
         Some(_) if !confirmed => {
             out::tell("not confirmed: the receiver's agent saw no packet of this flow");
@@ -241,14 +241,14 @@ fn tell_receiver(confirmed: bool, said: Option<Routers>) {
         Some(_) => {}
     }
     match said {
-        None => out::tell("nothing is known of the way back"),
+        None => out::tell("the return path is unknown"),
         Some(Routers { there, back }) if there != back => {
             out::tell(format_args!(
-                "the way back is another one: {there} routers there, {back} back"
+                "the return path differs: {there} routers there, {back} back"
             ));
         }
         Some(Routers { back, .. }) => out::tell(format_args!(
-            "the way back passes {back} routers; which, only a trace at the receiver tells"
+            "the return path passes {back} routers; trace it at the receiver"
         )),
     }
 }
@@ -278,6 +278,6 @@ fn tell_spread(spread: &Spread, form: Form) {
     let rows: Vec<_> = forks.iter().map(row).collect();
     table::print(["hop", "router", "goes on to", "flows", "all known"], &rows);
     for hop in silent {
-        out::tell(format_args!("the routers at hop {hop} say nothing"));
+        out::tell(format_args!("no answer from the routers at hop {hop}"));
     }
 }

@@ -23,24 +23,25 @@ pub(crate) struct OnTransport {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// What the kernel does now
+    /// Print the current settings of the kernel
     Read,
-    /// What would be there after `apply`; changes nothing
+    /// Print the settings as `apply` would leave them, without a change
     Check {
         #[command(flatten)]
         desired: Desired,
-        /// Exit with 3 if that is something else than now
+        /// Exit with 3 if the settings would change
         #[arg(long)]
         detailed_exitcode: bool,
     },
-    /// Changes what is named, reads it back, and takes it back where the kernel does something else
+    /// Apply the settings, read them back, and roll back if they differ
     Apply {
         #[command(flatten)]
         desired: Desired,
         #[command(flatten)]
         state: State,
     },
-    /// As it was before the first `apply`, also where one was cut short; not where somebody else has changed it since
+    /// Restore the settings before the first `apply`, also after an interrupted one; refused if they were changed by
+    /// others since
     Revert {
         #[command(flatten)]
         state: State,
@@ -49,13 +50,13 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct Desired {
-    /// Sockets that ask for no port are given one of these
+    /// Range of ephemeral source ports
     #[arg(long, value_name = "FIRST-LAST", required_unless_present = "dscp")]
     source_ports: Option<Ports>,
-    /// Packets of this host to --to bear this DSCP
+    /// DSCP of packets of this host to --to
     #[arg(long, value_name = "N", requires = "to")]
     dscp: Option<u8>,
-    /// And this priority, by which queues and VLANs are chosen
+    /// Priority of these packets, for queues and VLANs
     #[arg(long, value_name = "N", requires = "dscp")]
     priority: Option<u8>,
     /// Networks of the hosts that jobs run on
@@ -65,7 +66,7 @@ struct Desired {
 
 #[derive(Debug, Args)]
 struct State {
-    /// A folder that is there after the next start of the machine, for what was there before
+    /// Folder that survives a reboot, for the settings before the first `apply`
     #[arg(long, value_name = "DIR", default_value = "/var/lib/reweave/transport")]
     state: PathBuf,
 }

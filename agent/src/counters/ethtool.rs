@@ -24,9 +24,9 @@ const MAX_COUNTERS: usize = 100_000;
 
 #[derive(Debug, Error)]
 pub enum EthtoolError {
-    #[error("cannot open a socket to ask drivers by")]
+    #[error("cannot open a socket for driver queries")]
     Open { source: io::Error },
-    #[error("drivers may not be asked")]
+    #[error("no permission to query drivers")]
     Ask { source: io::Error },
 }
 
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn only_counters_with_a_meaning_are_read() {
+    fn only_meaningful_counters_are_read() {
         let names = strings(&[
             "rx_packets",
             "rx_crc_errors_phy",
@@ -255,20 +255,20 @@ mod tests {
     }
 
     #[test]
-    fn a_name_may_fill_its_place() {
+    fn counter_name_may_fill_its_field() {
         let name = "tx_pause_storm_warning_events_ab";
         assert_eq!(text(name.as_bytes()), name);
     }
 
     #[test]
-    fn the_strongest_correction_is_the_one() {
+    fn strongest_fec_is_reported() {
         assert_eq!(fec(1 << 3), Some(Fec::ReedSolomon));
         assert_eq!(fec(1 << 2), Some(Fec::Off));
         assert_eq!(fec(0), None);
     }
 
     #[test]
-    fn answers_of_any_length_are_read_in_peace() {
+    fn truncated_ethtool_answers_are_safe() {
         let names = strings(&["rx_crc_errors_phy", "rx_discards_phy"]);
         for length in 0..names.len() {
             meanings(&names[..length]);

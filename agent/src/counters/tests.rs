@@ -148,7 +148,7 @@ fn every_source_of_counters_is_read() {
 }
 
 #[test]
-fn the_drops_of_queues_come_from_elsewhere() {
+fn queue_drops_come_from_qdisc() {
     let root = machine(MLX5_FILES);
     let drops = BTreeMap::from([("eth0".to_owned(), 9)]);
     let counts = CounterReader::recorded(root.path()).read(&["eth0".to_owned()], &drops);
@@ -157,7 +157,7 @@ fn the_drops_of_queues_come_from_elsewhere() {
 }
 
 #[test]
-fn an_rdma_port_is_an_interface_whose_words_have_four_bytes() {
+fn rdma_port_counts_four_byte_words() {
     let root = machine(MLX5_FILES);
     let reader = CounterReader::recorded(root.path());
     let [port] = &reader.ports()[..] else {
@@ -171,7 +171,7 @@ fn an_rdma_port_is_an_interface_whose_words_have_four_bytes() {
 }
 
 #[test]
-fn a_nic_in_a_narrow_slot_is_known_as_such() {
+fn nic_in_narrow_slot_is_recognized() {
     let root = machine(MLX5_FILES);
     let driver = root.path().join(ETH0_PATH).join("device/driver");
     symlink("../../../bus/pci/drivers/mlx5_core", driver).expect("a link");
@@ -192,7 +192,7 @@ fn a_nic_in_a_narrow_slot_is_known_as_such() {
 }
 
 #[test]
-fn the_copy_of_a_machine_has_its_interfaces() {
+fn recorded_machine_has_its_interfaces() {
     let root = machine(MLX5_FILES);
     let [eth0] = &CounterReader::recorded(root.path()).recorded_links()[..] else {
         panic!("there is one wire");
@@ -202,7 +202,7 @@ fn the_copy_of_a_machine_has_its_interfaces() {
 }
 
 #[test]
-fn what_a_copy_lacks_is_not_taken_for_nothing() {
+fn recorded_links_keep_missing_unknown() {
     let root = machine(&[
         ("sys/class/net/eth0/type", "1\n"),
         ("sys/class/net/eth0/statistics/rx_bytes", "7\n"),
@@ -221,7 +221,7 @@ fn what_a_copy_lacks_is_not_taken_for_nothing() {
 }
 
 #[test]
-fn a_soft_rdma_device_names_its_interface() {
+fn soft_rdma_device_names_interface() {
     let root = machine(&[
         ("sys/class/infiniband/rxe0/parent", "eth7\n"),
         ("sys/class/infiniband/rxe0/ports/1/state", "1: DOWN\n"),
@@ -240,7 +240,7 @@ fn a_soft_rdma_device_names_its_interface() {
 }
 
 #[test]
-fn a_machine_without_any_of_it_has_nothing_to_say() {
+fn empty_machine_reports_nothing() {
     let root = machine(&[]);
     assert_eq!(read(root.path()), []);
     let nic = NicReader::recorded(&Tree::new(root.path())).read("eth0");
@@ -249,7 +249,7 @@ fn a_machine_without_any_of_it_has_nothing_to_say() {
 
 /// What a NIC's firmware, a torn read or a strange kernel may leave in any of the files.
 #[test]
-fn garbage_in_any_file_is_no_counter() {
+fn garbage_file_is_no_counter() {
     let root = machine(MLX5_FILES);
     let tree = Tree::new(root.path());
     let mut reader = MachineReader::recorded(&tree);
@@ -333,7 +333,7 @@ const SETTINGS_FILES: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn settings_are_read_as_drivers_and_kernels_keep_them() {
+fn nic_and_kernel_settings_are_read() {
     let mut files = [MLX5_FILES, SETTINGS_FILES].concat();
     let priorities: Vec<_> = (0..8)
         .map(|it| format!("sys/class/net/eth0/ecn/roce_np/enable/{it}"))
@@ -359,7 +359,7 @@ fn settings_are_read_as_drivers_and_kernels_keep_them() {
 }
 
 #[test]
-fn a_machine_without_such_files_is_set_in_no_way() {
+fn absent_setting_files_give_none() {
     let root = machine(MLX5_FILES);
     let machine = MachineReader::recorded(&Tree::new(root.path())).read();
     assert_eq!(machine.expect("this is a machine").settings, []);
@@ -367,7 +367,7 @@ fn a_machine_without_such_files_is_set_in_no_way() {
 
 /// Ports that are set otherwise than each other stand side by side.
 #[test]
-fn priorities_are_told_as_drivers_tell_them() {
+fn priorities_merge_differing_ports() {
     let root = machine(&[]);
     let pause = |only: usize| Some(std::array::from_fn(|priority| priority == only));
     let told = [

@@ -46,7 +46,7 @@ impl RouteSocket {
         flags: RouteFlags,
     ) -> Result<Option<RouteMessage>, NetlinkError> {
         let request = RouteNetlinkMessage::GetRoute(question(flow, flags));
-        let answer = self.socket.ask("tell a flow's way", &request)?;
+        let answer = self.socket.ask("look up a flow's route", &request)?;
         Ok(answer.into_iter().find_map(|it| match it {
             RouteNetlinkMessage::NewRoute(route) => Some(route),
             _ => None,

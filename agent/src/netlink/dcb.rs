@@ -45,7 +45,7 @@ impl RouteSocket {
         let interface = interface.to_owned();
         let told = self
             .socket
-            .ask("tell priorities", &Question { interface })?;
+            .ask("list PFC priorities", &Question { interface })?;
         Ok(told.into_iter().next().unwrap_or_default())
     }
 }
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_drivers_tell_of_priorities_is_read() {
+    fn dcb_priorities_are_parsed() {
         let of_ethertype = application(1, 3, 0x8915);
         let table = [application(5, 6, 48), of_ethertype, application(5, 3, 26)].concat();
         let table = attribute(attribute::APPLICATIONS, &table);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_laid_out_as_the_kernel_reads_it() {
+    fn dcb_request_matches_kernel_layout() {
         let question = Question {
             interface: "eth0".to_owned(),
         };
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_of_any_length_are_read_in_peace() {
+    fn truncated_dcb_answers_are_safe() {
         let table = attribute(attribute::APPLICATIONS, &application(5, 3, 26));
         let whole = answer(&[pfc(1), table]);
         for length in 0..whole.len() {
@@ -193,7 +193,7 @@ mod tests {
     /// Loopback has no driver that tells, and a kernel may have been built without all this; but none
     /// of them finds fault with the question.
     #[test]
-    fn the_kernel_understands_the_question() {
+    fn kernel_accepts_dcb_request() {
         use nix::errno::Errno;
         let mut socket = RouteSocket::open().unwrap();
         let mut refused = |interface: &str| socket.priorities(interface).unwrap_err().errno();

@@ -21,14 +21,14 @@ pub enum NetlinkError {
         what: &'static str,
         source: io::Error,
     },
-    #[error("the kernel's answer is not understood, asked to {what}: {source}")]
+    #[error("cannot parse the kernel's answer, asked to {what}: {source}")]
     Decode {
         what: &'static str,
         source: DecodeError,
     },
     #[error("the kernel refused to {what}")]
     Refused { what: &'static str, source: Refused },
-    #[error("the kernel's tables changed each time it was asked to {what}")]
+    #[error("the kernel's tables kept changing, asked to {what}")]
     NeverSteady { what: &'static str },
 }
 
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn any_number_of_an_error_can_be_told() {
+    fn every_netlink_errno_is_printable() {
         for code in [i32::MIN, -1, 0, i32::MAX] {
             let mut error = ErrorMessage::default();
             error.code = std::num::NonZeroI32::new(code);

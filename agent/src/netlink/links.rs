@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_light_and_does_not_run_yet_carries_nothing() {
+    fn link_with_carrier_must_run() {
         let up = |flags| count("fab2", flags, &Stats64::default()).up;
         let lit = LinkFlags::Up | LinkFlags::LowerUp;
         assert!(!up(lit));

@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_read_back() {
+    fn nexthop_roundtrips() {
         let hop = over_one_interface();
         assert_eq!(there_and_back(&hop), hop);
         for resilient in [false, true] {
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn torn_messages_are_errors_or_nothing() {
+    fn truncated_nexthop_is_safe() {
         let hop = over_one_interface();
         let mut bytes = vec![0; hop.buffer_len()];
         hop.serialize(&mut bytes);

@@ -23,11 +23,11 @@ pub enum PinError {
     Read(#[from] NetlinkError),
     #[error("{flow} is pinned twice")]
     PinnedTwice { flow: FlowKey },
-    #[error("there is no interface {name}")]
+    #[error("no interface {name}")]
     NoSuchInterface { name: String },
     #[error("interface {name} is down")]
     InterfaceDown { name: String },
-    #[error("all private routing tables are taken")]
+    #[error("all private routing tables are in use")]
     NoFreeTable,
     #[error("next hop {} over {}", pin.next_hop, pin.interface)]
     AddRoute {
@@ -36,7 +36,7 @@ pub enum PinError {
     },
     #[error("pin of {flow}")]
     AddRule { flow: FlowKey, source: NetlinkError },
-    #[error("cannot clear away what is not wanted any more")]
+    #[error("cannot remove obsolete entries")]
     Remove { source: NetlinkError },
 }
 

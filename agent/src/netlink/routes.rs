@@ -35,17 +35,20 @@ pub enum RouteError {
     RoutedTwice { destination: Ipv4Addr },
     #[error("the route to {destination} has no hop")]
     NoHop { destination: Ipv4Addr },
-    #[error("the route to {destination} has a hop of weight {weight}; there are 1 to {MAX_WEIGHT}")]
+    #[error(
+        "the route to {destination} has a hop of weight {weight}; weights are 1 to \
+             {MAX_WEIGHT}"
+    )]
     Weight { destination: Ipv4Addr, weight: u32 },
-    #[error("there is no interface {name}")]
+    #[error("no interface {name}")]
     NoSuchInterface { name: String },
     #[error("interface {name} is down")]
     InterfaceDown { name: String },
-    #[error("all numbers for next hops are taken")]
+    #[error("all next-hop ids are in use")]
     NoFreeNumber,
     #[error(
-        "routing protocol {protocol} has a route to {destination} in table {ROUTES_TABLE}, before any of Reweave's; \
-         who made it has to take it away"
+        "routing protocol {protocol} has a route to {destination} in table {ROUTES_TABLE}, before \
+         any of Reweave's; its owner must remove it"
     )]
     Anothers { destination: Ipv4Addr, protocol: u8 },
     #[error("next hop {gateway} over {interface}")]
@@ -54,16 +57,16 @@ pub enum RouteError {
         gateway: Ipv4Addr,
         source: NetlinkError,
     },
-    #[error("ways of group {group}")]
+    #[error("hops of group {group}")]
     SetGroup { group: u32, source: NetlinkError },
     #[error("route to {destination}")]
     SetRoute {
         destination: Ipv4Addr,
         source: NetlinkError,
     },
-    #[error("cannot make the routes count")]
+    #[error("cannot activate the routes")]
     AddRule { source: NetlinkError },
-    #[error("cannot clear away what is not wanted any more")]
+    #[error("cannot remove obsolete entries")]
     Remove { source: NetlinkError },
 }
 

@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_stopped_half_way_is_not_whole() {
+    fn interrupted_dump_is_incomplete() {
         assert!(taken(0).unwrap());
         let refused = taken(-105).unwrap_err();
         assert!(refused.is_overrun(), "{refused}");

@@ -93,7 +93,7 @@ impl Door {
             end: Instant::now() + seconds + SETUP_TIMEOUT,
         };
         tracing::warn!(
-            "{from} presses this host for {} s over {} streams",
+            "{from} loads this host for {} s over {} streams",
             asked.seconds,
             asked.streams
         );

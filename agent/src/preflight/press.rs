@@ -25,7 +25,7 @@ pub enum PressError {
          this host?"
     )]
     Silent { host: Ipv4Addr },
-    #[error("{host} lets nobody press it {}", why(*.refusal))]
+    #[error("{host} refuses a load test {}", why(*.refusal))]
     Unwilling { host: Ipv4Addr, refusal: Refusal },
     #[error("a stream to {host} broke")]
     Stream { host: Ipv4Addr, source: io::Error },
@@ -33,9 +33,9 @@ pub enum PressError {
 
 fn why(refusal: Refusal) -> &'static str {
     match refusal {
-        Refusal::Training => "while a job trains on it; --force does it all the same",
+        Refusal::Training => "while a job trains on it; --force tests anyway",
         Refusal::Pressed => "now: another test is running",
-        Refusal::TooMuch => "for so long, or by so many streams",
+        Refusal::TooMuch => "of this duration or number of streams",
         Refusal::Unable => "now: it cannot open a port",
     }
 }
@@ -60,7 +60,7 @@ pub fn press(to: SocketAddrV4, asked: Press) -> Result<Pressed, PressError> {
     let stream = || send(SocketAddrV4::new(host, port), key, time);
     let told = thread::scope(|scope| {
         let streams: Vec<_> = (0..asked.streams).map(|_| scope.spawn(stream)).collect();
-        let gone = |_| io::Error::other("a thread of it ended early");
+        let gone = |_| io::Error::other("one of its threads ended early");
         let join = |it: thread::ScopedJoinHandle<'_, _>| it.join().map_err(gone).flatten();
         streams.into_iter().map(join).collect::<Result<Vec<_>, _>>()
     });

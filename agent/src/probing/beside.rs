@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_told_is_read() {
+    fn control_messages_are_parsed() {
         let expected = Beside {
             stamp: Stamp {
                 kernel_ns: Some(7_000_000_011),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_short_is_read_as_far_as_it_goes() {
+    fn truncated_control_messages_are_safe() {
         let all = all();
         for length in 0..all.len() {
             let _ = Beside::read(&all[..length]);
@@ -169,7 +169,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_can_be_read(bytes in vec(any::<u8>(), 0..200), at in 0..100_usize, byte: u8) {
+        fn arbitrary_bytes_are_safe(bytes in vec(any::<u8>(), 0..200), at in 0..100_usize, byte: u8) {
             let _ = Beside::read(&bytes);
             let mut damaged = all();
             damaged[at] = byte;

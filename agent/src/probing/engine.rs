@@ -24,9 +24,9 @@ use crate::preflight::Door;
 
 #[derive(Debug, Error)]
 pub enum ProbingError {
-    #[error("cannot answer probes on UDP port {port}; another program has it, perhaps an agent")]
+    #[error("cannot answer probes on UDP port {port}; another program uses it, perhaps an agent")]
     Answer { port: u16, source: Errno },
-    #[error("cannot send probes from UDP port {port}; another program has it")]
+    #[error("cannot send probes from UDP port {port}; another program uses it")]
     Ask { port: u16, source: Errno },
     #[error("cannot wait for packets")]
     Wait { source: Errno },

@@ -74,7 +74,7 @@ fn follow(mut engine: Engine, lists: &Receiver<ProbeList>, shared: &Mutex<Shared
                     first_until = Instant::now() + EAGER_SHARE_TIME;
                 }
                 if let Err(error) = engine.handle_list(list) {
-                    tracing::warn!("not all is probed: {}", told(&error));
+                    tracing::warn!("some hosts are not probed: {}", told(&error));
                 }
             }
             Err(TryRecvError::Disconnected) => return,
@@ -82,7 +82,7 @@ fn follow(mut engine: Engine, lists: &Receiver<ProbeList>, shared: &Mutex<Shared
         }
         let done = match engine.turn(TURN_TIMEOUT) {
             Ok(done) => done,
-            Err(error) => return tracing::error!("no more probing: {}", told(&error)),
+            Err(error) => return tracing::error!("probing stopped: {}", told(&error)),
         };
         // Packets that come in the meantime have their stamps, and wait for one turn together. A
         // train would be too many.

@@ -19,9 +19,9 @@ pub enum RdmaError {
     Start { source: io::Error },
     #[error("the helper has ended: {words}")]
     Ended { words: String },
-    #[error("the helper says nothing")]
+    #[error("the helper does not answer")]
     Silent,
-    #[error("the helper says what is not understood")]
+    #[error("invalid message from the helper")]
     Garbled { source: serde_json::Error },
     #[error("{because}")]
     Failed { because: String },
@@ -34,13 +34,9 @@ impl RdmaError {
     pub fn lack(&self) -> Lack {
         let remedy = match self {
             Self::Missing { .. } => "install reweave-rdma beside reweave-agent",
-            Self::NoDevice => {
-                "load the driver of its NIC, if it has one that can; `rdma link` shows devices"
-            }
+            Self::NoDevice => "load the RDMA driver of its NIC; `rdma link` shows devices",
             Self::Ended { .. } => "install libibverbs and librdmacm",
-            Self::Failed { .. } => {
-                "build reweave-rdma with --features rdma, and see what the reason says"
-            }
+            Self::Failed { .. } => "build reweave-rdma with --features rdma, and check the reason",
             Self::Start { .. } | Self::Silent | Self::Garbled { .. } => {
                 "install the reweave-rdma of this release"
             }

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pairs_are_joined_to_what_is_counted_of_them_alone() {
+    fn queue_pairs_join_their_own_counters() {
         let listed = json!([
             {"ifindex": 0, "ifname": "rxe0", "port": 1, "lqpn": 1, "type": "GSI", "state": "RTS", "comm": "ib_core"},
             {"ifindex": 1, "ifname": "mlx5_0", "port": 1, "lqpn": 300, "rqpn": 301, "type": "RC", "state": "RTS",
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_comes_of_nothing() {
+    fn empty_rdma_listing_has_no_pairs() {
         assert_eq!(read(&Value::Null, &Value::Null), []);
         assert_eq!(read(&json!([{"ifname": 7}, 3]), &json!({})), []);
     }

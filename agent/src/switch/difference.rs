@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_goes_and_what_comes_is_one_line_each() {
+    fn difference_prints_one_line_each() {
         let holding = |spine: u8| Holding {
             rules: vec![],
             routes: vec![RouteRule {

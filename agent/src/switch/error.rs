@@ -19,26 +19,27 @@ pub enum SwitchError {
     Routes(#[from] RouteError),
     #[error("cannot read what the kernel holds")]
     Read(#[from] NetlinkError),
-    #[error("{by} cannot have these routes")]
+    #[error("{by} does not support these routes")]
     Unfit { by: String, source: Unfit },
-    #[error("cannot have FRR do it")]
+    #[error("cannot apply by FRR")]
     Frr(#[from] VtyshError),
-    #[error("cannot have SONiC do it")]
+    #[error("cannot apply by SONiC")]
     Sonic(#[from] RedisError),
     #[error(
-        "the hardware under SONiC does not follow the kernel's rules, so no flow can be pinned here"
+        "the hardware under SONiC does not follow the kernel's rules, so pins have no effect here"
     )]
     NoPins,
     #[error(
-        "it took the routes, but {patience:?} later the kernel does not hold what it shall to {destination}"
+        "it accepted the routes, but after {patience:?} the kernel's route to {destination} \
+         differs from the desired one"
     )]
     NotInTheKernel {
         destination: Ipv4Addr,
         patience: Duration,
     },
-    #[error("it was taken back, for read back it held something else:\n{difference}")]
+    #[error("rolled back, because the state read back differs:\n{difference}")]
     Elsewhere { difference: Difference },
-    #[error("{}; going back failed too", told(failure))]
+    #[error("{}; rollback failed too", told(failure))]
     NoWayBack {
         failure: Box<SwitchError>,
         source: Box<SwitchError>,
@@ -49,7 +50,7 @@ pub enum SwitchError {
 pub enum VtyshError {
     #[error("cannot start vtysh; is FRR installed?")]
     Start { source: io::Error },
-    #[error("vtysh has not ended after {patience:?}; does a daemon of FRR hang?")]
+    #[error("vtysh still runs after {patience:?}; check the daemons of FRR")]
     Hangs { patience: Duration },
     #[error("vtysh says: {words}")]
     Refused { words: String },
@@ -63,8 +64,8 @@ pub enum RedisError {
     Line(#[from] io::Error),
     #[error("the database refused: {words}")]
     Refused { words: String },
-    #[error("what the database answers is not understood")]
+    #[error("cannot parse the answer of the database")]
     Garbled,
-    #[error("others change the same routes in CONFIG_DB all the time")]
+    #[error("other writers keep changing the same routes in CONFIG_DB")]
     Contested,
 }

@@ -53,13 +53,13 @@ pub enum RoutesBy {
 
 #[derive(Debug, Clone, Default, Args)]
 pub struct Software {
-    /// Who makes the kernel hold routes
+    /// Software that installs routes
     #[arg(long, value_enum, default_value_t = RoutesBy::Kernel)]
     pub routes_by: RoutesBy,
-    /// Folder with the sockets of FRR's daemons, where it is not that which vtysh looks in
+    /// Folder with the sockets of FRR's daemons, if vtysh does not find it
     #[arg(long, value_name = "DIR")]
     pub vty: Option<PathBuf>,
-    /// Where SONiC's database listens: a socket's path, or ADDRESS:PORT [default: /var/run/redis/redis.sock]
+    /// Address of SONiC's database: a socket's path, or ADDRESS:PORT [default: /var/run/redis/redis.sock]
     #[arg(long, value_name = "WHERE")]
     pub config_db: Option<Place>,
 }
@@ -89,10 +89,10 @@ impl Router {
         match self {
             Self::Kernel => "",
             Self::Frr(_) => {
-                "start FRR, and put the agent's user into the group frrvty; docs/switches.md says more"
+                "start FRR, and put the agent's user into the group frrvty; see docs/switches.md"
             }
             Self::Sonic(_) => {
-                "start the database, and put the agent's user into its group; docs/switches.md says more"
+                "start the database, and put the agent's user into its group; see docs/switches.md"
             }
         }
     }

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn words_have_lengths_and_answers_are_read() {
+    fn redis_protocol_encodes_and_parses() {
         let told = command(&["HGET", "a b\r\n", "é"]);
         assert_eq!(
             told,
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn torn_and_boundless_answers_are_errors() {
+    fn torn_or_endless_responses_are_errors() {
         let whole = b"*2\r\n$4\r\nabcd\r\n:12\r\n";
         for end in 0..whole.len() {
             assert!(read(&whole[..end]).is_err(), "{end}");
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_is_a_path_or_an_address() {
+    fn redis_address_is_path_or_socket() {
         for place in ["/run/redis/redis.sock", "127.0.0.1:6379"] {
             assert_eq!(place.parse::<Place>().unwrap().to_string(), place);
         }

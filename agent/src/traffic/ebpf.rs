@@ -35,14 +35,14 @@ const BPF_PROGRAMS: [(&str, TcAttachType); 2] = [
 
 #[derive(Debug, Error)]
 pub enum EbpfError {
-    #[error("the kernel does not take the program that counts packets")]
+    #[error("the kernel rejects the packet counter program")]
     Load {
         #[from]
         source: Box<LoadError>,
     },
-    #[error("the program that counts packets has no {name}")]
+    #[error("the packet counter program has no {name}")]
     Missing { name: &'static str },
-    #[error("cannot start the program that counts packets")]
+    #[error("cannot start the packet counter program")]
     Start { source: ProgramError },
     #[error("cannot count the packets of {interface}")]
     Attach {
@@ -51,7 +51,7 @@ pub enum EbpfError {
     },
     #[error("cannot count the packets of {interface}")]
     Queue { interface: String, source: TcError },
-    #[error("cannot read what was counted")]
+    #[error("cannot read the packet counters")]
     Read { source: MapError },
 }
 
@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_object_was_compiled_from_the_source_beside_it() {
+    fn ebpf_object_matches_its_source() {
         let source = include_bytes!("../../bpf/traffic.bpf.c");
         let digest = digest(&SHA256, source);
         let digest: String = digest
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_read_as_the_program_lays_them_out() {
+    fn ebpf_keys_match_program_layout() {
         let key = [
             10, 0, 0, 1, 10, 0, 0, 2, 0x12, 0x34, 0x12, 0xb7, 17, 1, 0, 0,
         ];

@@ -133,7 +133,7 @@ impl TrafficReader {
 
     fn fall_back(&mut self, because: String) {
         let source = self.source();
-        tracing::warn!("traffic is not counted by {source} any more: {because}");
+        tracing::warn!("traffic is no longer counted by {source}: {because}");
         self.refused.push(Refusal { source, because });
         let next = match source {
             TrafficSource::Ebpf => TrafficSource::Nftables,

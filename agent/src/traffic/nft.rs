@@ -27,11 +27,11 @@ const NFT_TIMEOUT: Duration = Duration::from_secs(3);
 pub enum NftError {
     #[error("cannot start nft; install nftables")]
     Start { source: io::Error },
-    #[error("nft gives no answer within {} s", patience.as_secs())]
+    #[error("nft did not answer within {} s", patience.as_secs())]
     Hangs { patience: Duration },
     #[error("nft refused: {words}")]
     Refused { words: String },
-    #[error("what nft tells is not understood")]
+    #[error("cannot parse the output of nft")]
     Garbled { source: serde_json::Error },
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn nft(arguments: &[&str], script: &str) -> Result<String, NftError> 
     if status.success() {
         return Ok(printed);
     }
-    let first = said.lines().next().unwrap_or("it did not say why");
+    let first = said.lines().next().unwrap_or("no reason given");
     Err(NftError::Refused {
         words: first.to_owned(),
     })
@@ -219,7 +219,7 @@ mod tests {
       {"set": {"name": "somebody_elses", "elem": [1]}}]}"#;
 
     #[test]
-    fn pairs_and_flows_are_counted_with_their_frames() {
+    fn nft_counts_pairs_and_flows() {
         let counted = counted(LISTED_JSON).expect("JSON");
         let [pair] = &counted.pairs[..] else {
             panic!("there is one pair: {counted:?}");
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_text_is_read_in_peace() {
+    fn damaged_text_is_safe() {
         for end in 0..LISTED_JSON.len() {
             let _ = counted(&LISTED_JSON[..end]);
         }

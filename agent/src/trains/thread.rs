@@ -65,7 +65,7 @@ fn follow(
             let reading = match send(&flow, shape, gate) {
                 Ok(crossing) => timetable.handle_verdict(&flow, crossing.verdict()),
                 Err(error) => {
-                    tracing::debug!("no train: {}", told(&error));
+                    tracing::debug!("train not sent: {}", told(&error));
                     if matches!(error, TrainError::Unwilling { .. } | TrainError::Missed) {
                         timetable.handle_unsent(clock::now(), &flow, shape);
                     }

@@ -76,7 +76,7 @@ pub struct Network {
 }
 
 #[derive(Debug, Error)]
-#[error("{text:?} is no network: write 10.0.0.0/16, with nothing behind its first bits")]
+#[error("{text:?} is not a network: write 10.0.0.0/16, with all host bits 0")]
 pub struct NoNetwork {
     text: String,
 }
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_are_written_as_they_are_and_do_not_overlap() {
+    fn marking_networks_are_valid_and_disjoint() {
         assert!("10.0.0.1/24".parse::<Network>().is_err());
         assert!("10.0.0.0/33".parse::<Network>().is_err());
         assert!("0.0.0.0/0".parse::<Network>().is_ok());
@@ -255,7 +255,7 @@ mod tests {
 
     /// As nft 1.0.6 tells it.
     #[test]
-    fn a_table_that_does_more_than_that_is_none_of_ours() {
+    fn foreign_nft_table_is_ignored() {
         let rule = |more: &str| {
             let text = format!(
                 r#"{{"nftables": [{{"rule": {{"expr": [{{"match": {{"op": "==", "left": {{"payload": {{"protocol":

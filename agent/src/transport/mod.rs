@@ -26,23 +26,23 @@ const MIN_PORT: u16 = 1024;
 pub enum TransportError {
     #[error("cannot read {PORT_RANGE_PATH}")]
     ReadPorts { source: io::Error },
-    #[error("{PORT_RANGE_PATH} holds {text:?}, which is no range of ports")]
+    #[error("{PORT_RANGE_PATH} holds {text:?}, which is not a port range")]
     Garbled { text: String },
     #[error("cannot write {PORT_RANGE_PATH}")]
     WritePorts { source: io::Error },
     #[error("cannot mark packets")]
     Marking(#[from] NftError),
-    #[error("cannot keep what was there before")]
+    #[error("cannot save the previous settings")]
     State(#[from] KeepError),
-    #[error("the kernel holds {held} in place of {desired}; what was there before is there again")]
+    #[error("the kernel holds {held} instead of {desired}; previous settings restored")]
     NotHeld { held: String, desired: String },
-    #[error("nothing was changed: somebody else has set {held} since, in place of {noted}")]
+    #[error("nothing was changed: another program has set {held} since, instead of {noted}")]
     Foreign { held: String, noted: String },
     #[error(
-        "somebody else has set rules in the table reweave_transport of nftables; nothing is changed until it is deleted"
+        "another program has set rules in the nftables table reweave_transport; delete it first"
     )]
     OtherRules,
-    #[error("nothing was ever changed here")]
+    #[error("no earlier `apply` to revert")]
     NothingToRevert,
 }
 
@@ -57,9 +57,9 @@ pub struct Ports {
 pub enum NoPorts {
     #[error("give FIRST-LAST, such as 49152-57343")]
     Form,
-    #[error("ports below {MIN_PORT} are those of services")]
+    #[error("ports below {MIN_PORT} are reserved for services")]
     TooLow,
-    #[error("give {MIN_PORTS} ports or more: every connection to one port of a host takes one")]
+    #[error("give {MIN_PORTS} ports or more: each connection to one port of a host needs its own")]
     TooFew,
 }
 
@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ports_are_those_of_no_service_and_enough() {
+    fn port_range_avoids_services() {
         let words = |text: &str| text.parse::<Ports>().unwrap_err().to_string();
         assert!("49152-49663".parse::<Ports>().is_ok());
         assert!(words("49152-49662").starts_with("give 512 ports"));
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_cut_short_is_of_before_or_of_after() {
+    fn interrupted_change_lies_between_settings() {
         let transport = |ports: &str, dscp: Option<u8>| Transport {
             source_ports: ports.parse().unwrap(),
             marking: dscp.map(|dscp| {

@@ -14,8 +14,8 @@ use crate::routes::{hop, route};
 use crate::tests;
 
 tests! {
-    routes_are_changed_by_hand_and_back,
-    routes_by_frr_are_changed_by_hand_and_back needs "vtysh",
+    manual_kernel_routes_are_reverted,
+    manual_frr_routes_are_reverted needs "vtysh",
 }
 
 /// A person at leaf 0.
@@ -56,12 +56,12 @@ impl Hand<'_> {
     }
 }
 
-fn routes_are_changed_by_hand_and_back() {
+fn manual_kernel_routes_are_reverted() {
     let _fabric = Fabric::new();
     changed_and_back(&["--routes-by", "kernel"], "");
 }
 
-fn routes_by_frr_are_changed_by_hand_and_back() {
+fn manual_frr_routes_are_reverted() {
     let _fabric = Fabric::new();
     let _frr = Frr::start();
     let words = "ip route 10.1.0.1/32 172.16.0.1 up0 tag 213213 onlink\n";
@@ -124,7 +124,7 @@ fn changed_and_back(by: &[&str], words: &str) {
     fs::remove_dir_all(hand.path("state")).expect("it is there");
     let (code, _, said) = hand.change(&["revert"]);
     assert!(
-        code == Some(1) && said.contains("nothing was ever applied"),
+        code == Some(1) && said.contains("no earlier `apply` by hand"),
         "{said}"
     );
     let (code, _, said) = hand.switch(&["diff", "--desired", "/nowhere"]);

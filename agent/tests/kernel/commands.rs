@@ -16,17 +16,17 @@ use crate::traffic::{Session, Stream};
 tests! {
     facts_join_interfaces_to_their_neighbours,
     counters_and_flows_have_rates needs "tc",
-    a_trace_is_told_hop_by_hop,
-    all_ways_are_found,
-    a_change_of_the_way_is_told,
+    trace_lists_each_hop,
+    all_next_hops_are_found,
+    path_change_is_reported,
     pins_are_listed,
-    what_needs_a_right_is_listed,
-    who_cannot_ask_for_neighbours_says_so,
-    what_is_listed_as_possible_is_possible needs "setpriv",
-    every_number_has_a_unit_or_counts,
-    a_full_disk_is_one_error,
-    what_goes_wrong_is_said_on_standard_error,
-    a_log_for_machines_ends_with_an_object_too,
+    capabilities_list_missing_rights,
+    missing_lldp_is_reported,
+    listed_capabilities_work needs "setpriv",
+    every_figure_has_unit_or_counts,
+    full_disk_is_one_error,
+    errors_go_to_standard_error,
+    json_log_ends_with_error_object,
 }
 
 pub(crate) fn agent(node: &str, arguments: &[&str]) -> Output {
@@ -108,7 +108,7 @@ fn counters_and_flows_have_rates() {
     stream.finish();
 }
 
-fn a_trace_is_told_hop_by_hop() {
+fn trace_lists_each_hop() {
     let _fabric = Fabric::new();
     let flow = Session::new(0, 2).flow;
     let [source, destination] = [flow.source, flow.destination].map(|end| end.to_string());
@@ -123,7 +123,7 @@ fn a_trace_is_told_hop_by_hop() {
     assert!(table_of("h0", &asked).starts_with("hop  router\n1    10.0.0.0\n2    172.16."));
 }
 
-fn all_ways_are_found() {
+fn all_next_hops_are_found() {
     let _fabric = Fabric::new();
     let like = ["trace", "tcp", "10.0.0.1:40000", "10.1.0.1:5001", "--all"];
     let told = json_of("h0", &like);
@@ -147,7 +147,7 @@ fn all_ways_are_found() {
     assert!(table.contains("172.16.0.1 172.16.1.1"), "{table}");
 }
 
-fn a_change_of_the_way_is_told() {
+fn path_change_is_reported() {
     let _fabric = Fabric::new();
     let flow = some_flow(1234);
     hold(&[pin(flow, 0)]).expect("the kernel takes it");
@@ -172,7 +172,7 @@ fn a_change_of_the_way_is_told() {
     told.wait().expect("it ends");
 }
 
-fn what_needs_a_right_is_listed() {
+fn capabilities_list_missing_rights() {
     let _fabric = Fabric::new();
     let table = |node| {
         let run = unprivileged(node, &["abilities"]);
@@ -194,7 +194,7 @@ fn what_needs_a_right_is_listed() {
 }
 
 /// Where nobody can be asked for neighbours, that is said, and not that there are none.
-fn who_cannot_ask_for_neighbours_says_so() {
+fn missing_lldp_is_reported() {
     let _fabric = Fabric::new();
     let facts = json_of("h0", &["facts"]);
     assert_eq!(facts["neighbours"], json!([]));
@@ -221,7 +221,7 @@ fn without(rights: &str, node: &str, arguments: &[&str]) -> Output {
 }
 
 /// What the list says is held against what the commands do, with one right taken away at a time.
-fn what_is_listed_as_possible_is_possible() {
+fn listed_capabilities_work() {
     let _fabric = Fabric::new();
     // An administrator's right stands for that to load programs.
     for rights in ["", "cap_net_raw", "cap_bpf,cap_sys_admin", "cap_net_admin"] {
@@ -282,7 +282,7 @@ fn pins_are_listed() {
     assert_eq!(words(&told), words(expected));
 }
 
-fn a_full_disk_is_one_error() {
+fn full_disk_is_one_error() {
     let full = std::fs::File::create("/dev/full").expect("it is there");
     let mut command = Command::new(env!("CARGO_BIN_EXE_reweave-agent"));
     let run = command.arg("facts").stdin(Stdio::null()).stdout(full);
@@ -299,7 +299,7 @@ fn a_full_disk_is_one_error() {
     );
 }
 
-fn what_goes_wrong_is_said_on_standard_error() {
+fn errors_go_to_standard_error() {
     let _fabric = Fabric::new();
     let deaf = agent("h0", &["trace", "tcp", "10.0.0.1:1", "10.1.0.77:2"]);
     assert_eq!(deaf.status.code(), Some(1));
@@ -307,12 +307,12 @@ fn what_goes_wrong_is_said_on_standard_error() {
     let words = String::from_utf8_lossy(&deaf.stderr);
     assert_eq!(
         words,
-        "error: 10.1.0.77 answers no echo, so how far it is cannot be found out\n"
+        "error: 10.1.0.77 does not answer ICMP echo, so its distance is unknown\n"
     );
     let others = agent("h0", &["trace", "udp", "10.9.9.9:1", "10.1.0.1:2"]);
     assert_eq!(others.status.code(), Some(1));
     let words = String::from_utf8_lossy(&others.stderr);
-    let told = "error: 10.9.9.9 is no address of this host: a flow is traced where it begins";
+    let told = "error: 10.9.9.9 is not an address of this host: a flow is traced at its source";
     assert!(words.starts_with(told), "{words}");
     let bad = agent("h0", &["trace", "sctp", "10.0.0.1:1", "10.1.0.1:2"]);
     assert_eq!(bad.status.code(), Some(2));
@@ -345,7 +345,7 @@ fn nameless(name: &str, value: &Value) -> Vec<String> {
     }
 }
 
-fn every_number_has_a_unit_or_counts() {
+fn every_figure_has_unit_or_counts() {
     let _fabric = Fabric::new();
     let _responder = Responder::start("h2", &["10.0.0.1"]);
     let to = host(2).to_string();
@@ -365,7 +365,7 @@ fn every_number_has_a_unit_or_counts() {
     assert_eq!(nameless.collect::<Vec<_>>(), Vec::<String>::new());
 }
 
-fn a_log_for_machines_ends_with_an_object_too() {
+fn json_log_ends_with_error_object() {
     let folder = tempfile::tempdir().expect("a folder");
     let identity = folder.path().join("none");
     let mut command = Command::new(env!("CARGO_BIN_EXE_reweave-agent"));

@@ -21,13 +21,13 @@ use crate::tests;
 use crate::traffic::{Datagrams, Session};
 
 tests! {
-    programs_in_the_kernel_count_what_interfaces_count needs "bpf",
-    large_packets_count_as_they_go_on_the_wire needs "bpf",
+    ebpf_counts_match_interface_counters needs "bpf",
+    large_packets_count_wire_bytes needs "bpf",
     datagrams_have_flows_too needs "bpf",
-    nftables_count_what_interfaces_count needs "nft",
-    sockets_tell_what_was_acknowledged,
-    what_is_not_allowed_is_refused_with_its_reason needs "nft",
-    a_vanished_interface_is_named_and_disturbs_nothing needs "bpf",
+    nftables_counts_match_interface_counters needs "nft",
+    sockets_report_acknowledged_bytes,
+    forbidden_counting_is_refused_with_reason needs "nft",
+    vanished_interface_is_named needs "bpf",
 }
 
 /// What h0 is read by.
@@ -104,7 +104,7 @@ fn assert_counts_like_the_interface(reader: &mut Reader, before: [u64; 2]) {
     }
 }
 
-fn programs_in_the_kernel_count_what_interfaces_count() {
+fn ebpf_counts_match_interface_counters() {
     let _fabric = Fabric::new();
     without_large_packets();
     let mut reader = Reader::open(TrafficSource::Ebpf);
@@ -116,7 +116,7 @@ fn programs_in_the_kernel_count_what_interfaces_count() {
     assert_counts_like_the_interface(&mut reader, before);
 }
 
-fn large_packets_count_as_they_go_on_the_wire() {
+fn large_packets_count_wire_bytes() {
     let _fabric = Fabric::new();
     let mut reader = Reader::open(TrafficSource::Ebpf);
     let mut session = Session::new(0, 2);
@@ -152,7 +152,7 @@ fn datagrams_have_flows_too() {
     assert!(count.busy >= Some(busy), "{count:?}");
 }
 
-fn nftables_count_what_interfaces_count() {
+fn nftables_counts_match_interface_counters() {
     let _fabric = Fabric::new();
     without_large_packets();
     let mut reader = Reader::open(TrafficSource::Nftables);
@@ -165,7 +165,7 @@ fn nftables_count_what_interfaces_count() {
     drop(within("h0", || reader));
 }
 
-fn sockets_tell_what_was_acknowledged() {
+fn sockets_report_acknowledged_bytes() {
     let _fabric = Fabric::new();
     let mut reader = Reader::open(TrafficSource::Sockets);
     let mut session = Session::new(0, 2);
@@ -178,7 +178,7 @@ fn sockets_tell_what_was_acknowledged() {
     assert_eq!(received, 0);
 }
 
-fn what_is_not_allowed_is_refused_with_its_reason() {
+fn forbidden_counting_is_refused_with_reason() {
     let _fabric = Fabric::new();
     let asked = ["traffic", "--over-ms", "200", "--output", "json"];
     let read = unprivileged("h0", &asked);
@@ -190,7 +190,7 @@ fn what_is_not_allowed_is_refused_with_its_reason() {
     assert_eq!(told["source"], "sockets");
 }
 
-fn a_vanished_interface_is_named_and_disturbs_nothing() {
+fn vanished_interface_is_named() {
     let _fabric = Fabric::new();
     let mut reader = Reader::open(TrafficSource::Ebpf);
     let mut book = LinkBook::default();

@@ -10,7 +10,7 @@ use crate::fabric::{Fabric, wait_for, within};
 use crate::tests;
 
 tests! {
-    neighbours_are_who_they_say_they_are needs "lldpd",
+    neighbours_match_lldp needs "lldpd",
 }
 
 /// Until dropped.
@@ -40,7 +40,7 @@ const LEAF_SETTINGS: (&str, &str) = (
     "configure system hostname leaf0\nconfigure lldp tx-interval 1\n",
 );
 
-fn neighbours_are_who_they_say_they_are() {
+fn neighbours_match_lldp() {
     let _fabric = Fabric::new();
     fs::create_dir_all("/run/lldpd").expect("a place for its prison");
     // It reads them before it speaks: told later, it would keep to what it has begun with.

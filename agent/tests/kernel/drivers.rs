@@ -12,8 +12,8 @@ use crate::tests;
 use crate::traffic::Session;
 
 tests! {
-    nics_are_what_ethtool_says needs "ethtool",
-    every_counter_of_a_driver_is_ethtool_s needs "ethtool",
+    nics_match_ethtool needs "ethtool",
+    driver_counters_match_ethtool needs "ethtool",
 }
 
 /// One of each kind that takes no hardware, if this kernel has it.
@@ -62,7 +62,7 @@ fn speed(text: &str) -> Option<Rate> {
     Some(Rate::from_bits_per_s(mbps * 1_000_000))
 }
 
-fn nics_are_what_ethtool_says() {
+fn nics_match_ethtool() {
     let _fabric = Fabric::new();
     let count = furnish();
     let program = env!("CARGO_BIN_EXE_reweave-agent");
@@ -85,7 +85,7 @@ fn nics_are_what_ethtool_says() {
     assert!(has_speed, "something was compared: {facts}");
 }
 
-fn every_counter_of_a_driver_is_ethtool_s() {
+fn driver_counters_match_ethtool() {
     let _fabric = Fabric::new();
     Session::new(0, 2).transfer(100_000);
     let ours: BTreeMap<_, _> = within("h0", || all_of_driver("eth0")).into_iter().collect();

@@ -13,9 +13,9 @@ use crate::tests;
 use crate::traffic::{Session, Stream};
 
 tests! {
-    what_nothing_passes_gets_the_address_of_all_fibres,
-    what_something_passes_keeps_its_own,
-    no_hardware_address_is_read_that_is_of_no_one_card,
+    idle_fibre_gets_fibre_mac,
+    busy_fibre_keeps_its_mac,
+    invalid_fibre_mac_is_refused,
 }
 
 fn settle(interfaces: &[&str]) {
@@ -37,7 +37,7 @@ fn addresses(interface: &str) -> String {
 }
 
 /// It is not there, is asked twice, or bears the address already: all the same to the others.
-fn what_nothing_passes_gets_the_address_of_all_fibres() {
+fn idle_fibre_gets_fibre_mac() {
     let _fabric = Fabric::new();
     plug_in("h0");
     let (other, ip) = (borne("spare1"), addresses("spare0"));
@@ -59,7 +59,7 @@ fn what_nothing_passes_gets_the_address_of_all_fibres() {
     });
 }
 
-fn what_something_passes_keeps_its_own() {
+fn busy_fibre_keeps_its_mac() {
     let _fabric = Fabric::new();
     plug_in("h0");
     let before = borne("eth0");
@@ -70,7 +70,7 @@ fn what_something_passes_keeps_its_own() {
     assert_eq!(borne("spare0"), Mac::DEFAULT_FIBRE_MAC.to_string());
 }
 
-fn no_hardware_address_is_read_that_is_of_no_one_card() {
+fn invalid_fibre_mac_is_refused() {
     let _fabric = Fabric::new();
     let run = ["run", "--coordinator", "10.1.1.1", "--fabric-mac"];
     let wrong = agent(

@@ -16,7 +16,7 @@ use crate::traffic::{Session, Stream, v4};
 
 tests! {
     acknowledged_bytes_are_those_sent,
-    a_socket_with_an_ipv6_name_is_a_flow_too,
+    ipv6_mapped_socket_is_flow,
 }
 
 fn sockets(number: usize) -> Vec<Socket> {
@@ -56,7 +56,7 @@ fn acknowledged_bytes_are_those_sent() {
     assert_eq!(sockets(0).len(), 8);
 }
 
-fn a_socket_with_an_ipv6_name_is_a_flow_too() {
+fn ipv6_mapped_socket_is_flow() {
     let _fabric = Fabric::new();
     let listener = within("h0", || {
         TcpListener::bind((Ipv6Addr::UNSPECIFIED, 7000)).expect("bind")
@@ -131,7 +131,7 @@ fn median(values: impl IntoIterator<Item = f64>) -> f64 {
 }
 
 /// A machine that is busy does not fill the link: what goes through is what the link says that it carries.
-pub(crate) fn the_rate_is_what_the_link_lets_through() {
+pub(crate) fn rate_matches_link() {
     let _fabric = Fabric::new();
     shape();
     let stream = Stream::start(Session::new(0, 2), 256 << 10, Duration::ZERO);
@@ -151,7 +151,7 @@ pub(crate) fn the_rate_is_what_the_link_lets_through() {
 }
 
 /// What it is rated is less while a busy machine keeps it from sending, which is not so each time; it is never more.
-pub(crate) fn a_flow_that_pauses_is_rated_while_it_sends() {
+pub(crate) fn pausing_flow_is_rated_while_sending() {
     let _fabric = Fabric::new();
     shape();
     // 2.5 MB take 210 ms, then half a second of computing.

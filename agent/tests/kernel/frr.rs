@@ -16,8 +16,8 @@ use crate::tests;
 use crate::traffic::Session;
 
 tests! {
-    what_is_held_outlives_a_routing_daemon needs "vtysh",
-    a_daemon_takes_a_weight_and_installs_nothing needs "vtysh",
+    held_routes_survive_daemon_restart needs "vtysh",
+    frr_weight_route_installs_nothing needs "vtysh",
 }
 
 const FRR_DAEMONS_PATH: &str = "/usr/lib/frr";
@@ -129,7 +129,7 @@ fn wanted() -> Vec<RouteRule> {
     ]
 }
 
-fn what_is_held_outlives_a_routing_daemon() {
+fn held_routes_survive_daemon_restart() {
     let _fabric = Fabric::new();
     let frr = Frr::start();
     frr.configure();
@@ -163,7 +163,7 @@ const TRANSFER_BYTES: u64 = 1 << 20;
 
 /// Why each hop that FRR is told names its interface: it takes the word `weight` for one, and the route is
 /// taken, kept and of no effect.
-fn a_daemon_takes_a_weight_and_installs_nothing() {
+fn frr_weight_route_installs_nothing() {
     let _fabric = Fabric::new();
     let frr = Frr::start();
     frr.configure();

@@ -27,13 +27,13 @@ use crate::tests;
 use crate::traffic::Session;
 
 tests! {
-    packets_go_by_what_frr_is_told needs "vtysh",
-    a_replace_by_frr_never_withdraws needs "vtysh",
-    a_table_of_a_thousand_hosts_is_had_from_frr needs "vtysh",
-    what_frr_cannot_do_is_told_and_changes_nothing needs "vtysh",
-    a_daemon_that_hangs_is_given_up needs "vtysh",
-    a_pin_by_frr_would_move_other_flows needs "vtysh",
-    the_agent_follows_by_frr_and_mends needs "vtysh",
+    packets_follow_frr_routes needs "vtysh",
+    frr_replace_never_withdraws needs "vtysh",
+    frr_takes_table_of_thousand_hosts needs "vtysh",
+    refused_frr_route_changes_nothing needs "vtysh",
+    hanging_daemon_times_out needs "vtysh",
+    frr_pin_would_move_other_flows needs "vtysh",
+    agent_follows_and_repairs_via_frr needs "vtysh",
 }
 
 const TRANSFER_BYTES: usize = 1 << 20;
@@ -114,7 +114,7 @@ fn configure_user() {
     });
 }
 
-fn packets_go_by_what_frr_is_told() {
+fn packets_follow_frr_routes() {
     let _fabric = Fabric::new();
     let _frr = Frr::start();
     configure_user();
@@ -145,7 +145,7 @@ fn packets_go_by_what_frr_is_told() {
     });
 }
 
-fn a_replace_by_frr_never_withdraws() {
+fn frr_replace_never_withdraws() {
     let _fabric = Fabric::new();
     let _frr = Frr::start();
     never_withdrawn(&by_frr());
@@ -181,7 +181,7 @@ pub(crate) fn never_withdrawn(software: &Software) {
 
 /// Told line by line, it would take FRR many seconds, each time; a machine that is busy for a moment makes it late
 /// once.
-fn a_table_of_a_thousand_hosts_is_had_from_frr() {
+fn frr_takes_table_of_thousand_hosts() {
     let _fabric = Fabric::new();
     let _frr = Frr::start();
     let table = |hops: &[RouteHop]| {
@@ -215,7 +215,7 @@ fn is_had_in_time(wanted: &Holding) -> bool {
     }
 }
 
-fn what_frr_cannot_do_is_told_and_changes_nothing() {
+fn refused_frr_route_changes_nothing() {
     let _fabric = Fabric::new();
     let _frr = Frr::start();
     configure_user();
@@ -233,16 +233,10 @@ fn what_frr_cannot_do_is_told_and_changes_nothing() {
         "{words}"
     );
     let words = refused(&[route(host(3), &[hop(0, 1)])]);
-    assert!(
-        words.contains("somebody else's route to 10.1.1.1"),
-        "{words}"
-    );
+    assert!(words.contains("a foreign route to 10.1.1.1"), "{words}");
     let mut nowhere = hop(0, 1);
     nowhere.interface = "up7".into();
-    assert_eq!(
-        refused(&[route(host(2), &[nowhere])]),
-        "there is no interface up7"
-    );
+    assert_eq!(refused(&[route(host(2), &[nowhere])]), "no interface up7");
     // FRR takes it and keeps it to itself.
     let own = [
         "route",
@@ -257,7 +251,7 @@ fn what_frr_cannot_do_is_told_and_changes_nothing() {
     ip_in("leaf0", &own);
     let words = refused(&[route(host(2), &[hop(0, 1)])]);
     assert!(
-        words.contains("the kernel does not hold what it shall to 10.1.0.1"),
+        words.contains("the kernel's route to 10.1.0.1 differs"),
         "{words}"
     );
     ip_in("leaf0", &["route", "del", "10.1.0.1/32", "proto", "boot"]);
@@ -265,20 +259,20 @@ fn what_frr_cannot_do_is_told_and_changes_nothing() {
     assert_eq!(configuration(), before);
 }
 
-fn a_daemon_that_hangs_is_given_up() {
+fn hanging_daemon_times_out() {
     let _fabric = Fabric::new();
     let _frr = Frr::start();
     let wanted = of_routes(&[route(host(2), &[hop(0, 1)])]);
     Frr::signal("staticd", Signal::SIGSTOP);
     let words = told(&hold(&by_frr(), &wanted).expect_err("nobody answers"));
-    assert!(words.contains("vtysh has not ended after 2s"), "{words}");
+    assert!(words.contains("vtysh still runs after 2s"), "{words}");
     Frr::signal("staticd", Signal::SIGCONT);
     assert_eq!(taken(&by_frr(), &wanted), wanted, "it goes on");
 }
 
 /// Why pins are the kernel's own: FRR takes the ports of a rule, says that it is installed, and has left them
 /// away.
-fn a_pin_by_frr_would_move_other_flows() {
+fn frr_pin_would_move_other_flows() {
     let _fabric = Fabric::new();
     let _frr = Frr::start_with(&["zebra", "staticd", "pbrd"]);
     let spine = format!("set nexthop {} up0", spine_at(0, 0));
@@ -344,7 +338,7 @@ fn told_in_time(
 
 /// Of software that took longer than it was waited for.
 pub(crate) fn speaks_of_lateness(words: &str) -> bool {
-    let late = ["has not ended after", "later the kernel does not hold"];
+    let late = ["still runs after", "it accepted the routes, but after"];
     late.iter().any(|late| words.contains(late))
 }
 
@@ -368,7 +362,7 @@ fn lack(agent: &mut Agent) -> Option<Lack> {
     lacks.find(|lack| lack.measurement.starts_with("routes by"))
 }
 
-fn the_agent_follows_by_frr_and_mends() {
+fn agent_follows_and_repairs_via_frr() {
     let _fabric = Fabric::new();
     let frr = Frr::start();
     configure_user();

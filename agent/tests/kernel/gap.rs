@@ -16,13 +16,13 @@ use crate::tests;
 use crate::traffic::{Datagrams, Session, Stream};
 
 tests! {
-    no_datagram_is_lost_over_200_changes,
-    a_tcp_session_resends_nothing,
-    there_is_a_rule_at_every_moment,
-    pins_of_another_make_go_when_ours_are_there,
+    pin_changes_lose_no_datagram,
+    pin_changes_resend_no_tcp_segment,
+    some_rule_exists_at_every_moment,
+    foreign_pins_yield_to_ours,
 }
 
-fn no_datagram_is_lost_over_200_changes() {
+fn pin_changes_lose_no_datagram() {
     let _fabric = Fabric::new();
     let datagrams = Datagrams::start(0, 2);
     within("leaf0", || {
@@ -36,7 +36,7 @@ fn no_datagram_is_lost_over_200_changes() {
     assert_eq!(arrived, sent);
 }
 
-fn a_tcp_session_resends_nothing() {
+fn pin_changes_resend_no_tcp_segment() {
     let _fabric = Fabric::new();
     let stream = Stream::start(Session::new(0, 2), 16 << 10, Duration::from_millis(1));
     let flow = stream.flow;
@@ -55,7 +55,7 @@ fn a_tcp_session_resends_nothing() {
     assert!(stream.finish() > 0);
 }
 
-fn there_is_a_rule_at_every_moment() {
+fn some_rule_exists_at_every_moment() {
     let _fabric = Fabric::new();
     let flow = some_flow(40_000);
     hold(&[pin(flow, 0)]).expect("the kernel takes it");
@@ -78,7 +78,7 @@ fn there_is_a_rule_at_every_moment() {
 }
 
 /// As an agent of another version may have left them: with another priority, in any table.
-fn pins_of_another_make_go_when_ours_are_there() {
+fn foreign_pins_yield_to_ours() {
     let _fabric = Fabric::new();
     let flow = some_flow(40_000);
     hold(&[pin(flow, 0)]).expect("the kernel takes it");

@@ -10,11 +10,11 @@ use crate::tests;
 use crate::traffic::{Datagrams, Session};
 
 tests! {
-    a_pinned_flow_leaves_by_its_interface,
-    a_pinned_udp_flow_does_too,
-    pins_are_read_back_as_they_were_asked_for,
-    what_cannot_be_had_is_told_in_words,
-    removing_the_last_pin_leaves_nothing,
+    pinned_flow_leaves_by_its_interface,
+    pinned_udp_flow_leaves_by_interface,
+    pins_read_back_as_requested,
+    impossible_pin_is_explained,
+    removing_last_pin_leaves_nothing,
 }
 
 /// Makes leaf 0 hold these pins; returns what it holds then.
@@ -44,7 +44,7 @@ pub(crate) fn moved_over(work: impl FnOnce()) -> [u64; 2] {
 
 const TRANSFER_BYTES: usize = 4 << 20;
 
-fn a_pinned_flow_leaves_by_its_interface() {
+fn pinned_flow_leaves_by_its_interface() {
     let _fabric = Fabric::new();
     let mut session = Session::new(0, 2);
     for spine in [0, 1, 0] {
@@ -57,7 +57,7 @@ fn a_pinned_flow_leaves_by_its_interface() {
     }
 }
 
-fn a_pinned_udp_flow_does_too() {
+fn pinned_udp_flow_leaves_by_interface() {
     let _fabric = Fabric::new();
     let datagrams = Datagrams::start(0, 2);
     let other = 1 - spine_of(&datagrams.flow);
@@ -67,7 +67,7 @@ fn a_pinned_udp_flow_does_too() {
     assert_eq!(sent, arrived);
 }
 
-fn pins_are_read_back_as_they_were_asked_for() {
+fn pins_read_back_as_requested() {
     let _fabric = Fabric::new();
     let mut rules: Vec<_> = (0..200)
         .map(|port| pin(some_flow(40_000 + port), (port % 2) as u8))
@@ -85,7 +85,7 @@ fn pins_are_read_back_as_they_were_asked_for() {
     assert_eq!(hold(&rules).expect("the kernel drops the others"), rules);
 }
 
-fn removing_the_last_pin_leaves_nothing() {
+fn removing_last_pin_leaves_nothing() {
     let _fabric = Fabric::new();
     let nothing = tables();
     hold(&[pin(some_flow(1), 0), pin(some_flow(2), 1)]).expect("the kernel takes them");
@@ -99,12 +99,12 @@ pub(crate) fn tables() -> String {
     ip_in("leaf0", &["-4", "rule"]) + &ip_in("leaf0", &["-4", "route", "show", "table", "all"])
 }
 
-fn what_cannot_be_had_is_told_in_words() {
+fn impossible_pin_is_explained() {
     let _fabric = Fabric::new();
     let refused = |rule: PinRule| told(&hold(&[rule]).expect_err("the kernel cannot take it"));
     let mut nowhere = pin(some_flow(1), 0);
     nowhere.interface = "up7".into();
-    assert_eq!(refused(nowhere), "there is no interface up7");
+    assert_eq!(refused(nowhere), "no interface up7");
     let mut strange = pin(some_flow(1), 0);
     strange.next_hop = leaf_at(1, 1);
     let words = refused(strange);

@@ -21,18 +21,18 @@ use crate::fabric::{
 use crate::tests;
 
 tests! {
-    hosts_measure_the_way_to_each_other,
-    losses_are_told_by_where_they_were needs "nft",
-    strangers_are_not_answered_and_garbage_is_counted,
-    without_a_fresh_list_probing_ends,
-    no_list_makes_an_agent_exceed_its_rate,
-    a_port_that_is_taken_costs_its_flows_only,
-    a_person_probes_without_a_coordinator,
-    a_host_without_an_agent_refuses_and_loses_nothing,
-    no_right_is_needed_to_probe,
-    an_agent_at_the_other_end_confirms_a_trace needs "nft",
-    an_agent_that_may_not_look_confirms_nothing,
-    who_interrupts_a_probe_is_told_what_there_is,
+    hosts_measure_mutual_latency,
+    losses_are_split_by_direction needs "nft",
+    unknown_probers_ignored_garbage_counted,
+    probing_ends_without_fresh_list,
+    no_list_exceeds_probe_rate,
+    taken_port_costs_only_its_flows,
+    operator_probes_without_coordinator,
+    host_without_agent_loses_nothing,
+    probing_needs_no_rights,
+    remote_agent_confirms_trace needs "nft",
+    agent_without_rights_confirms_nothing,
+    interrupted_probe_prints_partial_result,
 }
 
 const ALL: [Ipv4Addr; 4] = [
@@ -78,7 +78,7 @@ fn measured(probing: &ProbeThread, enough: impl Fn(&Tally) -> bool) -> Tally {
     })
 }
 
-fn hosts_measure_the_way_to_each_other() {
+fn hosts_measure_mutual_latency() {
     let _fabric = Fabric::new();
     let [near, far] = [probing(0), probing(2)];
     far.handle_list(list([probe(2, 0, 7400)], &ALL));
@@ -102,7 +102,7 @@ fn hosts_measure_the_way_to_each_other() {
     }
 }
 
-fn losses_are_told_by_where_they_were() {
+fn losses_are_split_by_direction() {
     let _fabric = Fabric::new();
     let [near, _far] = [probing(0), answering(2)];
     // Every tenth probe is lost there, and every fifth answer back.
@@ -128,7 +128,7 @@ fn answering(number: usize) -> ProbeThread {
     probing
 }
 
-fn strangers_are_not_answered_and_garbage_is_counted() {
+fn unknown_probers_ignored_garbage_counted() {
     let _fabric = Fabric::new();
     let [near, far] = [probing(0), probing(2)];
     far.handle_list(list([], &ALL[..1]));
@@ -179,7 +179,7 @@ fn sent() -> u64 {
     kernel_counter("h0", "Udp", "OutDatagrams")
 }
 
-fn without_a_fresh_list_probing_ends() {
+fn probing_ends_without_fresh_list() {
     let _fabric = Fabric::new();
     let [near, _far] = [probing(0), answering(2)];
     let mut short = list([probe(0, 2, 7400)], &[]);
@@ -196,7 +196,7 @@ fn without_a_fresh_list_probing_ends() {
     );
 }
 
-fn no_list_makes_an_agent_exceed_its_rate() {
+fn no_list_exceeds_probe_rate() {
     let _fabric = Fabric::new();
     let [near, _far] = [probing(0), answering(2)];
     let mut greedy = list((7400..7408).map(|port| probe(0, 2, port)), &[]);
@@ -216,7 +216,7 @@ fn no_list_makes_an_agent_exceed_its_rate() {
     );
 }
 
-fn a_port_that_is_taken_costs_its_flows_only() {
+fn taken_port_costs_only_its_flows() {
     let _fabric = Fabric::new();
     let [near, _far] = [probing(0), answering(2)];
     let _taken = within("h0", || UdpSocket::bind((host(0), 7400)).expect("bind"));
@@ -271,7 +271,7 @@ fn probe_without_stall(mut probe: impl FnMut() -> Value) -> Value {
     })
 }
 
-fn a_person_probes_without_a_coordinator() {
+fn operator_probes_without_coordinator() {
     let _fabric = Fabric::new();
     let _responders = ["h1", "h2"].map(|node| Responder::start(node, &["10.0.0.1"]));
     let asked = [
@@ -307,7 +307,7 @@ fn a_person_probes_without_a_coordinator() {
     assert!(table.contains("kernel"), "{table}");
 }
 
-fn who_interrupts_a_probe_is_told_what_there_is() {
+fn interrupted_probe_prints_partial_result() {
     let _fabric = Fabric::new();
     let _responder = Responder::start("h2", &["10.0.0.1"]);
     let told = probe_without_stall(interrupted_probe);
@@ -334,7 +334,7 @@ fn interrupted_probe() -> Value {
     serde_json::from_slice(&told.stdout).expect("one JSON object")
 }
 
-fn a_host_without_an_agent_refuses_and_loses_nothing() {
+fn host_without_agent_loses_nothing() {
     let _fabric = Fabric::new();
     let asked = ["probe", "10.1.0.1", "--over-ms", "3000", "--rate", "50"];
     let told = probe_without_stall(|| json_of("h0", &asked));
@@ -353,7 +353,7 @@ fn a_host_without_an_agent_refuses_and_loses_nothing() {
     );
 }
 
-fn no_right_is_needed_to_probe() {
+fn probing_needs_no_rights() {
     let _fabric = Fabric::new();
     let _responder = Responder::start("h2", &["10.0.0.1"]);
     let asked = ["probe", "10.1.0.1", "--over-ms", "2000", "--output", "json"];
@@ -368,7 +368,7 @@ fn no_right_is_needed_to_probe() {
     assert_eq!(it["unsent_forbidden"], 0, "{it}");
 }
 
-fn an_agent_at_the_other_end_confirms_a_trace() {
+fn remote_agent_confirms_trace() {
     let _fabric = Fabric::new();
     let trace = ["trace", "udp", "10.0.0.1:40000", "10.1.0.1:4791"];
     let told = json_of("h0", &trace);
@@ -407,7 +407,7 @@ fn once_answered(trace: &[&str]) -> Value {
 }
 
 /// It answers probes, so it is known how far it is, and no more.
-fn an_agent_that_may_not_look_confirms_nothing() {
+fn agent_without_rights_confirms_nothing() {
     let _fabric = Fabric::new();
     let _responder = Responder::start_without_rights("h2", &["10.0.0.1"]);
     let trace = ["trace", "tcp", "10.0.0.1:40000", "10.1.0.1:5001"];

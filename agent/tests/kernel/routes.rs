@@ -18,14 +18,14 @@ use crate::tests;
 use crate::traffic::Session;
 
 tests! {
-    routes_are_read_back_as_they_were_asked_for,
-    packets_go_by_them,
-    what_stays_is_replaced_and_never_withdrawn,
-    a_drain_is_one_change_to_one_group,
-    removing_the_last_route_leaves_nothing,
-    what_cannot_be_had_as_a_route_is_told_in_words,
-    leftovers_go_and_what_others_have_stays,
-    numbers_that_others_have_taken_are_left_to_them,
+    routes_read_back_as_requested,
+    packets_follow_routes,
+    kept_route_is_replaced_not_withdrawn,
+    drain_is_one_group_change,
+    removing_last_route_leaves_nothing,
+    impossible_route_is_explained,
+    leftovers_are_removed_foreign_routes_stay,
+    taken_nexthop_ids_are_avoided,
     pins_and_routes_do_not_meet,
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn hold(routes: &[RouteRule]) -> Result<Vec<RouteRule>, RouteError> {
     })
 }
 
-fn routes_are_read_back_as_they_were_asked_for() {
+fn routes_read_back_as_requested() {
     let _fabric = Fabric::new();
     let mut routes: Vec<_> = (0..200)
         .map(|last| {
@@ -78,7 +78,7 @@ fn routes_are_read_back_as_they_were_asked_for() {
     assert_eq!(hold(&routes).expect("the kernel drops the others"), routes);
 }
 
-fn packets_go_by_them() {
+fn packets_follow_routes() {
     let _fabric = Fabric::new();
     let mut session = Session::new(0, 2);
     for spine in [0, 1, 0] {
@@ -145,7 +145,7 @@ impl Drop for Monitor {
     }
 }
 
-fn what_stays_is_replaced_and_never_withdrawn() {
+fn kept_route_is_replaced_not_withdrawn() {
     let _fabric = Fabric::new();
     let both = [hop(0, 1), hop(1, 1)];
     let [a, b, c] = [1, 2, 3].map(|last| Ipv4Addr::new(10, 77, 0, last));
@@ -178,7 +178,7 @@ fn what_stays_is_replaced_and_never_withdrawn() {
     assert!(withdrawn.is_empty(), "{withdrawn:#?} of {said:#?}");
 }
 
-fn a_drain_is_one_change_to_one_group() {
+fn drain_is_one_group_change() {
     let _fabric = Fabric::new();
     let table = |hops: &[RouteHop]| -> Vec<_> {
         (0..100)
@@ -202,7 +202,7 @@ fn everything() -> String {
     pins::tables() + &ip_in("leaf0", &["nexthop", "list"])
 }
 
-fn removing_the_last_route_leaves_nothing() {
+fn removing_last_route_leaves_nothing() {
     let _fabric = Fabric::new();
     let nothing = everything();
     hold(&[route(host(2), &[hop(0, 1)]), route(host(3), &[hop(1, 1)])]).expect("it takes them");
@@ -211,14 +211,14 @@ fn removing_the_last_route_leaves_nothing() {
     assert_eq!(everything(), nothing);
 }
 
-fn what_cannot_be_had_as_a_route_is_told_in_words() {
+fn impossible_route_is_explained() {
     let _fabric = Fabric::new();
     let refused = |hops: &[RouteHop]| {
         told(&hold(&[route(host(2), hops)]).expect_err("the kernel cannot take it"))
     };
     let mut nowhere = hop(0, 1);
     nowhere.interface = "up7".into();
-    assert_eq!(refused(&[nowhere]), "there is no interface up7");
+    assert_eq!(refused(&[nowhere]), "no interface up7");
     assert_eq!(refused(&[]), "the route to 10.1.0.1 has no hop");
     assert!(refused(&[hop(0, 256)]).contains("weight 256"));
     let mut strange = hop(0, 1);
@@ -236,7 +236,7 @@ fn what_cannot_be_had_as_a_route_is_told_in_words() {
     assert_eq!(hold(&[]).expect("nothing is left"), []);
 }
 
-fn leftovers_go_and_what_others_have_stays() {
+fn leftovers_are_removed_foreign_routes_stay() {
     let _fabric = Fabric::new();
     let spine = spine_at(0, 0).to_string();
     let own = ["proto", "213"];
@@ -274,7 +274,7 @@ fn leftovers_go_and_what_others_have_stays() {
     assert_eq!(everything(), others);
 }
 
-fn numbers_that_others_have_taken_are_left_to_them() {
+fn taken_nexthop_ids_are_avoided() {
     let _fabric = Fabric::new();
     let spine = spine_at(0, 0).to_string();
     for id in ["213000000", "213000001", "213100000"] {

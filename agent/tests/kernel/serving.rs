@@ -35,16 +35,16 @@ use crate::tests;
 use crate::traffic::{Session, Stream};
 
 tests! {
-    a_host_and_a_leaf_serve_a_coordinator,
-    without_a_coordinator_pins_stay_and_the_line_is_found_again,
-    nobody_is_probed_for_a_coordinator_that_is_gone,
-    killed_and_started_again_it_knows_what_it_promised,
-    an_agent_that_may_not_change_routes_says_so,
-    no_report_waits_for_programs_that_hang,
-    an_agent_without_rights_reports_what_it_may,
-    an_interface_that_vanishes_is_reported_and_survived,
-    what_comes_up_or_goes_down_waits_for_no_report,
-    whoever_is_asked_tells_closely_of_interfaces_for_a_while,
+    host_and_leaf_serve_coordinator,
+    pins_stay_until_coordinator_is_back,
+    probing_ends_when_coordinator_is_gone,
+    killed_agent_keeps_its_promises,
+    missing_route_right_is_reported,
+    hanging_programs_delay_no_report,
+    agent_without_rights_reports_partially,
+    vanished_interface_is_reported,
+    link_change_is_reported_immediately,
+    requested_close_sampling_reports_interfaces,
 }
 
 /// A running agent. It is killed when the test is done with it.
@@ -258,7 +258,7 @@ fn install(generation: u64, rules: &[PinRule]) -> Install {
     }
 }
 
-fn a_host_and_a_leaf_serve_a_coordinator() {
+fn host_and_leaf_serve_coordinator() {
     let _fabric = Fabric::new();
     let stream = Stream::start(Session::new(0, 2), 64 << 10, Duration::from_millis(10));
     let flow = stream.flow;
@@ -292,7 +292,7 @@ fn a_host_and_a_leaf_serve_a_coordinator() {
     stream.finish();
 }
 
-fn without_a_coordinator_pins_stay_and_the_line_is_found_again() {
+fn pins_stay_until_coordinator_is_back() {
     let _fabric = Fabric::new();
     let stream = Stream::start(Session::new(0, 2), 8 << 10, Duration::from_millis(5));
     let flow = stream.flow;
@@ -329,7 +329,7 @@ fn without_a_coordinator_pins_stay_and_the_line_is_found_again() {
     stream.finish();
 }
 
-fn nobody_is_probed_for_a_coordinator_that_is_gone() {
+fn probing_ends_when_coordinator_is_gone() {
     let _fabric = Fabric::new();
     let flow = Session::new(0, 2).flow;
     at_the_coordinator(async |mut stage| {
@@ -348,7 +348,7 @@ fn nobody_is_probed_for_a_coordinator_that_is_gone() {
     });
 }
 
-fn killed_and_started_again_it_knows_what_it_promised() {
+fn killed_agent_keeps_its_promises() {
     let _fabric = Fabric::new();
     at_the_coordinator(async |mut stage| {
         let rules = [pin(crate::fabric::some_flow(1), 1)];
@@ -409,7 +409,7 @@ impl HangingPrograms {
 }
 
 /// Nor where nft counts, since this agent may load nothing into the kernel.
-fn no_report_waits_for_programs_that_hang() {
+fn hanging_programs_delay_no_report() {
     let _fabric = Fabric::new();
     let hanging = HangingPrograms::new(&["lldpcli", "nft", "rdma"]);
     let mut without_rights = Command::new("unshare");
@@ -430,7 +430,7 @@ fn no_report_waits_for_programs_that_hang() {
     }
 }
 
-fn an_agent_that_may_not_change_routes_says_so() {
+fn missing_route_right_is_reported() {
     let _fabric = Fabric::new();
     let denied = within("leaf0", || {
         let mut command = Command::new("unshare");
@@ -454,7 +454,7 @@ fn an_agent_that_may_not_change_routes_says_so() {
     assert!(pins.status.success(), "looking takes no right");
 }
 
-fn an_agent_without_rights_reports_what_it_may() {
+fn agent_without_rights_reports_partially() {
     let _fabric = Fabric::new();
     at_the_coordinator(async |mut stage| {
         let said = stage.scratch.path().join("said");
@@ -471,7 +471,7 @@ fn an_agent_without_rights_reports_what_it_may() {
 
 /// Whatever reads it is told that it is gone: netlink, files, the program that counts its packets, and the
 /// probes that were sent from its address.
-fn an_interface_that_vanishes_is_reported_and_survived() {
+fn vanished_interface_is_reported() {
     let _fabric = Fabric::new();
     at_the_coordinator(async |mut stage| {
         let mut host = stage.start_with_files("h0");
@@ -490,7 +490,7 @@ fn an_interface_that_vanishes_is_reported_and_survived() {
 }
 
 /// Reports are a minute apart.
-fn what_comes_up_or_goes_down_waits_for_no_report() {
+fn link_change_is_reported_immediately() {
     let _fabric = Fabric::new();
     plug_in("h0");
     at_the_coordinator(async |mut stage| {
@@ -541,7 +541,7 @@ async fn spare_between_reports(link: &Link) -> Counters {
 }
 
 /// Reports are a minute apart.
-fn whoever_is_asked_tells_closely_of_interfaces_for_a_while() {
+fn requested_close_sampling_reports_interfaces() {
     let _fabric = Fabric::new();
     plug_in("h0");
     at_the_coordinator(async |mut stage| {

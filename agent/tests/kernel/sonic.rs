@@ -22,11 +22,11 @@ use crate::routes::{hop, route};
 use crate::tests;
 
 tests! {
-    sonic_hears_of_routes_and_the_kernel_follows needs "redis-server",
-    a_replace_by_sonic_never_withdraws needs "redis-server",
-    what_others_have_in_the_database_stays needs "redis-server",
-    what_another_writes_meanwhile_is_not_overwritten needs "redis-server",
-    a_database_that_is_away_is_told needs "redis-server",
+    kernel_follows_sonic_routes needs "redis-server",
+    sonic_replace_never_withdraws needs "redis-server",
+    foreign_sonic_entries_stay needs "redis-server",
+    concurrent_sonic_write_is_kept needs "redis-server",
+    missing_sonic_database_is_reported needs "redis-server",
 }
 
 const REDIS_SOCKET: &str = "/run/redis.sock";
@@ -146,7 +146,7 @@ fn lines_of(key: &str) -> BTreeSet<String> {
         .collect()
 }
 
-fn sonic_hears_of_routes_and_the_kernel_follows() {
+fn kernel_follows_sonic_routes() {
     let _fabric = Fabric::new();
     let sonic = Sonic::start();
     ask(&[
@@ -179,7 +179,7 @@ fn sonic_hears_of_routes_and_the_kernel_follows() {
     assert_eq!(ask(&["KEYS", "*"]), ["STATIC_ROUTE|default|10.88.0.0/16"]);
 }
 
-fn a_replace_by_sonic_never_withdraws() {
+fn sonic_replace_never_withdraws() {
     let _fabric = Fabric::new();
     let sonic = Sonic::start();
     never_withdrawn(&by_sonic());
@@ -191,7 +191,7 @@ fn a_replace_by_sonic_never_withdraws() {
     assert!(gone.is_empty(), "{gone:?}");
 }
 
-fn what_others_have_in_the_database_stays() {
+fn foreign_sonic_entries_stay() {
     let _fabric = Fabric::new();
     let _sonic = Sonic::start();
     for key in [
@@ -201,7 +201,7 @@ fn what_others_have_in_the_database_stays() {
         ask(&["HSET", key, "nexthop", "172.16.1.1", "ifname", "up1"]);
         let words = refused(&of_routes(&[route(host(2), &[hop(0, 1)])]));
         assert!(
-            words.contains("somebody else's route to 10.1.0.1") && words.ends_with(key),
+            words.contains("a foreign route to 10.1.0.1") && words.ends_with(key),
             "{words}"
         );
         assert_eq!(ask(&["KEYS", "*"]), [key]);
@@ -211,7 +211,7 @@ fn what_others_have_in_the_database_stays() {
     assert!(refused(&of_routes(&[heavy])).contains("without weights"));
     let pinned = Holding::of_pins(vec![pin(some_flow(1), 0)]);
     assert!(
-        refused(&pinned).contains("no flow can be pinned"),
+        refused(&pinned).contains("pins have no effect"),
         "{}",
         refused(&pinned)
     );
@@ -224,7 +224,7 @@ fn refused(desired: &Holding) -> String {
 /// Between the agent and the database: when the agent has read and is about to write, somebody else writes.
 const PROXY_SOCKET: &str = "/run/between.sock";
 
-fn what_another_writes_meanwhile_is_not_overwritten() {
+fn concurrent_sonic_write_is_kept() {
     let _fabric = Fabric::new();
     let _sonic = Sonic::start();
     let theirs = "STATIC_ROUTE|default|10.1.0.1/32";
@@ -245,10 +245,7 @@ fn what_another_writes_meanwhile_is_not_overwritten() {
     thread::spawn(serve);
     let wanted = of_routes(&[route(host(2), &[hop(0, 1)])]);
     let words = refused_by(&by_sonic_at(PROXY_SOCKET), &wanted);
-    assert!(
-        words.contains("somebody else's route to 10.1.0.1"),
-        "{words}"
-    );
+    assert!(words.contains("a foreign route to 10.1.0.1"), "{words}");
     assert_eq!(ask(&["HGET", theirs, "ifname"]), ["up1"]);
     assert_eq!(ask(&["KEYS", "*"]), [theirs]);
     fs::remove_file(PROXY_SOCKET).expect("it is there");
@@ -270,7 +267,7 @@ fn pass_on(mut agent: UnixStream, before_writing: impl Fn()) {
     let _ = answering.join();
 }
 
-fn a_database_that_is_away_is_told() {
+fn missing_sonic_database_is_reported() {
     let _fabric = Fabric::new();
     let words = refused(&of_routes(&[route(host(2), &[hop(0, 1)])]));
     assert!(

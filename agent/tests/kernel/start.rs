@@ -19,14 +19,14 @@ use crate::tests;
 use crate::traffic::{Datagrams, Session};
 
 tests! {
-    leftovers_are_cleared_and_nothing_else,
-    a_restart_keeps_what_is_in_force,
-    the_role_is_told_by_the_kernel,
-    an_instruction_is_followed_and_acknowledged,
+    only_leftovers_are_cleared,
+    restart_keeps_state_in_force,
+    kernel_decides_role,
+    instruction_is_followed_and_acknowledged,
     older_and_contradicting_instructions_are_refused,
-    what_the_kernel_refuses_leaves_the_old_pins,
-    a_pin_into_a_dead_link_is_lifted_until_it_lives,
-    what_others_take_away_is_put_back,
+    kernel_refusal_keeps_old_pins,
+    dead_pin_is_lifted_until_recovery,
+    removed_pins_are_restored,
 }
 
 fn start(node: &str, role: Role, scratch: &TempDir) -> Result<Agent, AgentError> {
@@ -70,7 +70,7 @@ fn pinned(agent: &mut Agent) -> (u64, Vec<PinRule>) {
     told.expect("a switch tells of its pins")
 }
 
-fn leftovers_are_cleared_and_nothing_else() {
+fn only_leftovers_are_cleared() {
     let _fabric = Fabric::new();
     let foreign = [
         "rule", "add", "from", "10.9.9.9", "lookup", "77", "protocol", "99", "priority", "21300",
@@ -118,7 +118,7 @@ fn leftovers_are_cleared_and_nothing_else() {
     assert_eq!(pinned(&mut agent), (0, vec![]));
 }
 
-fn a_restart_keeps_what_is_in_force() {
+fn restart_keeps_state_in_force() {
     let _fabric = Fabric::new();
     let scratch = tempfile::tempdir().expect("a folder");
     let datagrams = Datagrams::start(0, 2);
@@ -150,7 +150,7 @@ fn a_restart_keeps_what_is_in_force() {
     assert_eq!(arrived, sent);
 }
 
-fn the_role_is_told_by_the_kernel() {
+fn kernel_decides_role() {
     let _fabric = Fabric::new();
     let role = |node| within(node, Role::detect).expect("the kernel tells");
     assert_eq!((role("h0"), role("leaf0")), (Role::Host, Role::Switch));
@@ -175,7 +175,7 @@ fn the_role_is_told_by_the_kernel() {
     assert_eq!(ack.outcome, Ok(told.holding), "and holds routes of its own");
 }
 
-fn an_instruction_is_followed_and_acknowledged() {
+fn instruction_is_followed_and_acknowledged() {
     let _fabric = Fabric::new();
     let scratch = tempfile::tempdir().expect("a folder");
     let mut agent = start_leaf(&scratch);
@@ -231,7 +231,7 @@ fn older_and_contradicting_instructions_are_refused() {
     assert_eq!(pinned(&mut agent), (5, rules.to_vec()));
 }
 
-fn what_the_kernel_refuses_leaves_the_old_pins() {
+fn kernel_refusal_keeps_old_pins() {
     let _fabric = Fabric::new();
     let scratch = tempfile::tempdir().expect("a folder");
     let mut agent = start_leaf(&scratch);
@@ -258,7 +258,7 @@ fn what_the_kernel_refuses_leaves_the_old_pins() {
     }
 }
 
-fn a_pin_into_a_dead_link_is_lifted_until_it_lives() {
+fn dead_pin_is_lifted_until_recovery() {
     let _fabric = Fabric::new();
     let scratch = tempfile::tempdir().expect("a folder");
     let mut agent = start_leaf(&scratch);
@@ -282,7 +282,7 @@ fn a_pin_into_a_dead_link_is_lifted_until_it_lives() {
     }
 }
 
-fn what_others_take_away_is_put_back() {
+fn removed_pins_are_restored() {
     let _fabric = Fabric::new();
     let scratch = tempfile::tempdir().expect("a folder");
     let mut agent = start_leaf(&scratch);

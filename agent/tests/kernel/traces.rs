@@ -29,15 +29,15 @@ use crate::tests;
 use crate::traffic::{Datagrams, Session, Stream};
 
 tests! {
-    all_of_16_live_flows_are_traced_right,
-    a_udp_flow_is_traced_right,
-    a_moved_flow_is_seen_to_have_moved,
-    a_silent_router_is_left_out needs "nft",
-    a_flow_to_the_neighbour_passes_one_leaf,
-    a_host_of_two_ways_is_left_as_its_flows_leave_it,
-    what_nobody_can_tell_of_a_host_of_two_ways_stays_unknown,
-    even_a_probe_that_arrives_disturbs_nothing,
-    routers_may_be_as_reluctant_as_linux_is_by_default,
+    sixteen_live_flows_are_traced,
+    udp_flow_is_traced,
+    moved_flow_is_noticed,
+    silent_router_is_left_out needs "nft",
+    flow_to_neighbour_passes_one_leaf,
+    dual_homed_first_hop_is_traced,
+    hashed_dual_homed_path_stays_unknown,
+    arriving_probe_disturbs_no_flow,
+    rate_limited_routers_are_still_traced,
 }
 
 type Routers = Vec<Option<Ipv4Addr>>;
@@ -135,7 +135,7 @@ fn sessions_over_both_spines() -> Vec<Session> {
     sessions
 }
 
-fn all_of_16_live_flows_are_traced_right() {
+fn sixteen_live_flows_are_traced() {
     let _fabric = Fabric::new();
     let stream = |session| Stream::start(session, 8 << 10, Duration::from_millis(2));
     let streams: Vec<_> = sessions_over_both_spines()
@@ -169,7 +169,7 @@ fn checksum_errors(number: usize) -> u64 {
     kernel_counter(&node, "Tcp", "InCsumErrors") + kernel_counter(&node, "Udp", "InCsumErrors")
 }
 
-fn a_udp_flow_is_traced_right() {
+fn udp_flow_is_traced() {
     let _fabric = Fabric::new();
     let datagrams = Datagrams::start(0, 2);
     let flow = datagrams.flow;
@@ -182,7 +182,7 @@ fn a_udp_flow_is_traced_right() {
     assert_eq!((arrived, checksum_errors(2)), (sent, 0));
 }
 
-fn a_moved_flow_is_seen_to_have_moved() {
+fn moved_flow_is_noticed() {
     let _fabric = Fabric::new();
     let session = Session::new(0, 2);
     let flow = session.flow;
@@ -202,7 +202,7 @@ fn a_moved_flow_is_seen_to_have_moved() {
     });
 }
 
-fn a_silent_router_is_left_out() {
+fn silent_router_is_left_out() {
     let _fabric = Fabric::new();
     nft_in(
         "spine1",
@@ -218,7 +218,7 @@ fn a_silent_router_is_left_out() {
     assert_eq!(tracing.trace(&[flow])[&flow], through(0));
 }
 
-fn a_flow_to_the_neighbour_passes_one_leaf() {
+fn flow_to_neighbour_passes_one_leaf() {
     let _fabric = Fabric::new();
     let session = Session::new(0, 1);
     let traced = Tracing::new().trace(&[session.flow]);
@@ -289,7 +289,7 @@ fn leaves_to(flow: &FlowKey) -> Ipv4Addr {
     LEAF_ADDRESSES[cable]
 }
 
-fn a_host_of_two_ways_is_left_as_its_flows_leave_it() {
+fn dual_homed_first_hop_is_traced() {
     let _fabric = fabric_of_two_ways("1");
     // So many that both cables are in use, but for once in ten million.
     let flows = datagrams(41_000..41_024);
@@ -307,7 +307,7 @@ fn a_host_of_two_ways_is_left_as_its_flows_leave_it() {
 }
 
 /// Where fields to hash by were chosen, kernels do not answer as they send.
-fn what_nobody_can_tell_of_a_host_of_two_ways_stays_unknown() {
+fn hashed_dual_homed_path_stays_unknown() {
     let _fabric = fabric_of_two_ways("3");
     let flows = datagrams(41_000..41_002);
     let traced = Tracing::new().trace(&flows);
@@ -316,7 +316,7 @@ fn what_nobody_can_tell_of_a_host_of_two_ways_stays_unknown() {
     }
 }
 
-fn even_a_probe_that_arrives_disturbs_nothing() {
+fn arriving_probe_disturbs_no_flow() {
     let _fabric = Fabric::new();
     let stream = Stream::start(Session::new(0, 2), 8 << 10, Duration::from_millis(1));
     let datagrams = Datagrams::start(0, 2);
@@ -348,7 +348,7 @@ fn even_a_probe_that_arrives_disturbs_nothing() {
 }
 
 /// An answer a second after a burst of six, which is fewer than there are flows.
-fn routers_may_be_as_reluctant_as_linux_is_by_default() {
+fn rate_limited_routers_are_still_traced() {
     let _fabric = Fabric::new();
     for switch in ["leaf0", "leaf1", "spine0", "spine1"] {
         let reluctant = || fs::write("/proc/sys/net/ipv4/icmp_ratelimit", "1000");

@@ -26,10 +26,10 @@ use crate::tests;
 use crate::timed::timed_value;
 
 tests! {
-    strangers_send_no_trains_and_no_answer_is_longer_than_its_question,
-    a_host_that_does_not_rest_takes_no_train,
-    a_host_with_several_addresses_answers_from_the_one_that_was_asked,
-    nobody_presses_a_host_that_trains,
+    unknown_train_sender_gets_no_amplification,
+    busy_host_takes_no_train,
+    response_comes_from_asked_address,
+    training_host_is_not_pressed,
 }
 
 const TRAIN_SHAPE: Shape = Shape {
@@ -88,7 +88,7 @@ fn shape(rate: &str) {
     }
 }
 
-fn a_host_with_several_addresses_answers_from_the_one_that_was_asked() {
+fn response_comes_from_asked_address() {
     let _fabric = Fabric::new();
     let another = Ipv4Addr::new(10, 1, 200, 1);
     let [words, gateway] = [another.to_string(), host(2).to_string()];
@@ -103,7 +103,7 @@ fn a_host_with_several_addresses_answers_from_the_one_that_was_asked() {
     assert_eq!(crossing.arrived_ns.len(), 64);
 }
 
-fn strangers_send_no_trains_and_no_answer_is_longer_than_its_question() {
+fn unknown_train_sender_gets_no_amplification() {
     let _fabric = Fabric::new();
     let taking = taking(|_| Some(NO_DEADLINE));
     let stranger = sender(1).send(TRAIN_SHAPE, || true);
@@ -153,7 +153,7 @@ fn strangers_send_no_trains_and_no_answer_is_longer_than_its_question() {
     assert_eq!((length, fetch.len()), (PAGE_BYTES, PAGE_BYTES));
 }
 
-fn a_host_that_does_not_rest_takes_no_train() {
+fn busy_host_takes_no_train() {
     let _fabric = Fabric::new();
     let _taking = taking(|_| None);
     let mut sender = sender(0);
@@ -263,7 +263,7 @@ pub(crate) fn timed_trains_keep_to_gaps() {
     timed_value(what, sent, |sent| *sent == [0; 4]);
 }
 
-pub(crate) fn a_person_measures_and_is_told_what_a_saturating_test_costs() {
+pub(crate) fn bandwidth_test_reports_its_cost() {
     let _fabric = Fabric::new();
     shape("100mbit");
     let _taking = taking(|_| Some(NO_DEADLINE));
@@ -302,7 +302,7 @@ fn sent_bytes() -> u64 {
     kernel_counter("h0", "IpExt", "OutOctets")
 }
 
-fn nobody_presses_a_host_that_trains() {
+fn training_host_is_not_pressed() {
     let _fabric = Fabric::new();
     let (_thread, door) = within("h2", || {
         let mut engine = Engine::new(7, Duration::ZERO);

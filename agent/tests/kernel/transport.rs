@@ -12,9 +12,9 @@ use crate::fabric::{Fabric, within};
 use crate::tests;
 
 tests! {
-    ports_and_marks_are_changed_and_put_back needs "nft",
-    a_change_that_was_killed_is_put_back needs "nft",
-    what_somebody_else_has_set_is_left_alone needs "nft",
+    ports_and_marks_are_reverted needs "nft",
+    killed_change_is_reverted needs "nft",
+    foreign_marking_is_left_alone needs "nft",
 }
 
 const READ_BEFORE: &str = "source ports 32768-60999, no packet marked\n";
@@ -97,7 +97,7 @@ fn has_marked() -> bool {
     !counted.contains("counter packets 0 ")
 }
 
-fn ports_and_marks_are_changed_and_put_back() {
+fn ports_and_marks_are_reverted() {
     let _fabric = Fabric::new();
     let hand = Hand::new();
     nft(&[COUNTING_RULES]);
@@ -137,7 +137,7 @@ fn ports_and_marks_are_changed_and_put_back() {
     assert_eq!(hand.told(&["read"]), done(READ_BEFORE));
     let (code, _, said) = hand.revert();
     assert!(
-        code == Some(1) && said.contains("nothing was ever changed"),
+        code == Some(1) && said.contains("no earlier `apply`"),
         "{said}"
     );
 }
@@ -148,7 +148,7 @@ case \"$*\" in *-f*) kill -9 $PPID; exit 1 ;; esac
 PATH=\"${PATH#*:}\" exec nft \"$@\"
 ";
 
-fn a_change_that_was_killed_is_put_back() {
+fn killed_change_is_reverted() {
     let _fabric = Fabric::new();
     let hand = Hand::new();
     let tools = tempfile::tempdir().expect("a folder");
@@ -181,14 +181,14 @@ fn killed_by(tools: &Path, state: &str) -> ExitStatus {
     apply.status().expect("the program starts")
 }
 
-fn what_somebody_else_has_set_is_left_alone() {
+fn foreign_marking_is_left_alone() {
     let _fabric = Fabric::new();
     let hand = Hand::new();
     assert_eq!(hand.apply(), done(READ_AFTER));
     nft(&["add rule ip reweave_transport outward ip dscp 0 counter"]);
     for (code, out, said) in [hand.apply(), hand.revert()] {
         assert_eq!((code, out.as_str()), (Some(1), ""));
-        assert!(said.contains("somebody else has set"), "{said}");
+        assert!(said.contains("another program has set"), "{said}");
     }
     nft(&["delete table ip reweave_transport"]);
     assert_eq!(hand.revert(), done(READ_BEFORE));

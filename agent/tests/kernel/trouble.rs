@@ -23,12 +23,12 @@ use crate::serving::{at_the_coordinator, plug_in, spare_is_told, spare_is_up, to
 use crate::tests;
 
 tests! {
-    what_there_was_no_room_for_is_asked_again,
-    changes_are_made_whenever_the_kernel_has_no_room_for_its_answers,
-    interfaces_are_looked_at_when_more_was_told_than_there_was_room_for,
-    a_route_that_somebody_puts_before_ours_is_seen_refused_and_left,
-    a_table_that_somebody_has_taken_is_left_to_them,
-    what_somebody_else_has_is_refused_and_what_was_there_before_stays,
+    truncated_dump_is_repeated,
+    changes_succeed_despite_full_socket,
+    overrun_event_socket_triggers_reread,
+    foreign_route_before_ours_is_refused,
+    foreign_table_is_left_alone,
+    refused_change_keeps_previous_state,
 }
 
 /// Asks for interface 1 under a number that nobody waits for.
@@ -64,7 +64,7 @@ fn overrun() -> usize {
     drops.filter(|drops| *drops > 0).count()
 }
 
-fn what_there_was_no_room_for_is_asked_again() {
+fn truncated_dump_is_repeated() {
     let _fabric = Fabric::new();
     let (routes, pins) = ([route(host(2), &[hop(0, 1)])], [pin(some_flow(1), 1)]);
     hold(&routes).expect("the kernel takes it");
@@ -123,7 +123,7 @@ fn change_in_a_crowd(turn: u8) -> usize {
 }
 
 /// How often there is no room depends on the machine: changes are made until it was so often enough.
-fn changes_are_made_whenever_the_kernel_has_no_room_for_its_answers() {
+fn changes_succeed_despite_full_socket() {
     let _fabric = Fabric::new();
     within("leaf0", || {
         let (mut turns, mut short) = (0, 0);
@@ -142,7 +142,7 @@ fn changes_are_made_whenever_the_kernel_has_no_room_for_its_answers() {
 const BURST_CHANGES: usize = 2000;
 
 /// Reports are a minute apart.
-fn interfaces_are_looked_at_when_more_was_told_than_there_was_room_for() {
+fn overrun_event_socket_triggers_reread() {
     let _fabric = Fabric::new();
     plug_in("h0");
     at_the_coordinator(async |mut stage| {
@@ -168,7 +168,7 @@ fn interfaces_are_looked_at_when_more_was_told_than_there_was_room_for() {
 }
 
 /// Where the kernel says that something is there already, or would put one in the place of another.
-fn a_route_that_somebody_puts_before_ours_is_seen_refused_and_left() {
+fn foreign_route_before_ours_is_refused() {
     let _fabric = Fabric::new();
     let both = |spine| [2, 3].map(|number| route(host(number), &[hop(spine, 1)]));
     let of_host_3 = |spine| [route(host(3), &[hop(spine, 1)])];
@@ -181,8 +181,8 @@ fn a_route_that_somebody_puts_before_ours_is_seen_refused_and_left() {
         let mut socket = RouteSocket::open().expect("netlink");
         let held = |socket: &mut RouteSocket| socket.routes().expect("listed").rules();
         assert_eq!(held(&mut socket), of_host_3(0), "packets follow theirs");
-        let words = "routing protocol 99 has a route to 10.1.0.1 in table 22300, before any of Reweave's; \
-                     who made it has to take it away";
+        let words = "routing protocol 99 has a route to 10.1.0.1 in table 22300, before any of \
+                     Reweave's; its owner must remove it";
         let refused = socket
             .hold_routes(&both(1))
             .expect_err("theirs is in the way");
@@ -205,7 +205,7 @@ fn a_route_that_somebody_puts_before_ours_is_seen_refused_and_left() {
     assert_eq!(hold(&[]).expect("nothing is left"), []);
 }
 
-fn a_table_that_somebody_has_taken_is_left_to_them() {
+fn foreign_table_is_left_alone() {
     let _fabric = Fabric::new();
     let spine = spine_at(0, 0).to_string();
     let by = ["via", &spine, "dev", "up0", "proto", "99"];
@@ -222,7 +222,7 @@ fn a_table_that_somebody_has_taken_is_left_to_them() {
     assert_eq!(pins::tables(), others);
 }
 
-fn what_somebody_else_has_is_refused_and_what_was_there_before_stays() {
+fn refused_change_keeps_previous_state() {
     let _fabric = Fabric::new();
     // The line to the coordinator, on host 3, stays as it is.
     let nobody = Ipv4Addr::new(10, 77, 0, 1);

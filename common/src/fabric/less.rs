@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_keeps_its_name() {
+    fn remaining_links_keep_their_names() {
         let text = "kind = \"graph\"\nnode = [{ name = \"a\", role = \"host\" }, { name = \"b\", role = \"host\" }]\n\
                     link = [{ a = \"a\", b = \"b\", gbps = 1, count = 3 }]\n";
         let fabric = Fabric::parse("f.toml", text).unwrap();
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn fibres_that_no_circuit_joins_are_left_out() {
+    fn fibres_without_circuit_are_left_out() {
         let text = r#"
             kind = "graph"
             node = [{ name = "a", role = "relay", address = "10.0.0.1" }, { name = "b", role = "relay" },

@@ -233,7 +233,7 @@ impl fmt::Display for WiringError {
             Self::LocalName { name } => {
                 write!(
                     f,
-                    "{name:?} is what every host calls itself: name it otherwise"
+                    "{name:?} is ambiguous, since every host uses it: choose another name"
                 )
             }
             Self::SelfLink { name } => write!(f, "{name:?} is linked to itself"),
@@ -241,7 +241,7 @@ impl fmt::Display for WiringError {
                 optical,
                 port,
                 ports,
-            } => write!(f, "{optical:?} has ports 1 to {ports}, and no port {port}"),
+            } => write!(f, "{optical:?} has ports 1 to {ports}, but no port {port}"),
             Self::PortTaken { optical, port } => {
                 write!(f, "port {port} of {optical:?} is taken already")
             }

@@ -140,7 +140,7 @@ impl<'t> Document<'t> {
         Loss::from_db(*db.get_ref()).ok_or_else(|| {
             let (least, most) = (Loss::RANGE_DB.start(), Loss::RANGE_DB.end());
             let db = (Number(*db.get_ref()), db.span());
-            let problem = format!("{} dB is no loss of light: {least} to {most}", db.0);
+            let problem = format!("{} dB is not a valid optical loss: {least} to {most}", db.0);
             self.error(db.1, problem)
         })
     }
@@ -170,7 +170,7 @@ impl<'t> Document<'t> {
     ) -> Result<Duration, InputError> {
         let period = self.time(value, unit, most)?;
         if period.is_zero() {
-            let problem = format!("a time of {} is none", Number(*value.get_ref()));
+            let problem = format!("a time of {} is not allowed", Number(*value.get_ref()));
             return Err(self.error(value.span(), problem));
         }
         Ok(period)
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_told_as_people_write_them() {
+    fn numbers_are_displayed_readably() {
         let told = [0.0, -1.0, 0.25, 1e6, 1e300, -2.5e-9, f64::INFINITY];
         let told = told.map(|number| Number(number).to_string());
         assert_eq!(
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_that_were_taken_before_are_known_too() {
+    fn unknown_key_lists_taken_keys_too() {
         let mut table = Document::new("f.toml", "colour = 3").table().unwrap();
         assert!(table.take_table("jacket").unwrap().is_none());
         let error = table.finish::<Cable>().unwrap_err().to_string();
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_not_toml_names_its_line() {
+    fn invalid_toml_names_its_line() {
         let broken = error_of("gbps = 1\nends = [\n");
         assert!(broken.starts_with("f.toml:2: ends: "), "{broken}");
         let broken = error_of("gbps = 1\nends 3\n");
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn inline_tables_name_the_inner_key() {
+    fn inline_tables_name_inner_key() {
         let text = "fault = { at_s = 1, link = 7 }";
         assert_eq!(key_at(text, text.find('7').unwrap()), "link");
         assert_eq!(key_at(text, text.find("link").unwrap()), "link");
@@ -460,7 +460,7 @@ mod tests {
     }
 
     #[test]
-    fn any_text_gives_a_table_or_an_error() {
+    fn any_text_gives_table_or_error() {
         proptest::proptest!(|(text in "[\\[\\]a-c=\"{}, \n\u{e9}1.-]{0,60}")| {
             if let Err(error) = Document::new("f", &text).table() {
                 assert!(error.line <= text.matches('\n').count() + 1);

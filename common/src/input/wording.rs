@@ -26,10 +26,7 @@ pub(super) fn in_plain_words(message: &str) -> Said<'_> {
     }
     let problem = if let Some(name) = head.strip_prefix("unknown variant `") {
         let name = name.trim_end_matches('`');
-        format!(
-            "{name:?} is not known here; use {}",
-            listed(names(expected))
-        )
+        format!("{name:?} is unknown here; use {}", listed(names(expected)))
     } else if let Some(found) = mistyped(head) {
         mismatch(found, expected)
     } else if message == "wanted string or table" {
@@ -93,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_word_of_a_programming_language_is_left() {
+    fn toml_errors_use_plain_words() {
         for (message, problem) in [
             (
                 "invalid type: integer `3`, expected a string",
@@ -117,7 +114,7 @@ mod tests {
             ),
             (
                 "unknown variant `a\nb`, expected `tcp` or `udp`",
-                "\"a\\nb\" is not known here; use tcp, udp",
+                "\"a\\nb\" is unknown here; use tcp, udp",
             ),
             ("wanted string or table", "expected text"),
             ("duplicate key", "duplicate key"),

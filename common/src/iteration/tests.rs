@@ -28,7 +28,7 @@ fn built(
 }
 
 #[test]
-fn an_order_has_each_task_after_what_it_waits_for() {
+fn task_order_respects_dependencies() {
     let works = [compute(0); 4];
     let diamond = built(1, &works, &[(3, 1), (3, 2), (1, 0), (2, 0)]).unwrap();
     let order: Vec<_> = diamond
@@ -41,7 +41,7 @@ fn an_order_has_each_task_after_what_it_waits_for() {
 }
 
 #[test]
-fn a_cycle_is_named_by_a_task_on_it_not_by_one_behind_it() {
+fn cycle_error_names_task_on_cycle() {
     let works = [compute(0); 5];
     let behind_and_on = [(0, 1), (1, 2), (2, 3), (3, 1), (3, 4)];
     match built(1, &works, &behind_and_on) {
@@ -53,7 +53,7 @@ fn a_cycle_is_named_by_a_task_on_it_not_by_one_behind_it() {
 }
 
 #[test]
-fn what_cannot_be_carried_out_is_refused() {
+fn infeasible_iterations_are_refused() {
     let refused = |works: &[Work]| built(2, works, &[]).unwrap_err().to_string();
     assert_eq!(
         refused(&[compute(7)]),
@@ -91,7 +91,7 @@ fn what_cannot_be_carried_out_is_refused() {
 }
 
 #[test]
-fn volumes_are_those_of_the_operations() {
+fn sent_volumes_match_operations() {
     let sent = |operation: Operation| operation.sent_bytes(4, Bytes::new(1000));
     assert_eq!(
         Operation::ALL.map(sent),
@@ -104,7 +104,7 @@ fn volumes_are_those_of_the_operations() {
 
 proptest! {
     #[test]
-    fn any_arrows_give_an_order_or_a_task_on_a_cycle(
+    fn any_dependencies_give_order_or_cycle(
         arrows in proptest::collection::vec((0usize..9, 0usize..9), 0..20)
     ) {
         let works = [compute(0); 9];

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_that_vanished_has_no_health_until_it_is_back() {
+    fn vanished_interface_has_no_health() {
         let mut host = HostObservations::default();
         let now = Moment::from_micros(7);
         assert!(host.record(now, health(1)));
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_said_any_more_is_lacked_no_longer() {
+    fn unrepeated_lack_expires() {
         let mut host = HostObservations::default();
         let lack = |measurement: &str| {
             HostReading::Lack(Lack {
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_each_way_over_rdma_is_kept_for_minutes() {
+    fn last_rdma_reading_is_kept_minutes() {
         let mut host = HostObservations::default();
         let at = |s: u64| Moment::from_micros(s * 1_000_000);
         let wrote = |bytes| {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_has_so_many_signals() {
+    fn excessive_signals_are_rejected() {
         let mut host = HostObservations::default();
         assert!(!host.record(Moment::default(), health(1000)));
         assert!(host.health.is_empty());

@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_last_readings_of_a_flow_are_kept() {
+    fn only_last_flow_readings_are_kept() {
         let mut observations = Observations::default();
         for second in 0..40 {
             hear(&mut observations, second, vec![reading(1, second)]);
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_flow_carried_counts_its_pauses_and_takes_time() {
+    fn carried_rate_includes_pauses() {
         let mut observations = Observations::default();
         let carried = |observations: &Observations| node(observations).flows[&flow(1)].carried();
         hear(&mut observations, 1, vec![reading(1, 1000)]);
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn probes_that_were_not_sent_are_known_of_as_long_as_windows_have_them() {
+    fn unsent_probes_last_throughout_window() {
         let mut observations = Observations::default();
         let probed = |no_way| {
             let mut tally = Tally::default();
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_speaks_of_too_many_flows_is_not_believed_to_have_them_all() {
+    fn excess_flows_of_node_are_discarded() {
         let mut observations = Observations::default();
         let flood = (0..5000).map(|port| reading(port, 1)).collect();
         hear(&mut observations, 0, flood);
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_that_ended_or_that_nobody_speaks_of_goes_with_its_path() {
+    fn ended_flow_drops_its_path() {
         let mut observations = Observations::default();
         let path = |port| {
             Reading::Path(TracedPath {

@@ -80,15 +80,15 @@ impl fmt::Display for Request {
             Self::Drain { links } => {
                 write!(f, "make a plan that drains {}", links.join(", "))
             }
-            Self::Weigh { by_worth: true } => f.write_str("make a plan that weighs ways by worth"),
-            Self::Weigh { by_worth: false } => f.write_str("make a plan that weighs ways evenly"),
+            Self::Weigh { by_worth: true } => f.write_str("make a plan for UCMP weights"),
+            Self::Weigh { by_worth: false } => f.write_str("make a plan for equal weights"),
             Self::Reorder { job } => write!(f, "make a plan that orders ranks of {job}"),
             Self::TakeBack { generation: None } => {
-                f.write_str("make a plan that takes the last back")
+                f.write_str("make a plan that rolls the last change back")
             }
             Self::TakeBack {
                 generation: Some(taken),
-            } => write!(f, "make a plan that takes {taken} back"),
+            } => write!(f, "make a plan that rolls plan {taken} back"),
             Self::Apply { generation } => write!(f, "approve plan {generation}"),
             Self::ApplyAnyway { generation } => {
                 write!(f, "approve plan {generation}{}", insisting(true, false))
@@ -115,15 +115,15 @@ impl fmt::Display for Request {
             Self::Invite {
                 member, lasting, ..
             } => write!(f, "invite {member}, within {} s", lasting.as_secs()),
-            Self::Revoke { member } => write!(f, "shut {member} out"),
+            Self::Revoke { member } => write!(f, "revoke {member}"),
             Self::ChangeMembers(order) => members(f, order),
             Self::ClusterVersion { minor } => version(f, *minor),
             Self::Visit { lasting, .. } => {
                 write!(f, "make a token, good for {} s", lasting.as_secs())
             }
             Self::Renew { .. } => f.write_str("renew a certificate"),
-            Self::Trace { anew: true, .. } => f.write_str("have flows traced anew"),
-            Self::Audit { .. } => f.write_str("read who asked for what"),
+            Self::Trace { anew: true, .. } => f.write_str("trace flows now"),
+            Self::Audit { .. } => f.write_str("read the audit log"),
             Self::Status
             | Self::Diagnose
             | Self::History { .. }
@@ -148,9 +148,9 @@ impl fmt::Display for Request {
 fn insisting(anyway: bool, now: bool) -> &'static str {
     match (anyway, now) {
         (false, false) => "",
-        (true, false) => ", though flows become slower",
-        (false, true) => ", whatever the hours",
-        (true, true) => ", whatever the hours, though flows become slower",
+        (true, false) => ", even if flows become slower",
+        (false, true) => ", outside change windows",
+        (true, true) => ", outside change windows, even if flows become slower",
     }
 }
 
@@ -167,7 +167,7 @@ fn told(order: &JobOrder) -> String {
     match order {
         JobOrder::Register { hosts, .. } => format!("on {}", hosts.join(", ")),
         JobOrder::Phase { name, .. } => format!("phase {name}"),
-        JobOrder::Start { may_change: true } => "starts, and ways may change for it".to_owned(),
+        JobOrder::Start { may_change: true } => "starts, with route changes allowed".to_owned(),
         JobOrder::Start { may_change: false } => "starts".to_owned(),
         JobOrder::End => "is over".to_owned(),
     }

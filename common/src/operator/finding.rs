@@ -47,7 +47,7 @@ impl fmt::Display for NotSeen {
             .iter()
             .map(|node| format!("{node} does not report"));
         let ways = self.ways_of.iter();
-        let ways = ways.map(|flow| format!("the way of {flow} is not known"));
+        let ways = ways.map(|flow| format!("the path of {flow} is unknown"));
         let doubts = self.doubts.iter().cloned();
         let all: Vec<_> = silent.chain(ways).chain(doubts).collect();
         f.write_str(&all.join("; "))
@@ -123,7 +123,7 @@ impl fmt::Display for UselessPin {
             Useless::WayDown { links } => {
                 write!(
                     f,
-                    "and no way leads on from there: {} down or drained",
+                    "and the path from there is blocked: {} down or drained",
                     are(links)
                 )
             }

@@ -32,27 +32,26 @@ pub enum NoWayBack {
 impl fmt::Display for NoWayBack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NothingKept => f.write_str("no change was kept that could be taken back"),
+            Self::NothingKept => f.write_str("no kept change to roll back"),
             Self::NotKept { generation } => write!(
                 f,
-                "plan {generation} was not carried out and kept; `reweave history` tells which were"
+                "plan {generation} was not applied and kept; `reweave history` lists the kept ones"
             ),
             Self::BuiltUpon { generation, by } => write!(
                 f,
-                "plan {by} was made on top of plan {generation}: take that back first, with `reweave \
+                "plan {by} depends on plan {generation}: roll it back first, with `reweave \
                  rollback {by}`"
             ),
             Self::Undone { generation, by } => {
-                write!(f, "plan {generation} was taken back already, by plan {by}")
+                write!(f, "plan {generation} was rolled back already, by plan {by}")
             }
             Self::IsOneItself { generation } => write!(
                 f,
-                "plan {generation} takes another one back; `reweave plan` makes a new one"
+                "plan {generation} is a rollback itself; `reweave plan` makes a new plan"
             ),
-            Self::Forgotten { generation } => write!(
-                f,
-                "what was there before plan {generation} is not remembered any more"
-            ),
+            Self::Forgotten { generation } => {
+                write!(f, "the state before plan {generation} is no longer stored")
+            }
         }
     }
 }

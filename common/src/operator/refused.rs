@@ -115,34 +115,32 @@ pub enum Refused {
     VersionStays { why: String },
 }
 
-const DISK_FULL_REASON: &str = "the disk is full: nothing is decided until there is room again where the \
-                         coordinators keep their data";
+const DISK_FULL_REASON: &str = "the disk is full: no decisions until the data folders of the \
+                         coordinators have free space";
 const NO_VISITOR_REASON: &str =
-    "nobody may ask with this token, or not any more; `reweave dashboard` makes another";
-const NO_LEADER_REASON: &str = "no coordinator leads now; ask again when most of them are there and \
-                            reach each other";
+    "this token is unknown or has expired; `reweave dashboard` makes a new one";
+const NO_LEADER_REASON: &str = "no leader now; retry once a majority of the coordinators is \
+                            running and connected";
 
-const REVOCATIONS_FULL_REASON: &str = "members are shut out, which is all that are remembered; found the cluster anew with \
-                        `reweave cluster init`";
-const NO_JOB_REASON: &str =
-    "works for no job now, as far as traffic shows; name all hosts of the one that is meant";
-const NOT_REORDERED_REASON: &str =
-    "was never told an order of its ranks: register it with --reorder, or start it";
-const NO_DETOUR_REASON: &str = "nobody can be told to lead packets around";
+const REVOCATIONS_FULL_REASON: &str = "members are revoked, the maximum; create a new cluster \
+                        with `reweave cluster init`";
+const NO_JOB_REASON: &str = "has no job now, by its traffic; name all hosts of the job";
+const NOT_REORDERED_REASON: &str = "has no rank order: register it with --reorder, or start it";
+const NO_DETOUR_REASON: &str = "no node can reroute packets around it";
 
 fn busy(f: &mut fmt::Formatter<'_>, running: Generation) -> fmt::Result {
     write!(
         f,
-        "the change to generation {running} is still running, and has some of the same in hand; \
-         follow it with `reweave status`"
+        "the change to generation {running} is still running and holds some of the same \
+         resources; follow it with `reweave status`"
     )
 }
 
 fn too_wide(f: &mut fmt::Formatter<'_>, touched: u64, most: u64) -> fmt::Result {
     write!(
         f,
-        "the plan touches {touched} % of the flows of jobs, and the policy lets it touch {most} %; look at them, \
-         and insist with --force"
+        "the plan touches {touched} % of job flows, more than the {most} % that the policy \
+         allows; review them, and use --force to apply it"
     )
 }
 
@@ -150,15 +148,15 @@ fn other_plan(f: &mut fmt::Formatter<'_>, offered: &[Generation]) -> fmt::Result
     if let [offered] = offered {
         return write!(
             f,
-            "the plan on offer makes generation {offered}; look at it with `reweave plan show {offered}`, and apply \
-             that"
+            "the plan on offer makes generation {offered}; review it with `reweave plan show \
+             {offered}`, then apply it"
         );
     }
     let numbers: Vec<_> = offered.iter().map(ToString::to_string).collect();
     write!(
         f,
-        "the plans on offer make generations {}; look at them with `reweave history`, and apply one by its \
-         number",
+        "the plans on offer make generations {}; list them with `reweave history`, then apply one \
+         by its number",
         numbers.join(" and ")
     )
 }
@@ -167,46 +165,47 @@ fn out_of_hours(f: &mut fmt::Formatter<'_>, hours: &str, opens_in_s: u64) -> fmt
     let minutes = opens_in_s.div_ceil(60);
     write!(
         f,
-        "changes are made {hours} (UTC) alone, which is in {minutes} min; --now makes this one at once"
+        "change windows are {hours} (UTC), the next in {minutes} min; --now applies it at once"
     )
 }
 
 fn version_too_low(f: &mut fmt::Formatter<'_>, needed: u16, has: u16) -> fmt::Result {
     write!(
         f,
-        "this needs cluster version 1.{needed}, and the cluster is at 1.{has}: upgrade every coordinator (`reweave \
-         version` shows their versions); where an operator has lowered it, `reweave cluster version 1.{needed}` raises \
-         it again"
+        "this needs cluster version 1.{needed}, but the cluster is at 1.{has}: upgrade every \
+         coordinator (`reweave version` shows their versions); if an operator has lowered it, \
+         `reweave cluster version 1.{needed}` raises it again"
     )
 }
 
 fn changed_meanwhile(f: &mut fmt::Formatter<'_>, generation: Generation) -> fmt::Result {
     write!(
         f,
-        "what plan {generation} does or whom it touches has changed since you looked: look again"
+        "the changes of plan {generation} or the jobs it touches have changed since you reviewed \
+         it: review it again"
     )
 }
 
 fn not_empty(f: &mut fmt::Formatter<'_>, reasons: &[String]) -> fmt::Result {
-    write!(f, "it may still carry something: {}", reasons.join("; "))
+    write!(f, "it may still carry traffic: {}", reasons.join("; "))
 }
 
 fn other_job(f: &mut fmt::Formatter<'_>, job: &str, [has, wanted]: [&[String]; 2]) -> fmt::Result {
     write!(
         f,
-        "{job} is registered on {}, not on {}; end that one first, or take another name",
+        "{job} is registered on {}, not on {}; end that job first, or use another name",
         has.join(", "),
         wanted.join(", ")
     )
 }
 
 fn no_such(f: &mut fmt::Formatter<'_>, what: &str, name: &str) -> fmt::Result {
-    write!(f, "the fabric has no {what} called {name:?}")
+    write!(f, "the fabric has no {what} named {name:?}")
 }
 
 fn not_to_maintain(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
     no_such(f, "switch", name)?;
-    f.write_str(", and hosts are not put under maintenance")
+    f.write_str(", and hosts cannot be put under maintenance")
 }
 
 fn no_such_host(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
@@ -217,20 +216,17 @@ fn no_such_host(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
 fn cut_off(f: &mut fmt::Formatter<'_>, [from, to]: [&String; 2]) -> fmt::Result {
     write!(
         f,
-        "without these links {from} has no way to {to} that is as short as now"
+        "without these links {from} has no equally short path to {to}"
     )
 }
 
 fn which_address(f: &mut fmt::Formatter<'_>, host: &str, has: &[Ipv4Addr]) -> fmt::Result {
     match has {
-        [] => write!(f, "no address of {host} is known: its agent is not there"),
+        [] => write!(f, "no address of {host} is known: its agent is down"),
         has => {
             let has: Vec<_> = has.iter().map(Ipv4Addr::to_string).collect();
             let all = has.join(", ");
-            write!(
-                f,
-                "{host} has several addresses, name one in its place: {all}"
-            )
+            write!(f, "{host} has several addresses, use one of them: {all}")
         }
     }
 }
@@ -239,15 +235,15 @@ fn no_visit(f: &mut fmt::Formatter<'_>, longest_s: u64) -> fmt::Result {
     let hours = longest_s / 3600;
     write!(
         f,
-        "a token for the dashboard is good for a minute to {hours} hours, and makes no others"
+        "a dashboard token is valid for 1 minute to {hours} hours and cannot create others"
     )
 }
 
 fn not_under_way(f: &mut fmt::Formatter<'_>, generation: Generation) -> fmt::Result {
     write!(
         f,
-        "plan {generation} is not on its way; `reweave status` tells which are, and `reweave rollback` takes back \
-         what was kept"
+        "plan {generation} is not in progress; `reweave status` lists plans in progress, `reweave \
+         rollback` reverts a kept one"
     )
 }
 
@@ -257,7 +253,7 @@ impl Refused {
             Self::OtherJob { job, has, wanted } => other_job(f, job, [has, wanted]),
             Self::NotRegistered { job } => write!(f, "no job {job} is registered"),
             Self::TooManyJobs { most } => {
-                write!(f, "{most} jobs are registered, which is the most")
+                write!(f, "{most} jobs are registered, the maximum")
             }
             Self::NoSuchJob { why } => f.write_str(why),
             Self::NotReordered { job } => write!(f, "{job} {NOT_REORDERED_REASON}"),
@@ -266,7 +262,7 @@ impl Refused {
                 least_gain_percent,
             } => write!(
                 f,
-                "no order of {job}'s ranks is better by {least_gain_percent} % or more"
+                "no rank order of {job} is better by {least_gain_percent} % or more"
             ),
             // All others are not of jobs.
             _ => Ok(()),
@@ -281,10 +277,10 @@ impl Refused {
             } => too_wide(f, *touched_percent, *most_percent),
             Self::NotUnderWay { generation } => not_under_way(f, *generation),
             Self::NotStopped { generation } => {
-                write!(f, "nothing holds plan {generation}: it goes on by itself")
+                write!(f, "plan {generation} is not held: it continues by itself")
             }
             Self::GoesBack { generation } => {
-                write!(f, "plan {generation} is being taken back already")
+                write!(f, "plan {generation} is being rolled back already")
             }
             // All others are not of plans that are, or are to be, on their way.
             _ => Ok(()),
@@ -297,10 +293,10 @@ impl fmt::Display for Refused {
         match self {
             Self::NotAllowed { role } => write!(
                 f,
-                "a certificate of role {role} may not ask this; use an operator's"
+                "a certificate of role {role} is not allowed to do this; use an operator's"
             ),
             Self::ChangedMeanwhile { generation } => changed_meanwhile(f, *generation),
-            Self::NoPlan => f.write_str("there is no plan to apply; make one with `reweave plan`"),
+            Self::NoPlan => f.write_str("no plan to apply; make one with `reweave plan`"),
             Self::OtherPlan { offered } => other_plan(f, offered),
             Self::NoSuchSwitch { name } => no_such(f, "optical switch", name),
             Self::NoSuchLink { name } => no_such(f, "link or switch", name),
@@ -314,7 +310,7 @@ impl fmt::Display for Refused {
             | Self::NotReordered { .. }
             | Self::NoBetterOrder { .. } => self.of_jobs(f),
             Self::ClusterVersionTooLow { needed, has } => version_too_low(f, *needed, *has),
-            Self::VersionStays { why } => write!(f, "the cluster version stays: {why}"),
+            Self::VersionStays { why } => write!(f, "the cluster version is unchanged: {why}"),
             Self::NoBetterCircuits { why } => write!(f, "no circuits are worth moving: {why}"),
             Self::NotUnderWay { .. }
             | Self::NotStopped { .. }
@@ -327,25 +323,25 @@ impl fmt::Display for Refused {
             Self::NoSuchHost { name } => no_such_host(f, name),
             Self::NoWayBack(why) => why.fmt(f),
             Self::WhichAddress { host, has } => which_address(f, host, has),
-            Self::Contradicted { why } => write!(f, "what was measured cannot be: {why}"),
-            Self::NothingToChange => f.write_str("everything is so already"),
+            Self::Contradicted { why } => write!(f, "measurements are implausible: {why}"),
+            Self::NothingToChange => f.write_str("no change needed"),
             Self::Busy { running } => busy(f, *running),
             Self::Unfit { reasons } => {
                 write!(f, "the plan cannot be applied: {}", reasons.join("; "))
             }
             Self::NoSuchMember { member } => match member.role {
-                Role::Agent => write!(f, "the fabric has no node called {:?}", member.name),
-                _ => write!(f, "nobody can be called {:?}", member.name),
+                Role::Agent => write!(f, "the fabric has no node named {:?}", member.name),
+                _ => write!(f, "{:?} is not a valid member name", member.name),
             },
             Self::TooLong { longest_s } => {
-                write!(f, "a token is good for {} minutes at most", longest_s / 60)
+                write!(f, "a token is valid for {} minutes at most", longest_s / 60)
             }
             Self::TooManyTokens { most } => write!(
                 f,
-                "{most} tokens are out and not used; wait until some have expired"
+                "{most} unused tokens exist, the maximum; wait until some expire"
             ),
             Self::TooManyShutOut { most } => write!(f, "{most} {REVOCATIONS_FULL_REASON}"),
-            Self::Oneself => f.write_str("nobody shuts itself out: have another operator do it"),
+            Self::Oneself => f.write_str("a member cannot revoke itself: use another operator"),
             Self::CannotSign { why } => {
                 write!(f, "this coordinator cannot sign certificates: {why}")
             }
@@ -353,13 +349,13 @@ impl fmt::Display for Refused {
             Self::NoVisit { longest_s } => no_visit(f, *longest_s),
             Self::TooManyVisitors { most } => write!(
                 f,
-                "{most} tokens for the dashboard are out; wait until some have expired"
+                "{most} dashboard tokens exist, the maximum; wait until some expire"
             ),
             Self::DiskFull => f.write_str(DISK_FULL_REASON),
-            Self::Membership { why } => write!(f, "the coordinators stay who they are: {why}"),
+            Self::Membership { why } => write!(f, "the membership is unchanged: {why}"),
             Self::NotLeading {
                 leader: Some(leader),
-            } => write!(f, "another coordinator leads, at {leader}; ask there"),
+            } => write!(f, "another coordinator leads; connect to {leader}"),
             Self::NotLeading { leader: None } => f.write_str(NO_LEADER_REASON),
         }
     }

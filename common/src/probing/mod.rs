@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bounds_are_wilson_s() {
+    fn loss_bounds_are_wilson_intervals() {
         // Figures from tables of the Wilson score interval.
         assert_eq!(bounds(200, 20_000), [0.0087, 0.0115]);
         assert_eq!(bounds(1, 10), [0.0179, 0.4042]);
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn a_merged_tally_adds_up_and_keeps_the_last_way() {
+    fn merged_tally_sums_and_keeps_path() {
         let with = |stamps, there| {
             let mut tally = Tally {
                 answered: 3,
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_worse_stamps_are_named_only_when_they_are_many() {
+    fn stamps_count_as_worse_when_many() {
         let mut stamped = Stamped::default();
         assert_eq!(stamped.mostly(), None);
         stamped.kernel = 90;

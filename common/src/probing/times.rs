@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_read_back_is_within_the_error() {
+    fn durations_stay_within_relative_error() {
         for nanos in durations() {
             let times = of([nanos]);
             let back = times.of(Part::Network).median().unwrap().as_nanos() as f64;
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_follow_one_another_without_a_gap() {
+    fn duration_buckets_have_no_gaps() {
         let mut durations = durations();
         durations.sort_unstable();
         let buckets: Vec<_> = durations.iter().map(|it| bucket_of(*it)).collect();
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_those_of_the_durations_themselves() {
+    fn quantiles_match_exact_durations() {
         let times = of((1..=1000).map(|it| it * 1000));
         for (share, expected) in [(0.0, 1e3), (0.5, 500e3), (0.99, 990e3), (1.0, 1e6)] {
             let got = times.of(Part::Network).quantile(share).unwrap();
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn merging_is_as_if_all_had_been_counted_in_one() {
+    fn merged_times_equal_common_count() {
         let (a, b) = ((1..500).map(|it| it * 77), (1..300).map(|it| it * 1234));
         let mut merged = of(a.clone());
         merged.merge(&of(b.clone()));
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_takes_six_bytes_and_nothing_is_kept_beside_them() {
+    fn bucket_takes_six_bytes() {
         assert_eq!(size_of::<Bucket>(), 6);
         let mut times = of((0..40).map(|it| it * 1000));
         times.merge(&of((0..60).map(|it| it * 1000)));
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_that_cannot_be_are_not_counted_and_too_many_of_one_are_the_most() {
+    fn invalid_buckets_are_dropped_counts_saturate() {
         let told = format!(
             r#"{{"5": 4294967295, "{}": 1, "{}": 2, "65535": 9}}"#,
             LAST_BUCKET,
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_in_any_order_and_more_than_once_are_taken_as_what_they_say() {
+    fn unordered_repeated_buckets_are_merged() {
         let told = r#"{"9": 1, "3": 2, "9": 4, "1": 4294967295, "1": 1}"#;
         let heard: Times = serde_json::from_str(told).unwrap();
         let back = serde_json::to_string(&heard).unwrap();

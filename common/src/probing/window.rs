@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_holds_the_last_half_minute_and_no_more_than_a_minute() {
+    fn probe_window_covers_30_to_60s() {
         let at = |s: u64| Moment::from_micros(s * 1_000_000);
         let mut window = ProbeWindow::new(at(0));
         let one = Tally {

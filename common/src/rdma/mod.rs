@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_those_that_so_many_do_not_exceed() {
+    fn percentiles_are_upper_bounds() {
         let times = micros((1..=200).rev()).unwrap();
         let shown = [times.least, times.median, times.p99, times.most];
         assert_eq!(shown.map(|it| it.as_micros()), [1, 100, 198, 200]);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_address_that_routers_forward_will_do() {
+    fn only_routable_gid_is_chosen() {
         let gid = |index, kind, bytes: Ipv4Addr| Gid {
             index,
             kind,

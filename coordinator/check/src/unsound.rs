@@ -121,7 +121,8 @@ impl fmt::Display for Unsound {
         match self {
             Self::StaleParent { parent, in_force } => write!(
                 f,
-                "the plan builds on generation {parent}, but {in_force} is in force; plan anew"
+                "the plan builds on generation {parent}, but {in_force} is in force; make a new \
+                 plan"
             ),
             Self::WrongGeneration { parent, generation } => {
                 write!(
@@ -141,13 +142,14 @@ impl fmt::Display for Unsound {
                 destination,
             } => write!(
                 f,
-                "{}, sent by {} over link {}, may be lost at {stuck_at}: no way on to {destination}",
+                "{}, sent by {} over link {}, may be lost at {stuck_at}: no next hop to \
+                 {destination}",
                 way.flow, way.switch, way.link
             ),
             Self::Astray {
                 destination,
                 trouble,
-            } => write!(f, "what is for {destination} {trouble}"),
+            } => write!(f, "traffic for {destination} {trouble}"),
             Self::NoSuchNode { node } => write!(f, "the fabric has no node {node}"),
             Self::NoSuchOptical { number } => {
                 write!(f, "the fabric has no optical switch {number}")
@@ -196,7 +198,7 @@ impl fmt::Display for Trouble {
                 let start = nodes.first().map_or("", String::as_str);
                 write!(f, "may circle: {} > {start}", nodes.join(" > "))
             }
-            Self::Stuck { at } => write!(f, "may be lost at {at}: no way on"),
+            Self::Stuck { at } => write!(f, "may be lost at {at}: no next hop"),
             Self::DeadLink { at, link } => {
                 write!(f, "may be lost at {at}: {link} does not lead on from there")
             }

@@ -20,52 +20,51 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How long a coordinator may be away while its change is followed.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Carry out a plan, and see what comes of it
+/// Apply a plan and follow it to its outcome
 ///
-/// Carry out the plan that makes this generation, or that a file holds, and see what comes of it
+/// Apply the plan with this generation, or the plan in a file, and follow it until it is kept or rolled back
 ///
-/// Without either, the newest plan on offer is shown, and carried out once a person says yes on the terminal. By a file
-/// it is carried out as it was shown, or not at all: a file that was edited or made for another cluster, and a plan that
-/// would do something else by now, are refused. Exits with 0 when the change was kept, and with 1 when it was refused or
-/// taken back.
+/// Without an argument, the newest offered plan is shown and applied after confirmation on the terminal. A plan file
+/// must be unmodified: an edited file, a file of another cluster, and a plan whose effect has changed since are
+/// refused. Exit codes: 0 the change was kept, 1 it was refused or rolled back.
 #[derive(Debug, Args)]
 pub(crate) struct Apply {
-    /// The number `reweave plan` gave, or what `reweave plan -o FILE` has written
+    /// Generation printed by `reweave plan`, or file written by `reweave plan -o FILE`
     #[arg(value_name = "GENERATION|FILE", value_parser = wanted)]
     plan: Option<Wanted>,
-    /// Do not ask before the newest plan on offer is carried out
+    /// Apply the newest offered plan without asking for confirmation
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
     insistence: Insistence,
-    /// Return as soon as the coordinator has taken it over
+    /// Return as soon as the coordinator has accepted the plan
     #[arg(long)]
     no_wait: bool,
 }
 
-/// Approve a plan, and return at once
+/// Approve a plan and return at once
 ///
-/// Have the plan carried out that makes this generation, and return as soon as the coordinator has taken it over
+/// Approve the plan with this generation and return as soon as the coordinator has accepted it
 ///
-/// `reweave apply` follows it to its end as well.
+/// `reweave apply` follows the plan to its outcome as well.
 #[derive(Debug, Args)]
 pub(crate) struct Approve {
-    /// The number `reweave plan` gave
+    /// Generation printed by `reweave plan`
     #[arg(value_parser = number)]
     generation: u64,
     #[command(flatten)]
     insistence: Insistence,
-    /// Only if what is shown of it still has this seal, which `reweave --output json plan` tells
+    /// Refuse unless the plan still has this seal (field `seal` of `reweave --output json plan`)
     #[arg(long)]
     seal: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, Args)]
 struct Insistence {
-    /// Keep the change though flows become slower by it; what is unsound is refused all the same
+    /// Keep the change even if flows become slower; an unsound plan is refused all the same
     #[arg(long)]
     force: bool,
-    /// Make it at once, whatever hours the policy has for changes
+    /// Apply now, outside the change windows of the policy
     #[arg(long)]
     now: bool,
 }
@@ -119,7 +118,7 @@ fn sealed(plan: &Plan, approval: Approval) -> (Generation, Request) {
 
 pub(crate) fn number(text: &str) -> Result<u64, &'static str> {
     text.parse()
-        .map_err(|_| "no number of a plan; `reweave plan` tells it")
+        .map_err(|_| "not a plan number; `reweave plan` prints it")
 }
 
 impl Approve {
@@ -159,7 +158,7 @@ impl Apply {
 fn started(output: Output, generation: Generation) -> Result<ExitCode, CliError> {
     let started = serde_json::json!({ "started": generation });
     print(output, &started, |page| {
-        page.line(&format!("plan {generation} is being carried out"));
+        page.line(&format!("plan {generation} is being applied"));
     })
 }
 
@@ -184,12 +183,12 @@ fn begin(
 /// It was made, and is over.
 fn gone(generation: Generation, outcome: &Outcome) -> CliError {
     let what = match outcome {
-        Outcome::Offered => "another took its place",
-        Outcome::Running => "it is being carried out",
-        Outcome::Committed => "it was carried out",
-        Outcome::RolledBack { .. } => "it was taken back",
-        Outcome::Abandoned { .. } => "it was given up before anything changed",
-        Outcome::Held { .. } => "it is held, and a person must look",
+        Outcome::Offered => "superseded by another plan",
+        Outcome::Running => "it is being applied",
+        Outcome::Committed => "it was applied",
+        Outcome::RolledBack { .. } => "it was rolled back",
+        Outcome::Abandoned { .. } => "it was aborted before anything changed",
+        Outcome::Held { .. } => "it is held and needs an operator",
     };
     CliError::NotOffered {
         generation,
@@ -260,7 +259,7 @@ impl Follower<'_> {
 
     /// A coordinator that was started again goes on with what it had begun.
     fn reach_again(&mut self, lost: &CliError) -> Result<(), CliError> {
-        tell(&format!("{}; trying again", lost.told()));
+        tell(&format!("{}; retrying", lost.told()));
         let generation = self.generation;
         let end = Instant::now() + RECONNECT_TIMEOUT;
         loop {
@@ -288,27 +287,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_plan_that_is_over_it_is_said_what_came_of_it() {
+    fn finished_plan_reports_its_outcome() {
         let back = Outcome::RolledBack {
             reasons: Vec::new(),
             generation: Generation(14),
         };
         let said = gone(Generation(13), &back).told();
         assert!(
-            said.contains("plan 13 is not on offer: it was taken back"),
+            said.contains("plan 13 is not on offer: it was rolled back"),
             "{said}"
         );
         assert!(said.contains("`reweave plan show 13`"), "{said}");
         let offered = vec![Generation(5)];
         let other = CliError::Refused(Refused::OtherPlan { offered }).told();
         assert!(
-            other.contains("look at it with `reweave plan show 5`"),
+            other.contains("review it with `reweave plan show 5`"),
             "{other}"
         );
     }
 
     #[test]
-    fn a_plan_is_called_by_its_number_or_by_its_file() {
+    fn plan_argument_is_number_or_file() {
         assert!(matches!(wanted("12"), Ok(Wanted::Number(12))));
         assert!(
             matches!(wanted("plan.json"), Ok(Wanted::File(path)) if path.ends_with("plan.json"))

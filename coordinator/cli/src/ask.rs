@@ -29,7 +29,7 @@ const ELECTION_TIMEOUT: Duration = Duration::from_secs(1);
 /// Where the coordinator is, and who asks.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Reach {
-    /// Where the coordinator listens; of several, whichever answers
+    /// Addresses of the coordinators; the first that answers is used
     #[arg(
         long,
         env = "REWEAVE_COORDINATOR",
@@ -39,10 +39,10 @@ pub(crate) struct Reach {
         global = true
     )]
     coordinator: Vec<String>,
-    /// Folder with an operator's certificate [default: ~/.config/reweave/operator]
+    /// Folder with the operator's certificate [default: ~/.config/reweave/operator]
     #[arg(long, env = "REWEAVE_IDENTITY", value_name = "DIR", global = true)]
     identity: Option<PathBuf>,
-    /// Whoever starts other programs heeds signals itself, to end them.
+    /// Commands that start other programs handle signals themselves, to stop those programs.
     #[arg(skip)]
     leaves_signals: bool,
 }
@@ -165,7 +165,7 @@ impl Coordinator {
             && let Err(error) = coordinator.renew(&folder)
         {
             tell(&format!(
-                "warning: this certificate is not renewed: {}",
+                "warning: certificate renewal failed: {}",
                 error.told()
             ));
         }
@@ -236,7 +236,7 @@ impl Coordinator {
         let others = self.addresses.iter().copied();
         let others = others.filter(|address| Some(*address) != leader);
         let addresses: Vec<_> = leader.into_iter().chain(others).collect();
-        parting::part("another is asked").await;
+        parting::part("asking another coordinator").await;
         self.session = open(&addresses, &self.identity).await?;
         Ok(())
     }
@@ -341,7 +341,7 @@ impl Coordinator {
 
 impl Drop for Coordinator {
     fn drop(&mut self) {
-        self.runtime.block_on(parting::part("nothing more to ask"));
+        self.runtime.block_on(parting::part("no further request"));
     }
 }
 
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nodes_certificate_is_not_used_in_its_place() {
+    fn node_certificate_cannot_act_as_operator() {
         let scratch = tempfile::tempdir().unwrap();
         let authority = Authority::create(scratch.path(), "lab").unwrap();
         let folder = scratch.path().join("h1");
@@ -410,6 +410,10 @@ mod tests {
         };
         let error = reach.identity(folder).unwrap_err();
         assert_eq!(error.exit_code(), 2);
-        assert!(error.told().contains("not a person's"), "{}", error.told());
+        assert!(
+            error.told().contains("not the certificate of an operator"),
+            "{}",
+            error.told()
+        );
     }
 }

@@ -25,10 +25,10 @@ use crate::{Output, json, print, show, show_found};
 /// Diagnose what is wrong, with evidence
 #[derive(Debug, Args)]
 pub(crate) struct Diagnose {
-    /// By what this file says, in JSON, and not by what the coordinator knows
+    /// Read evidence from this JSON file instead of the coordinator
     #[arg(long, value_name = "FILE", requires = "fabric")]
     evidence: Option<PathBuf>,
-    /// The fabric that the evidence is about
+    /// Fabric file of the evidence
     #[arg(long, value_name = "FABRIC", requires = "evidence")]
     fabric: Option<PathBuf>,
     #[command(flatten)]
@@ -40,14 +40,13 @@ pub(crate) struct Diagnose {
 /// Why a job is slow: its slowest collective, the slowest pair of ranks, their path, link and cause
 #[derive(Debug, Args)]
 pub(crate) struct Explain {
-    /// What the job is called: as it is registered, or as --hosts or --evidence tell of it; otherwise one
-    /// of its hosts
+    /// Name of the job: as registered, or as --hosts or --evidence give it; otherwise one of its hosts
     job: String,
-    /// All hosts of the job, as Slurm writes them: node[01-04,07]; otherwise those that exchange large flows
-    /// with the one, directly or through others
+    /// All hosts of the job as a Slurm hostlist: node[01-04,07]. Default: the hosts that exchange large flows with the
+    /// named host, directly or through others
     #[arg(long, value_name = "LIST", value_parser = hostlist)]
     hosts: Vec<Hostlist>,
-    /// By what this file says, in JSON, and not by what the coordinator knows
+    /// Read evidence from this JSON file instead of the coordinator
     #[arg(
         long,
         value_name = "FILE",
@@ -55,7 +54,7 @@ pub(crate) struct Explain {
         conflicts_with = "hosts"
     )]
     evidence: Option<PathBuf>,
-    /// The fabric that the evidence is about
+    /// Fabric file of the evidence
     #[arg(long, value_name = "FABRIC", requires = "evidence")]
     fabric: Option<PathBuf>,
 }
@@ -152,9 +151,9 @@ fn unfit(file: &Path, source: causes::EvidenceError) -> CliError {
 
 fn lay_out(page: &mut Page, Answer { findings, doubts }: &Answer) {
     match (findings.is_empty(), doubts.is_empty()) {
-        (true, true) => page.line("nothing is wrong, as far as this evidence goes"),
+        (true, true) => page.line("no problem found in this evidence"),
         (true, false) => {
-            page.line("no cause is found, and not all of this evidence says something");
+            page.line("no cause found; part of the evidence is inconclusive");
         }
         _ => {}
     }
@@ -216,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_of_a_job_are_read_as_slurm_writes_them() {
+    fn hosts_parse_slurm_hostlist() {
         let asked = |list: &[&str]| {
             let lists = list.iter().flat_map(|list| ["--hosts", list]);
             let words = ["explain", "mine"].into_iter().chain(lists);

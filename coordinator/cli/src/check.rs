@@ -20,35 +20,34 @@ use crate::show::touched;
 use crate::sim::input;
 use crate::{Output, kept, print};
 
-/// Check whether a plan could be carried out
+/// Check whether a plan can be applied
 ///
-/// Whether a plan could be carried out, by everything that its rollout would ask
+/// Check a plan against everything that its rollout requires
 ///
-/// A plan that was shown on offer says what it was judged on: pins, tables and circuits in force, links that are down,
-/// the floor, whether anything is dropped, and who has the addresses that pins lead to. Any other is judged on the fabric as its file has it.
-/// Exits with 0 when it is sound, with 1 when it is not and says why, and with 2 when a file is bad
-/// or was edited since it was shown.
+/// A plan that was offered records its inputs: pins, tables and circuits in force, links down, capacity floor, lossless
+/// mode, and the owners of the addresses that pins lead to. Any other plan is checked against the fabric file. Exit
+/// codes: 0 sound, 1 unsound (reasons are printed), 2 invalid or edited file.
 #[derive(Debug, Args)]
 pub(crate) struct Check {
-    /// What `reweave plan -o FILE` has written, or `reweave --output json plan` said
+    /// File written by `reweave plan -o FILE` or `reweave --output json plan`
     plan: PathBuf,
-    /// The fabric's file
+    /// Fabric file
     #[arg(long, value_name = "FABRIC.toml")]
     fabric: PathBuf,
     #[command(flatten)]
     asked: Asked,
 }
 
-/// What else it shall be judged by.
+/// Further inputs of the check.
 #[derive(Debug, Default, Args)]
 struct Asked {
-    /// The share of its capacity that every node keeps while circuits move, from 0 to 1, in place of the plan's
+    /// Share of its capacity that every node keeps while circuits move, 0 to 1. Default: the share in the plan
     #[arg(long, value_name = "SHARE", value_parser = share)]
     floor: Option<f64>,
-    /// Nothing is dropped, so full buffers must not wait for each other
+    /// Lossless network: refuse cyclic buffer dependencies (PFC deadlock)
     #[arg(long)]
     lossless: bool,
-    /// A link that is down, besides those that the plan names; may be given several times
+    /// Treat this link as down, in addition to the links that the plan lists; may be repeated
     #[arg(long, value_name = "LINK")]
     down: Vec<String>,
 }
@@ -202,10 +201,10 @@ fn not_looked_at(why: &Unsound) -> String {
         Unsound::BadPin { pin, .. } => pin.to_string(),
         other => other.to_string(),
     };
-    format!("{pin}: neither the fabric file nor the plan says who has that address")
+    format!("{pin}: neither the fabric file nor the plan has the owner of that address")
 }
 
-const NO_ORDER_REASON: &str = "when it was shown there was no order in which it could begin";
+const NO_ORDER_REASON: &str = "it had no safe order of steps when it was shown";
 
 /// It changes more than pins, and was shown without an order to do so.
 fn has_no_course(named: &Plan, plan: &plan::Plan, ground: &Ground) -> bool {
@@ -244,7 +243,7 @@ fn show(page: &mut Page, verdict: &Verdict) {
         page.line(&format!("  {why}"));
     }
     for what in &verdict.not_looked_at {
-        page.line(&format!("  not looked at: {what}"));
+        page.line(&format!("  not checked: {what}"));
     }
     for leg in &verdict.legs {
         let word = if leg.sound { "sound" } else { "unsound" };
@@ -327,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_by_name_is_judged_on_the_fabric_of_its_file() {
+    fn plan_is_checked_on_its_fabric() {
         assert!(judged("ocs0", "3-4").unwrap().sound);
         let circle = judged("ocs0", "1-2").unwrap();
         assert!(!circle.sound && circle.why[0].contains("h2"), "{circle:?}");
@@ -354,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn each_leg_of_a_course_is_judged_by_itself() {
+    fn each_step_of_migration_is_checked() {
         let verdict = judge(&ring(), &on_its_way(), &Asked::default()).unwrap();
         assert!(verdict.sound, "{verdict:?}");
         let places = verdict.legs.iter().map(|leg| called(leg.place));
@@ -393,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn the_floor_is_the_one_that_the_plan_was_judged_by_or_another() {
+    fn capacity_floor_from_plan_or_option() {
         let asked = |floor| Asked {
             floor: Some(floor),
             ..Asked::default()
@@ -408,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn links_that_are_down_count_whether_the_plan_names_them_or_who_asks() {
+    fn down_links_from_plan_or_option() {
         let link = over(&ring(), "3-4");
         let asked = Asked {
             down: vec![link.clone()],
@@ -433,7 +432,7 @@ mod tests {
 
     /// Each sends all it has to the next, all the way around.
     #[test]
-    fn full_buffers_in_a_ring_count_where_nothing_is_dropped() {
+    fn lossless_check_finds_buffer_ring() {
         let fabric = ring();
         let next = |circuit: &str| json!([{ "link": over(&fabric, circuit), "weight": 1 }]);
         let mut plan = serde_json::to_value(opened(&fabric, "ocs0", "3-4")).unwrap();
@@ -453,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn pins_in_force_stand_in_the_way_of_circuits() {
+    fn pins_in_force_block_circuits() {
         let link = over(&ring(), "1-2");
         let flow =
             json!({ "protocol": "tcp", "source": "10.0.0.1:1", "destination": "10.0.0.2:2" });
@@ -467,7 +466,7 @@ mod tests {
 
     /// Its file has no addresses, as the agents know theirs.
     #[test]
-    fn whom_pins_lead_to_is_known_from_the_plan_or_not_judged() {
+    fn unknown_pin_destination_is_not_judged() {
         let text = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 1\n\
                     host_gbps = 1\nuplink_gbps = 1\n";
         let fabric = Fabric::parse("f.toml", text).unwrap();
@@ -506,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_begin_is_not_sound() {
+    fn plan_that_cannot_begin_is_unsound() {
         let fabric = ring();
         let shown = on(opened(&fabric, "ocs0", "3-4"), &json!({}));
         assert_eq!(objections(&shown, &Asked::default()), NO_ORDER_REASON);
@@ -518,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_for_another_fabric_is_bad_input_and_says_what_is_not_there() {
+    fn plan_for_other_fabric_is_refused() {
         let source = judged("ocs9", "3-4").unwrap_err();
         let path = PathBuf::from("plan.json");
         let error = CliError::OtherFabric { path, source };

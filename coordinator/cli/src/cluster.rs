@@ -25,43 +25,43 @@ const SIGNER_VALIDITY: Duration = Duration::from_hours(24 * 365);
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Cluster {
-    /// Make a cluster: its authority, and certificates for a coordinator and an operator
+    /// Create a cluster: a certificate authority, and certificates for one coordinator and one operator
     Init {
-        /// The folder to make; whoever reads its ca.key decides who belongs to the cluster
+        /// Folder to create. Read access to its ca.key gives control over membership
         dir: PathBuf,
-        /// What the cluster is called
+        /// Name of the cluster
         #[arg(long)]
         name: String,
     },
-    /// Issue certificates for members; a name that has one gets a new one in its place
+    /// Issue certificates for members; an existing certificate of that name is replaced
     Issue {
-        /// What they are
+        /// Role of the members
         #[arg(long, value_parser = role)]
         role: Role,
-        /// Their names; for agents, the nodes of the fabric they run on
+        /// Names of the members; for agents, names of fabric nodes
         #[arg(long = "name", required = true, num_args = 1.., value_name = "NAME")]
         names: Vec<String>,
-        /// The folder that `cluster init` made, or one with a coordinator's signer
+        /// Folder made by `cluster init`, or a folder with a coordinator's signer
         #[arg(long, value_name = "DIR", default_value = ".")]
         dir: PathBuf,
-        /// For how long they are good; members renew theirs in time, for a day each
+        /// Validity in days; members renew their certificates for a day each
         #[arg(long, default_value_t = DEFAULT_DAYS)]
         days: u64,
     },
-    /// Make join tokens: each lets one node or person in, once, within minutes
+    /// Create join tokens: each admits one node or person, once, and expires within minutes
     Token(Token),
-    /// Join a cluster with a token, and keep the certificate
+    /// Join a cluster with a token and store the certificate
     Join(Join),
-    /// Shut a member out: its sessions end within seconds, and its certificates are worth nothing
+    /// Revoke a member: its sessions end within seconds and its certificates become invalid
     Revoke(Revoke),
-    /// The coordinators: who they are, and how others come to be among them
+    /// List and change the coordinators
     #[command(subcommand)]
     Member(Coordinators),
-    /// The version that all coordinators read, so that nothing later is decided
+    /// Show or set the protocol version of the cluster, which every coordinator can read
     ///
-    /// It rises by itself once all coordinators are of the next release. Before coordinators go back by one release it is
-    /// lowered, while no plan is on its way; then their programs are exchanged one after the other. It stays where it was
-    /// lowered to until it is raised here.
+    /// The version rises by itself once all coordinators run the next release. Lower it before you downgrade the
+    /// coordinators by one release, while no plan is in progress; then replace the programs one after the other. It
+    /// stays lowered until it is raised here.
     Version(Version),
 }
 
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_new_cluster_has_a_coordinator_and_an_operator_and_takes_agents() {
+    fn new_cluster_has_coordinator_and_operator() {
         let scratch = tempfile::tempdir().unwrap();
         let dir = scratch.path().join("rack7");
         let issued = init(&dir, "rack7").unwrap();
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_is_not_made_twice() {
+    fn cluster_is_not_created_twice() {
         let scratch = tempfile::tempdir().unwrap();
         init(scratch.path(), "one").unwrap();
         let error = init(scratch.path(), "two").unwrap_err();
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_would_lead_elsewhere_are_refused() {
+    fn path_traversal_names_are_refused() {
         let scratch = tempfile::tempdir().unwrap();
         init(scratch.path(), "one").unwrap();
         let issuer = Issuer {
@@ -225,6 +225,10 @@ mod tests {
             validity: Validity::day(),
         };
         let error = issuer.issue(Role::Agent, "../../h0").unwrap_err();
-        assert!(error.told().contains("is no name"), "{}", error.told());
+        assert!(
+            error.told().contains("is not a valid name"),
+            "{}",
+            error.told()
+        );
     }
 }

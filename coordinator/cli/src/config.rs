@@ -10,9 +10,9 @@ use crate::error::CliError;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Config {
-    /// Say whether a coordinator would start with these settings, and what is wrong with them
+    /// Check whether a coordinator would start with these settings, and list what is wrong
     Check {
-        /// The file with the settings [default: /etc/reweave/coordinator.toml, if it is there]
+        /// Settings file [default: /etc/reweave/coordinator.toml, if it exists]
         file: Option<PathBuf>,
     },
 }

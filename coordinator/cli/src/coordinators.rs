@@ -15,32 +15,32 @@ use crate::{Output, print};
 
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum Coordinators {
-    /// Who they are, who leads, who is missed, and how far each is
+    /// List coordinators with leader, unreachable members and replication progress
     List,
-    /// Let one more take part: it learns first, and votes when it has caught up
+    /// Add a coordinator: it joins as a learner and becomes a voter when it has caught up
     Add {
-        /// As in its certificate
+        /// Name in its certificate
         name: String,
-        /// Where it will listen
+        /// Address that it will listen on
         #[arg(value_name = "ADDRESS:PORT")]
         address: SocketAddr,
     },
-    /// Take one out for good; refused where too few would be left to decide anything
+    /// Remove a coordinator for good; refused if the rest would have no quorum
     Remove {
-        /// Its name or number
+        /// Name or number of the coordinator
         #[arg(value_name = "NAME")]
         who: String,
     },
-    /// Put another in the place of one that is dead, or whose folder is lost: it learns first, and
-    /// votes in that one's place when it has caught up
+    /// Replace a coordinator that is dead or has lost its data folder: the new one joins as a learner and takes over
+    /// the vote when it has caught up
     Replace {
-        /// The old one's name or number
+        /// Name or number of the old coordinator
         #[arg(value_name = "NAME")]
         who: String,
-        /// The new one's name, as in its certificate [default: the old one's]
+        /// Name of the new coordinator, as in its certificate [default: the old name]
         #[arg(long, value_name = "NAME")]
         by: Option<String>,
-        /// Where the new one will listen [default: where the old one did]
+        /// Address that the new coordinator will listen on [default: the old address]
         #[arg(long, value_name = "ADDRESS:PORT")]
         at: Option<SocketAddr>,
     },
@@ -88,8 +88,8 @@ impl Coordinators {
             return;
         };
         page.line(&format!(
-            "\nstart {} with an empty folder and these [[member]]s in its file; it votes by itself \
-             when it has caught up",
+            "\nstart {} with an empty data folder and these [[member]]s in its settings; it \
+             becomes a voter once it has caught up",
             newest.name
         ));
     }

@@ -16,19 +16,19 @@ use crate::{Output, print};
 
 pub(crate) const MAX_VISIT_HOURS: u64 = 12;
 
-/// Print a link to the page that shows the cluster
+/// Print a link to the dashboard
 ///
-/// Where a browser shows the cluster: a link that is good for hours
+/// Print a link to the dashboard of the cluster, valid for hours
 ///
-/// Whoever has the link may ask what you may ask, so keep it to yourself. Scripts may send what stands
-/// behind `token=` with `Authorization: Bearer` to the API at /api/v1.
+/// The link grants your own permissions: keep it secret. Scripts send the value after `token=` as `Authorization:
+/// Bearer` to the API at /api/v1.
 #[derive(Debug, Args)]
 pub(crate) struct Dashboard {
-    /// Where the leading coordinator serves HTTP, as your browser reaches it [default: as the
-    /// coordinator has it]
+    /// HTTP address of the leading coordinator, as your browser reaches it [default: the address that the coordinator
+    /// reports]
     #[arg(long, value_name = "ADDRESS:PORT")]
     http: Option<SocketAddr>,
-    /// For how long the link is good
+    /// Validity of the link
     #[arg(
         long,
         value_name = "HOURS",
@@ -57,14 +57,14 @@ impl Dashboard {
 fn hint_at_tunnel(http: SocketAddr, machine: IpAddr) {
     let port = http.port();
     tell(&format!(
-        "from another machine it is reached with  ssh -L {port}:{http} {machine}"
+        "from another machine, use  ssh -L {port}:{http} {machine}"
     ));
 }
 
 fn hint_at_authority() {
     tell(&format!(
-        "the browser has to trust the cluster's authority, {AUTHORITY_CERTIFICATE_FILE} in the folder of your \
-         certificate"
+        "the browser must trust the cluster's certificate authority, {AUTHORITY_CERTIFICATE_FILE} \
+         in the folder of your certificate"
     ));
 }
 
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_browser_elsewhere_is_sent_to_where_there_is_tls() {
+    fn remote_browser_is_sent_to_tls() {
         let (near, everywhere) = (Some("127.0.0.1:7334"), Some("0.0.0.0:7335"));
         let page = |page: &str| Some(page.to_owned());
         assert_eq!(

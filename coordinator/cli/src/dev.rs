@@ -39,13 +39,13 @@ const AGENT_PROGRAM: (&str, &str) = ("reweave-agent", "state");
 
 /// Run a cluster of one machine, until Ctrl-C
 ///
-/// A coordinator and an agent on this machine, until Ctrl-C
+/// Run a coordinator and an agent on this machine, until Ctrl-C
 ///
-/// What they keep stays in the folder, and the next time they go on with it. Measurements that this
-/// user may not make are off; the agent's log names them.
+/// State is kept in the folder and used by the next run. Measurements that this user has no privilege for are off; the
+/// log of the agent names them.
 #[derive(Debug, Args)]
 pub(crate) struct Dev {
-    /// Where they keep what they keep [default: ~/.local/state/reweave/dev]
+    /// State folder [default: ~/.local/state/reweave/dev]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
@@ -62,7 +62,7 @@ impl Dev {
         let mut programs = place.start()?;
         say(&(place.dashboard(&mut programs)? + "\n"))?;
         tell(&format!(
-            "{} is a cluster of one, until Ctrl-C; it is asked with REWEAVE_IDENTITY={}",
+            "{} runs as a cluster of one, until Ctrl-C; use it with REWEAVE_IDENTITY={}",
             place.node,
             place.operator().display()
         ));
@@ -252,7 +252,7 @@ impl Log {
         let read = file.seek(SeekFrom::Start(self.begins));
         let _ = read.and_then(|_| file.read_to_end(&mut said));
         let said = String::from_utf8_lossy(&said);
-        said.lines().last().unwrap_or("it said nothing").to_owned()
+        said.lines().last().unwrap_or("no output").to_owned()
     }
 }
 
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_in_which_one_runs_stays_as_it_is() {
+    fn folder_of_running_dev_stays_untouched() {
         let scratch = tempfile::tempdir().unwrap();
         let place = Place {
             dir: scratch.path().to_owned(),
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_left_behind_is_named() {
+    fn leftover_process_is_named() {
         let scratch = tempfile::tempdir().unwrap();
         let _left = Folder::hold(&scratch.path().join("data")).unwrap();
         let words = refused(scratch.path()).told();
@@ -357,12 +357,12 @@ mod tests {
     }
 
     #[test]
-    fn a_log_is_gone_on_with_and_its_last_words_are_of_this_time() {
+    fn log_appends_and_shows_own_line() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("a.log");
         fs::write(&path, "it led\n").unwrap();
         let log = Log::open(path.clone()).unwrap();
-        assert_eq!(log.last_line(), "it said nothing");
+        assert_eq!(log.last_line(), "no output");
         writeln!(&log.file, "it leads").unwrap();
         assert_eq!(log.last_line(), "it leads");
         assert_eq!(fs::read_to_string(path).unwrap(), "it led\nit leads\n");

@@ -18,19 +18,19 @@ use crate::error::CliError;
 use crate::page::Page;
 use crate::{Output, kept, print, say};
 
-/// Write the file of the fabric from what agents see
+/// Write a fabric file from what agents see
 ///
-/// The fabric as its agents see it, as a file: interfaces and their speeds, LLDP, routes and traces
+/// Write a fabric file from agent data: interfaces and speeds, LLDP, routes and traces
 ///
-/// A coordinator whose file lists the nodes alone is enough to begin with. What is not sure says so in a
-/// comment, and what cannot be believed is a comment altogether. Nothing is changed by it: look at the file,
-/// and start coordinators with it, in a new data folder.
+/// A coordinator with a fabric file that lists only nodes is enough to begin with. Uncertain entries carry a comment;
+/// implausible entries are commented out. The cluster is not changed: review the file, and start coordinators with it
+/// in a new data folder.
 #[derive(Debug, Args)]
 pub(crate) struct Discover {
-    /// Write it there, and say in short what was found
+    /// Write the fabric to this file and print a summary
     #[arg(short = 'o', long = "out", value_name = "FILE")]
     file: Option<PathBuf>,
-    /// Though the file is there already
+    /// Overwrite an existing file
     #[arg(long, requires = "file")]
     force: bool,
 }
@@ -107,7 +107,8 @@ fn keep(
 
 fn lay_out(page: &mut Page, written: &Written<'_>) {
     page.line(&format!(
-        "{} has {} nodes and {} links; check it with `reweave config check` when a coordinator's settings name it",
+        "{}: {} nodes, {} links; check it with `reweave config check` once a coordinator's \
+         settings name it",
         written.file.display(),
         written.nodes,
         written.links
@@ -136,7 +137,7 @@ fn unsure(found: &Discovered) -> Vec<String> {
         let rate = end.rate_bits_per_s;
         let rate = rate.map_or(String::new(), |rate| format!(" ({rate})"));
         let (interface, node) = (plainly(&end.interface), plainly(&end.node));
-        format!("{interface} of {node}{rate} is up, and nobody is known at its other end")
+        format!("{interface} of {node}{rate} is up, but its neighbour is unknown")
     });
     let doubts = found.doubts.iter().map(|doubt| plainly(doubt));
     nodes.chain(links).chain(loose).chain(doubts).collect()
@@ -224,7 +225,7 @@ fn write_cables(text: &mut String, cables: &[&DiscoveredLink]) {
     let mut doubts: Vec<_> = doubts.collect();
     doubts.dedup();
     if rates.len() > 1 {
-        doubts.push("not all of these say to be as fast".to_owned());
+        doubts.push("these links report different speeds".to_owned());
     }
     let (Some(first), Some(rate)) = (cables.first(), rates.first()) else {
         return;
@@ -317,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sure_is_read_back_as_it_was_seen() {
+    fn certain_links_roundtrip_as_fabric() {
         let links = vec![
             link([end("h0", "eth0"), end("leaf0", "swp1")], Some(400.0)),
             link([end("h0", "eth1"), end("leaf0", "swp2")], Some(400.0)),
@@ -334,10 +335,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_a_comment_and_the_rest_can_be_read() {
+    fn uncertain_links_are_commented_out() {
         let guess = DiscoveredLink {
             is_guess: true,
-            doubts: vec!["as much speaks for another end".to_owned()],
+            doubts: vec!["equal evidence for another end".to_owned()],
             ..link([end("h1", "eth0"), end("leaf0", "swp3")], Some(1.0))
         };
         let slow = link([end("h0", "eth0"), end("leaf0", "swp1")], None);
@@ -345,7 +346,7 @@ mod tests {
         assert_eq!(read(&found).links().len(), 0);
         let text = text(&found);
         assert!(
-            text.contains("# [[link]]  # unsure: as much speaks"),
+            text.contains("# [[link]]  # unsure: equal evidence"),
             "{text}"
         );
         assert!(text.contains("\n# gbps = \n"), "{text}");
@@ -353,15 +354,15 @@ mod tests {
 
     /// What calls itself so is on the wire, and anybody can be.
     #[test]
-    fn names_from_the_wire_stay_within_their_lines() {
+    fn discovered_names_stay_within_their_lines() {
         let evil = "x\"\n[[node]]\nname = \"y\u{1b}[2J";
         let mut found = found(vec![DiscoveredLink {
             because: vec![format!("LLDP at {evil}")],
-            doubts: vec![format!("no agent speaks for {evil}")],
+            doubts: vec![format!("no agent reports for {evil}")],
             ..link([end("h0", evil), end(evil, evil)], Some(1.0))
         }]);
         found.nodes.push(DiscoveredNode {
-            doubts: vec!["what it calls itself is no name for a node".to_owned()],
+            doubts: vec!["its own name is not a valid name for a node".to_owned()],
             ..node(evil, Role::Switch)
         });
         found.loose.push(LooseEnd {

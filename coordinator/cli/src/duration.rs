@@ -14,14 +14,14 @@ pub(crate) fn parse(
     unit: Option<Duration>,
     [min, max]: [Duration; 2],
 ) -> Result<Duration, String> {
-    let example = "write it with its unit, as in 30s, 10m or 2h";
+    let example = "write it with a unit, as in 30s, 10m or 2h";
     let is_bare = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let duration = if is_bare {
         let count = text.parse::<u32>().ok();
         unit.ok_or(example)
             .map(|unit| count.and_then(|count| unit.checked_mul(count)))?
     } else {
-        Some(parse_duration(text).map_err(|_| format!("no time: {example}"))?)
+        Some(parse_duration(text).map_err(|_| format!("not a duration: {example}"))?)
     };
     let fits = duration.filter(|duration| (min..=max).contains(duration));
     fits.ok_or_else(|| format!("not {} to {}", format_duration(min), format_duration(max)))
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn bare_numbers_need_a_named_unit() {
+    fn bare_numbers_need_named_unit() {
         assert_eq!(seconds("30"), Ok(Duration::from_secs(30)));
         let refused = parse("30", None, RANGE).unwrap_err();
         assert!(refused.contains("as in 30s"), "{refused}");
@@ -59,7 +59,7 @@ mod tests {
     fn bad_durations_are_refused() {
         for text in ["", "s", "-1", "30 parsecs", "1.5", "../x"] {
             let refused = seconds(text).unwrap_err();
-            assert!(refused.starts_with("no time"), "{text}: {refused}");
+            assert!(refused.starts_with("not a duration"), "{text}: {refused}");
         }
         for text in ["0", "0s", "3h", "9999", "99999999999999999999"] {
             assert_eq!(seconds(text), Err("not 1s to 2h".to_owned()), "{text}");

@@ -43,16 +43,16 @@ use crate::sim::collective::is_bad_input;
 #[derive(Debug, Error)]
 pub(crate) enum CliError {
     #[error(
-        "the coordinator that leads shows no page: its `http` is taken, or not on loopback; --http says where \
-         it is to be had nevertheless"
+        "the leading coordinator serves no dashboard: its `http` address is taken or not on \
+         loopback; --http gives another address"
     )]
     NoPage,
     #[error(
-        "no identity: name the folder of an operator's certificate with --identity or \
-         REWEAVE_IDENTITY (`reweave cluster init` makes one)"
+        "no identity: give the folder of an operator's certificate with --identity or \
+         REWEAVE_IDENTITY (`reweave cluster init` creates one)"
     )]
     NoIdentity,
-    #[error("{member} is not a person's certificate; use that of an operator or a viewer")]
+    #[error("{member} is not the certificate of an operator or a viewer; use one of those")]
     NotForPeople { member: String },
     #[error("cannot use the identity in {}", folder.display())]
     Identity {
@@ -67,21 +67,15 @@ pub(crate) enum CliError {
         addresses: Vec<SocketAddr>,
         source: Box<LinkError>,
     },
-    #[error(
-        "`reweave top` draws on a terminal, and this is none; `reweave status` says the same once"
-    )]
+    #[error("`reweave top` needs a terminal; `reweave status` prints the same once")]
     NoTerminal,
     #[error(transparent)]
     Token(TokenError),
     #[error("cannot join")]
     Join { source: Box<JoinError> },
-    #[error(
-        "nothing to run on {node}: say the command after `--`, or --finish when the work is done"
-    )]
+    #[error("no command for {node}: give it after `--`, or use --finish when the work is done")]
     NothingToRun { node: String },
-    #[error(
-        "the driver of {node} does not say its version, so it cannot be compared with {version}"
-    )]
+    #[error("the driver of {node} reports no version to compare with {version}")]
     NoVersion { node: String, version: String },
     #[error("the coordinator did not answer")]
     Ask(#[source] Box<LinkError>),
@@ -89,37 +83,39 @@ pub(crate) enum CliError {
     NoAnswer { waited: Duration },
     #[error("{0}")]
     Refused(Refused),
-    #[error("the coordinator gave an answer that fits no question: {answer}")]
+    #[error("unexpected answer from the coordinator: {answer}")]
     Unexpected { answer: String },
     #[error(
-        "the coordinator is away; plan {generation} may still be carried out: see `reweave history`"
+        "connection to the coordinator lost; plan {generation} may still be applied: see `reweave \
+         history`"
     )]
     OutOfSight {
         generation: Generation,
         source: Box<CliError>,
     },
     #[error(
-        "there is no plan {generation} in the history: none was made by that number, or it is not kept any more; \
-         `reweave history` lists those that are"
+        "no plan {generation} in the history: it never existed or has expired; `reweave history` \
+         lists plans"
     )]
     Lost { generation: Generation },
     #[error(
-        "plan {generation} is not on offer: {what}; see `reweave plan show {generation}`, and make another with \
-         `reweave plan`"
+        "plan {generation} is not on offer: {what}; see `reweave plan show {generation}`, and \
+         make a new one with `reweave plan`"
     )]
     NotOffered {
         generation: Generation,
         what: String,
     },
     #[error(
-        "plan {generation} is on offer, and there is no terminal to ask on: carry it out with `reweave apply {generation}`, \
-         or the newest offer, whatever it is, with `reweave apply --yes`"
+        "plan {generation} is on offer, but there is no terminal for confirmation: use `reweave \
+         apply {generation}`, or `reweave apply --yes` for the newest offer"
     )]
     Unconfirmed { generation: Generation },
-    #[error("plan {generation} was not carried out, and stays on offer")]
+    #[error("plan {generation} was not applied and stays on offer")]
     Declined { generation: Generation },
     #[error(
-        "no job is registered as {job:?}, and no host is called so; `reweave jobs` lists jobs, `reweave hosts` hosts"
+        "no job and no host is named {job:?}; `reweave jobs` lists jobs, `reweave hosts` lists \
+         hosts"
     )]
     NothingToExplain { job: String },
     #[error(transparent)]
@@ -130,7 +126,7 @@ pub(crate) enum CliError {
     Nccl(#[from] NcclError),
     #[error(transparent)]
     Kubernetes(#[from] KubernetesError),
-    #[error("there is no node {node}; `reweave hosts` lists them")]
+    #[error("no node {node}; `reweave hosts` lists them")]
     NoSuchNode { node: String },
     #[error("cannot write the manual into {}", folder.display())]
     Manual { folder: PathBuf, source: io::Error },
@@ -138,14 +134,14 @@ pub(crate) enum CliError {
     Yaml(#[source] serde_saphyr::ser::Error),
     #[error("cannot run {}", program.display())]
     Program { program: PathBuf, source: io::Error },
-    #[error("no folder to keep things in: name one with --dir")]
+    #[error("no state folder: give one with --dir")]
     NoFolder,
     #[error(
-        "another `reweave dev` runs in {}{}; ask that one, or end it first", folder.display(),
+        "another `reweave dev` runs in {}{}; use that one, or stop it first", folder.display(),
         numbered(*by)
     )]
     DevRuns { folder: PathBuf, by: Option<u32> },
-    #[error("{program} still runs on {}{}; end it first", folder.display(), numbered(*by))]
+    #[error("{program} still runs on {}{}; stop it first", folder.display(), numbered(*by))]
     LeftBehind {
         program: &'static str,
         folder: PathBuf,
@@ -153,7 +149,7 @@ pub(crate) enum CliError {
     },
     #[error(transparent)]
     Keep(KeepError),
-    #[error("{name} has ended: {words} (all it said is in {})", log.display())]
+    #[error("{name} exited: {words} (log: {})", log.display())]
     Ended {
         name: &'static str,
         words: String,
@@ -167,7 +163,7 @@ pub(crate) enum CliError {
     Read { path: PathBuf, source: io::Error },
     #[error("{} is larger than {most_bytes} bytes", path.display())]
     TooLarge { path: PathBuf, most_bytes: u64 },
-    #[error("nothing is written down in {}", folder.display())]
+    #[error("no audit entries in {}", folder.display())]
     NothingWritten { folder: PathBuf },
     #[error("{}:{line}", path.display())]
     BrokenChain {
@@ -180,7 +176,7 @@ pub(crate) enum CliError {
         folder.display()
     )]
     NotAmong { folder: PathBuf, digest: String },
-    #[error("standard input can be read once: write - for one file only, and not in a sweep")]
+    #[error("standard input can be read only once: use - for one file, and not in a sweep")]
     InputTwice,
     #[error("{} is not text", path.display())]
     NotText { path: PathBuf, source: Utf8Error },
@@ -197,46 +193,49 @@ pub(crate) enum CliError {
     Preset { path: PathBuf, source: PresetError },
     #[error("{0}")]
     Topology(TopologyError),
-    #[error("{} is not what `reweave plan --output json` says", path.display())]
+    #[error("{} is not output of `reweave plan --output json`", path.display())]
     NoPlan {
         path: PathBuf,
         source: serde_json::Error,
     },
-    #[error("{}{line}: {place} is not as it was shown any more: plan again, and change nothing in the file", path.display())]
+    #[error("{}{line}: {place} was edited after the plan was shown: plan again, and do not edit \
+             the file", path.display())]
     Edited {
         path: PathBuf,
         /// With a colon, where it is known.
         line: String,
         place: String,
     },
-    #[error("{} was made for {theirs}, and this certificate is of {ours}: plan again here", path.display())]
+    #[error("{} was made for {theirs}, but this certificate is of {ours}: plan again here", path.display())]
     OtherCluster {
         path: PathBuf,
         theirs: Box<Whose>,
         ours: Box<Whose>,
     },
     #[error(
-        "no host has reported yet where its links lead: start their agents, of which `reweave hosts` tells{instead}"
+        "no host has reported its links yet: start the agents that `reweave hosts` lists{instead}"
     )]
     NoneReported { instead: &'static str },
-    #[error("too few hosts are reached: {why}")]
+    #[error("too few hosts are reachable: {why}")]
     NotReached { why: String },
     #[error("there are no hosts")]
     NoHosts,
-    #[error("{} says nothing of its cluster, nor what it was when it was shown: carry out what `reweave plan -o FILE` writes", path.display())]
+    #[error("{} has neither a cluster name nor a seal: apply a file written by `reweave plan -o \
+             FILE`", path.display())]
     Unmarked { path: PathBuf },
-    #[error("there is no plan that could be written to {}", path.display())]
+    #[error("no plan to write to {}", path.display())]
     NothingToKeep { path: PathBuf },
     #[error("{} is a plan for another fabric", path.display())]
     OtherFabric { path: PathBuf, source: Unknown },
-    #[error("{} is not what `reweave plan topology --output json` says", path.display())]
+    #[error("{} is not output of `reweave plan topology --output json`", path.display())]
     BadPlan { path: PathBuf, source: Misread },
     #[error("{}: {problem}; plan again with `reweave plan topology`", path.display())]
     UntruePlan { path: PathBuf, problem: String },
-    #[error("{} is not what `reweave plan shard --output json` says", path.display())]
+    #[error("{} is not output of `reweave plan shard --output json`", path.display())]
     BadShards { path: PathBuf, source: Misread },
     #[error(
-        "{}: {job} cannot go on as it was: {problem}; plan without --after, or for the cluster it was",
+        "{}: {job} cannot continue: {problem}; plan without --after, or with the cluster of that \
+         file",
         path.display()
     )]
     StaleShards {
@@ -248,54 +247,53 @@ pub(crate) enum CliError {
     NotOver { name: String },
     #[error("{job}: {problem}")]
     Unfit { job: String, problem: String },
-    #[error("only `reweave plan ranks` and `reweave job gate` say a hostfile")]
+    #[error("only `reweave plan ranks` and `reweave job gate` print a hostfile")]
     NoHostfile,
-    #[error("only `reweave pairs` says a table as CSV")]
+    #[error("only `reweave pairs` prints CSV")]
     NoCsv,
     #[error("`reweave {name}` prints neither JSON nor YAML: leave --output out")]
     TextOnly { name: &'static str },
-    #[error("{} holds no line of nccl-tests", path.display())]
+    #[error("{} has no line of nccl-tests", path.display())]
     NothingMeasured { path: PathBuf },
-    #[error("{} is no evidence", path.display())]
+    #[error("{} is not an evidence file", path.display())]
     BadEvidence { path: PathBuf, source: Misread },
     #[error("{} does not fit the fabric", path.display())]
     UnfitEvidence {
         path: PathBuf,
         source: EvidenceError,
     },
-    #[error("{job} exchanges nothing large with other hosts now; `reweave paths` lists all flows")]
+    #[error("{job} has no large flows to other hosts now; `reweave paths` lists all flows")]
     NoTraffic { job: String },
     #[error(
-        "{text:?} is no flow: write two hosts, or one flow as in 'h0:40000 > h4:5001', with ports from 0 to 65535"
+        "{text:?} is not a flow: write two hosts, or one flow as in 'h0:40000 > h4:5001', with \
+         ports from 0 to 65535"
     )]
     NoFlow { text: String },
     #[error(
-        "nothing flows from {from} to {to} now, as far as is seen; with --source-port, --port and --anew is traced \
-         what would"
+        "no flow from {from} to {to} is known now; --source-port, --port and --anew trace a flow \
+         that does not exist yet"
     )]
     NothingFlows { from: String, to: String },
-    #[error("{} knows of no collectives of a job {job}", path.display())]
+    #[error("{} has no collectives of job {job}", path.display())]
     NoSuchJob { job: String, path: PathBuf },
-    #[error("there is no host {name}: there are h0 to h{}", hosts.saturating_sub(1))]
+    #[error("no host {name}: hosts are h0 to h{}", hosts.saturating_sub(1))]
     NoSuchHost { name: String, hosts: usize },
-    #[error("{host} has {ports} ports, and more than these are said not to work")]
+    #[error("{host} has {ports} ports, but more are listed as broken")]
     DeadPorts { host: String, ports: usize },
-    #[error("{panel}: a host has {ports} ports, and no panel has more of them")]
+    #[error("{panel}: a host has only {ports} ports")]
     ManyPanelPorts { panel: String, ports: usize },
-    #[error("{cable} joins nothing: write two hosts, as in h0-h1")]
+    #[error("{cable} is not a pair of hosts: write it as h0-h1")]
     BadCable { cable: String },
-    #[error(
-        "{panel} is no panel: write it as in h0..h7=4, with so many ports for each of these hosts"
-    )]
+    #[error("{panel} is not a panel: write HOST..HOST=PORTS, as in h0..h7=4")]
     BadPanel { panel: String },
     #[error("the fabric has no node {name}")]
     NoHost { name: String },
-    #[error("which NIC of {host} is at which link? Say so by --nic, as in mlx5_0={}; {host} has {}",
+    #[error("map the NICs of {host} to its links with --nic, as in mlx5_0={}; links of {host}: {}",
         links.first().map_or("LINK", String::as_str), links.join(", "))]
     NoLinkOfNic { host: String, links: Vec<String> },
-    #[error("{} is no picture that NCCL would read as it is", dump.display())]
+    #[error("{} is not a topology file that NCCL can read", dump.display())]
     Topo { dump: PathBuf, source: TopoError },
-    #[error("{} is there already; --force writes over it", path.display())]
+    #[error("{} exists already; --force overwrites it", path.display())]
     IsThere { path: PathBuf },
     #[error("cannot write {}", path.display())]
     Write { path: PathBuf, source: io::Error },
@@ -312,7 +310,7 @@ pub(crate) enum CliError {
         source: Box<ShelfError>,
     },
     #[error(
-        "{from} has {}{}; gather from where one sweep alone wrote to",
+        "{from} has {}{}; use a folder that holds one sweep only",
         if *found == 0 { "no shards".to_owned() } else { format!("{found} shards") },
         if missing.is_empty() { String::new() } else { format!(" and lacks {missing}") }
     )]
@@ -321,14 +319,14 @@ pub(crate) enum CliError {
         found: usize,
         missing: String,
     },
-    #[error("{name} is no shard of a sweep")]
+    #[error("{name} is not a shard of a sweep")]
     BadShard {
         name: String,
         source: serde_json::Error,
     },
     #[error("{0}")]
     Collective(CollectiveError),
-    #[error("packets hold nothing but headers: --packet-bytes must be more than --header-bytes")]
+    #[error("packets have no payload: --packet-bytes must exceed --header-bytes")]
     NoPayload,
     #[error("{files}")]
     Chakra { files: String, source: ChakraError },
@@ -347,7 +345,7 @@ pub(crate) enum CliError {
         files: String,
         source: RecordedError,
     },
-    #[error("{option} {} is out of its range", figure(*value))]
+    #[error("{option} {} is out of range", figure(*value))]
     BadOption { option: &'static str, value: f64 },
     #[error(
         "--rate {} by flows of --flow-rate {} asks for more than {most} flows over each link",
@@ -359,17 +357,19 @@ pub(crate) enum CliError {
         flow_rate: f64,
         most: f64,
     },
-    #[error("--lossy {text} names no link with the share that it loses, as in leaf0-spine1=0.01")]
+    #[error("--lossy {text} is not LINK=SHARE, as in leaf0-spine1=0.01")]
     BadLoss { text: String },
     #[error(
-        "--measured {text} is no file, nor what the library was bound to and a file, as in ring/ll=FILE or ring/ll/4=FILE"
+        "--measured {text} is neither a file nor [ALGO/PROTO[/CHANNELS]=]FILE, as in ring/ll=FILE \
+         or ring/ll/4=FILE"
     )]
     BadBound { text: String },
     #[error(
-        "--linux needs --seed, the routers' net.ipv4.fib_multipath_hash_seed: with 0 they draw a key that nobody knows"
+        "--linux needs --seed, the routers' net.ipv4.fib_multipath_hash_seed: with 0 they choose \
+         a random key"
     )]
     NoKey,
-    #[error("{host} has no address, which --linux hashes: say `address` of each host")]
+    #[error("{host} has no address, which --linux hashes: add `address` to each host")]
     NoHostAddress { host: String },
     #[error(
         "the plan has no {name}; {}",
@@ -383,19 +383,19 @@ pub(crate) enum CliError {
         host: String,
         links: Vec<String>,
     },
-    #[error("the fabric has no link {name}; links are called as in leaf0-spine1")]
+    #[error("the fabric has no link {name}; links are named as in leaf0-spine1")]
     NoSuchLink { name: String },
     #[error("--lossy names {name} twice")]
     LinkTwice { name: String },
     #[error(
-        "{text:?} is no stretch of time: write 2026-11-20T14:00/10m (UTC), or 1h/10m for an hour ago"
+        "{text:?} is not a time span: write 2026-11-20T14:00/10m (UTC), or 1h/10m for an hour ago"
     )]
     BadSpan { text: String },
-    #[error("{text:?} ends later than any moment: take less time")]
+    #[error("{text:?} ends too late: use a shorter span")]
     BeyondTime { text: String },
-    #[error("{of} knows of no traffic between hosts of the recorded fabric")]
+    #[error("{of} has no traffic between hosts of the recorded fabric")]
     NothingSent { of: String },
-    #[error("the fabric has no host named {name:?}; say under [hosts] which one takes its place")]
+    #[error("the fabric has no host named {name:?}; name its replacement under [hosts]")]
     NotInFabric { name: String },
     #[error("cannot open the history")]
     Shelf(#[source] ShelfError),

@@ -9,7 +9,7 @@ const FOUND: u8 = 3;
 
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct ExitOption {
-    /// Exit with 3 where anything is found: a plan to carry out, a finding, an alarm or an agent in trouble
+    /// Exit with 3 if there is a plan to apply, a finding, an alarm or an agent in trouble
     #[arg(long)]
     pub(crate) exit_code: bool,
 }
@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn help_says_exit_code_three() {
+    fn help_documents_exit_code_three() {
         for command in ["plan", "plan create", "diagnose", "status"] {
             let words = format!("reweave {command} --help");
             let help = crate::parsed(words.split(' ').map(OsString::from)).unwrap_err();

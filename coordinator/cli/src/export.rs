@@ -22,7 +22,7 @@ use crate::voice::tell;
 
 /// Write the fabric for schedulers and for NCCL
 ///
-/// The fabric, as a scheduler reads it, so that it places jobs where the network is near; and what NCCL is told
+/// Write the fabric for schedulers, so that jobs are placed on nearby hosts, and settings for NCCL
 #[derive(Debug, Subcommand)]
 pub(crate) enum Export {
     /// topology.conf for topology/tree
@@ -31,17 +31,17 @@ pub(crate) enum Export {
     SlurmBlock(ForSlurm),
     /// topology.yaml
     SlurmYaml(ForSlurm),
-    /// Labels of nodes, for kubectl apply --server-side
+    /// Node labels for kubectl apply --server-side
     Kubernetes(OfFabric),
     Kueue(ForKueue),
-    /// Variables for the environment of jobs, or for /etc/nccl.conf
+    /// Environment variables for jobs, or for /etc/nccl.conf
     Nccl(ForNccl),
     NcclTopo(ForTopo),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct OfFabric {
-    /// The fabric: nodes, roles and links
+    /// Fabric file: nodes, roles and links
     #[arg(long, value_name = "FABRIC")]
     fabric: PathBuf,
 }
@@ -51,7 +51,7 @@ pub(crate) struct OfFabric {
 pub(crate) struct ForKueue {
     #[command(flatten)]
     of: OfFabric,
-    /// Which Kueue will read it: each serves other versions of its API, and what it would not take is refused
+    /// Version of Kueue, which decides the API version; unsupported input is refused
     #[arg(long, value_name = "0.N", default_value = "0.15")]
     kueue: String,
 }
@@ -60,35 +60,34 @@ pub(crate) struct ForKueue {
 pub(crate) struct ForSlurm {
     #[command(flatten)]
     of: OfFabric,
-    /// Which Slurm will read it; what that would not understand is refused
+    /// Version of Slurm; unsupported input is refused
     #[arg(long, value_name = "YY.MM", default_value = "25.05")]
     slurm: String,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct ForNccl {
-    /// Which NCCL will read it; what that would pass over without a word is refused
+    /// Version of NCCL; settings that it would ignore silently are refused
     #[arg(long, value_name = "2.N", default_value = "2.28")]
     nccl: String,
-    /// For a job on these hosts, in this order, as Slurm writes them: NICs and queue pairs by what the coordinator knows
-    /// of their links, where they are not named
+    /// Hosts of the job in rank order, as a Slurm hostlist. NICs and queue pairs that are not given are derived from
+    /// the links that the coordinator knows
     #[arg(long, value_name = "LIST", value_parser = hostlist)]
     hosts: Option<Hostlist>,
-    /// How large the all-reduces are that decide: algorithm and protocol, for collectives of all sizes, are those that
-    /// are quickest at this one
+    /// All-reduce size to optimise for; algorithm and protocol apply to collectives of all sizes
     #[arg(long, value_name = "N", requires = "hosts", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
     all_reduce_bytes: Option<u64>,
-    /// How many ranks each host has
+    /// Ranks per host
     #[arg(long, value_name = "N", default_value_t = 1, requires = "all_reduce_bytes", value_parser = clap::value_parser!(u16).range(1..))]
     ranks_per_host: u16,
-    /// The NICs to use, such as mlx5_0 or mlx5_0:1; none that only begins so [NCCL_IB_HCA]
+    /// NICs to use, such as mlx5_0 or mlx5_0:1; matched exactly, not by prefix [NCCL_IB_HCA]
     #[arg(long, value_name = "NIC", value_delimiter = ',')]
     hca: Vec<String>,
-    /// Queue pairs of each connection: each has a source port, and so may have a way, of its own
+    /// Queue pairs per connection: each has its own source port, and so may take its own path
     /// [NCCL_IB_QPS_PER_CONNECTION]
     #[arg(long, value_name = "N")]
     queue_pairs: Option<u32>,
-    /// What packets of RoCE bear, as those of sockets do by `reweave-agent transport` [NCCL_IB_TC]
+    /// Traffic class of RoCE packets; `reweave-agent transport` sets the one of sockets [NCCL_IB_TC]
     #[arg(long, value_name = "N")]
     dscp: Option<u8>,
     /// ring, tree, collnetdirect, collnetchain, nvls, nvlstree, pat [NCCL_ALGO]
@@ -97,26 +96,26 @@ pub(crate) struct ForNccl {
     /// ll, ll128, simple [NCCL_PROTO]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     protocol: Vec<String>,
-    /// Where Reweave's plugin lies on the hosts [NCCL_PROFILER_PLUGIN]
+    /// Path of Reweave's plugin on the hosts [NCCL_PROFILER_PLUGIN]
     #[arg(long, value_name = "PATH")]
     profiler: Option<String>,
 }
 
-/// NCCL's own picture of a host, with the speeds of the links its NICs are at, for NCCL_TOPO_FILE
+/// NCCL topology file of a host, with the speeds of the links of its NICs, for NCCL_TOPO_FILE
 #[derive(Debug, Args)]
 pub(crate) struct ForTopo {
     #[command(flatten)]
     of: OfFabric,
-    /// Whose picture it is
+    /// Host of the topology file
     #[arg(long, value_name = "HOST")]
     host: String,
-    /// What NCCL has written there to the file of NCCL_TOPO_DUMP_FILE; - is standard input
+    /// File that NCCL wrote there with NCCL_TOPO_DUMP_FILE; - is standard input
     #[arg(long, value_name = "XML")]
     dump: PathBuf,
-    /// At which link a NIC is, as in mlx5_0=h0-leaf0; needed where the host has several. May be repeated
+    /// Link of a NIC, as in mlx5_0=h0-leaf0; required if the host has several links. May be repeated
     #[arg(long, value_name = "NIC=LINK")]
     nic: Vec<String>,
-    /// Which NCCL will read it; what that would misread is refused
+    /// Version of NCCL; input that it would misread is refused
     #[arg(long, value_name = "2.N", default_value = "2.28")]
     nccl: String,
 }

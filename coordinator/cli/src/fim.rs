@@ -15,13 +15,12 @@ use crate::{Detail, Output, print, show};
 
 /// Show how evenly flows are spread over links
 ///
-/// How evenly large flows are spread over links that stand for one another, layer by layer: the flow
-/// imbalance metric
+/// Flow imbalance metric: how evenly large flows are spread over equivalent links, per layer
 ///
-/// 0 % is even. So many flows on so many links may not go without some of it: that is the floor.
+/// 0 % is even. The floor is the lowest imbalance that is possible with this number of flows and links.
 #[derive(Debug, Args)]
 pub(crate) struct Fim {
-    /// All groups of links, and not only the worst; JSON has all in any case
+    /// All groups of links instead of the worst; JSON always has all
     #[arg(long)]
     all: bool,
 }
@@ -41,7 +40,7 @@ impl Fim {
 fn lay_out(page: &mut Page, found: &Imbalances, detail: Detail) {
     match &found.all {
         Some(all) => show::flows::imbalance(page, all),
-        None => page.line("no large flow goes where there is a choice of links"),
+        None => page.line("no large flow has a choice of links"),
     }
     if !found.layers.is_empty() {
         page.heading("Layers");
@@ -60,7 +59,7 @@ fn lay_out(page: &mut Page, found: &Imbalances, detail: Detail) {
     if found.unknown_flows > 0 {
         let count = found.unknown_flows;
         page.line(&format!(
-            "not counted: {count} large flows of which a hop is not known"
+            "not counted: {count} large flows with an unknown hop"
         ));
     }
 }
@@ -99,7 +98,7 @@ fn course(page: &mut Page, course: &[NotedImbalance]) {
     {
         let sum: f64 = course.iter().map(|it| it.mean_fim_percent).sum();
         page.line(&format!(
-            "Over the last {}  mean {}; at worst {} where {} would be possible, {} ago",
+            "Over the last {}  mean {}; worst {} against a floor of {}, {} ago",
             age(first.age_ms),
             percent(sum / course.len() as f64),
             percent(worst.worst.fim_percent),
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_and_how_it_went_stand_below() {
+    fn jobs_and_history_follow_imbalance() {
         let all = FlowImbalance {
             mean_fim_percent: 50.0,
             worst_over: vec![],
@@ -183,13 +182,12 @@ mod tests {
         };
         let mut page = Page::default();
         lay_out(&mut page, &found, Detail { all: false });
-        let shown = "\
-no large flow goes where there is a choice of links
+        let shown = "no large flow has a choice of links
 
 Each job's flows alone, the worst first
   job        flows    mean    worst   floor  by rate  max/mean
   h0 and h3      2  50.0 %  100.0 %  20.0 %   90.0 %      2.00
-Over the last 30 s  mean 30.0 %; at worst 80.0 % where 20.0 % would be possible, 25 s ago
+Over the last 30 s  mean 30.0 %; worst 80.0 % against a floor of 20.0 %, 25 s ago
 ";
         assert_eq!(page.text, shown);
     }

@@ -60,8 +60,8 @@ const GROUPS: [(&str, &[&str]); 5] = [
 pub(crate) fn grouped(command: Command) -> Command {
     let commands = commands(&command);
     command.help_template(format!(
-        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{commands}\
-         `reweave help COMMAND` tells all of one.\n\nOptions:\n{{options}}"
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{commands}`reweave help COMMAND` \
+         describes a command.\n\nOptions:\n{{options}}"
     ))
 }
 

@@ -15,10 +15,10 @@ use crate::{Output, print};
 
 /// List jobs as their traffic shows them
 ///
-/// Which hosts work together, as their traffic shows: iteration, rates, and what plans promised beside what there is
+/// Jobs derived from traffic: hosts, iteration time, rates, and predicted against measured rates
 #[derive(Debug, Args)]
 pub(crate) struct Jobs {
-    /// Only jobs that these hosts work for
+    /// Only jobs of these hosts
     #[arg(value_name = "HOST")]
     hosts: Vec<String>,
 }
@@ -59,7 +59,7 @@ impl Jobs {
 
 fn lay_out(page: &mut Page, jobs: &[JobStatus]) {
     if jobs.is_empty() {
-        return page.line("nobody exchanges large flows now, as far as is seen");
+        return page.line("no large flows are seen now");
     }
     let rows: Vec<_> = jobs.iter().map(|job| row(page, job)).collect();
     let headings = [
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_job_is_told_beside_what_was_promised_and_one_that_rests_as_such() {
+    fn job_shows_promise_and_rest() {
         let promise = Promise {
             generation: Generation(3),
             flows: 2,

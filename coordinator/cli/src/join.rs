@@ -14,12 +14,12 @@ use crate::{Output, print};
 
 #[derive(Debug, Args)]
 pub(crate) struct Join {
-    /// What `reweave cluster token` printed; `-` reads it from standard input
+    /// Token printed by `reweave cluster token`; `-` reads it from standard input
     token: String,
-    /// The folder to write the certificate and its key into
+    /// Folder for the certificate and its key
     #[arg(long, value_name = "DIR")]
     into: PathBuf,
-    /// Where coordinators hear newcomers [default: the port after that of --coordinator]
+    /// Join address of the coordinators [default: the port after that of --coordinator]
     #[arg(long, value_name = "ADDRESS:PORT")]
     door: Vec<SocketAddr>,
 }
@@ -46,7 +46,7 @@ impl Join {
         print(output, &value, |page| {
             let folder = folder.display();
             page.line(&format!(
-                "{member} belongs to the cluster; its certificate is in {folder}"
+                "{member} has joined the cluster; its certificate is in {folder}"
             ));
         })
     }

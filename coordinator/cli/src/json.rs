@@ -52,7 +52,7 @@ pub(crate) fn has_each_key_once(path: &Path, bytes: &[u8]) -> Result<(), CliErro
             file: path.display().to_string(),
             line: error.line(),
             key,
-            problem: "this key is there twice".to_owned(),
+            problem: "this key is a duplicate".to_owned(),
         })),
         _ => Ok(()),
     }
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_there_twice_is_named_with_its_line_wherever_it_stands() {
+    fn duplicate_json_key_is_named() {
         for (text, place) in [
             ("{\"a\": 1,\n\"a\": 1}", "2: a"),
             ("{\"a\": {\"b\": null,\n\n\"b\": 2.5}}", "3: a.b"),
@@ -177,13 +177,13 @@ mod tests {
             ("[[true, {\"c\": 1,\n\"\\u0063\": 2}]]", "2: [0][1].c"),
             ("{\"a\\n\": 1, \"a\\n\": 1}", "1: a\\n"),
         ] {
-            let expected = format!("f.json:{place}: this key is there twice");
+            let expected = format!("f.json:{place}: this key is a duplicate");
             assert_eq!(told(text), Some(expected), "{text}");
         }
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place() {
+    fn json_error_names_its_place() {
         let told = |text: &str| {
             let read = read_whole::<Vec<BTreeMap<String, u8>>>(text.as_bytes());
             read.unwrap_err().to_string()
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_key_of_different_things_is_no_other() {
+    fn same_key_in_different_objects_allowed() {
         for text in [
             "{\"a\": {\"a\": 1}, \"b\": {\"a\": 1}}",
             "[{\"a\": 1}, {\"a\": 1}]",

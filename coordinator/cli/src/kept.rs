@@ -17,7 +17,7 @@ use crate::sim::input;
 /// Where a plan that is put on offer is written down as well.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Keep {
-    /// Write the plan to this file as well, for `reweave apply FILE` and `reweave check FILE`
+    /// Also write the plan to this file, for `reweave apply FILE` and `reweave check FILE`
     #[arg(short = 'o', long = "out", value_name = "FILE")]
     file: Option<PathBuf>,
 }
@@ -162,7 +162,7 @@ fn edited(whole: &Value) -> Option<String> {
         let plan = whole.get("plan").unwrap_or(whole);
         let plan = serde_json::from_value::<Plan>(plan.clone()).ok()?;
         let is_whole = plan.seal.is_empty() || plan.is_as_sealed();
-        return (!is_whole).then(|| "what plan.seal stands for".to_owned());
+        return (!is_whole).then(|| "the content of plan.seal".to_owned());
     };
     let told = serde_json::from_value(told.clone());
     let Ok::<BTreeMap<String, String>, _>(told) = told else {
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_kept_is_read_and_what_was_edited_is_not_whatever_it_is() {
+    fn saved_plan_loads_unless_edited() {
         let (_folder, file, _) = kept(Some(&plan()));
         assert_eq!(read_for(&file, &ours()).unwrap(), plan());
         assert_eq!(read(&file).unwrap().plan, plan());
@@ -275,7 +275,7 @@ mod tests {
         ] {
             let told = after_an_edit(of, to);
             assert!(
-                told.contains(&format!("{place} is not as it was shown")),
+                told.contains(&format!("{place} was edited after the plan was shown")),
                 "{told}"
             );
         }
@@ -285,7 +285,7 @@ mod tests {
 
     /// Whichever of both whoever reads it takes.
     #[test]
-    fn a_key_that_is_there_twice_is_refused_and_named() {
+    fn duplicate_plan_key_is_refused() {
         for (of, to, place) in [
             (
                 "\"parent\": 2",
@@ -305,14 +305,14 @@ mod tests {
         ] {
             let told = after_an_edit(of, to);
             assert!(
-                told.contains(&format!("{place}: this key is there twice")),
+                told.contains(&format!("{place}: this key is a duplicate")),
                 "{told}"
             );
         }
     }
 
     #[test]
-    fn laid_out_otherwise_it_is_the_same() {
+    fn reformatted_plan_is_same() {
         let (_folder, file, _) = kept(Some(&plan()));
         let whole: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
         fs::write(&file, whole.to_string()).unwrap();
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_for_another_cluster_of_the_same_name_is_told_apart() {
+    fn same_named_cluster_plan_is_refused() {
         let (_folder, file, _) = kept(Some(&plan()));
         let other = Whose {
             authority_sha256: "ff00".to_owned(),
@@ -338,7 +338,7 @@ mod tests {
 
     /// Whoever judges it takes its seal for what it is; nobody carries it out.
     #[test]
-    fn a_plan_by_itself_is_judged_alone() {
+    fn bare_plan_needs_only_its_seal() {
         let (_folder, file, _) = kept(Some(&plan()));
         let by_itself = |plan: &Plan| fs::write(&file, serde_json::to_string(plan).unwrap());
         by_itself(&plan()).unwrap();
@@ -353,10 +353,10 @@ mod tests {
     }
 
     #[test]
-    fn without_a_plan_nothing_is_written_and_that_is_said() {
+    fn no_plan_writes_no_file() {
         let (_folder, file, kept) = kept(None);
         let error = kept.unwrap_err();
-        assert!(error.exit_code() == 1 && error.told().contains("there is no plan"));
+        assert!(error.exit_code() == 1 && error.told().contains("no plan to write"));
         assert!(!file.exists());
         let nothing = NotSeen::default();
         let shown = Shown::new(ours(), None, &nothing).unwrap();

@@ -15,7 +15,7 @@ use crate::{Output, print, show, trouble};
 
 /// List agents, those in trouble first
 ///
-/// The agents, those in trouble first: what each of them says of itself
+/// Agents with the state that each reports, those in trouble first
 #[derive(Debug, Args)]
 pub(crate) struct Hosts {
     #[command(flatten)]
@@ -24,7 +24,7 @@ pub(crate) struct Hosts {
 
 /// List links with their load, those in trouble first
 ///
-/// The links, those in trouble first: each direction with what it carries and what is left
+/// Links with load and free capacity per direction, those in trouble first
 #[derive(Debug, Args)]
 pub(crate) struct Links {
     #[command(flatten)]
@@ -33,7 +33,7 @@ pub(crate) struct Links {
 
 /// List flows with their paths, the fastest first
 ///
-/// The flows, the fastest first: each with all links of its way
+/// Flows with all links of their paths, the fastest first
 #[derive(Debug, Args)]
 pub(crate) struct Paths {
     #[command(flatten)]
@@ -42,7 +42,7 @@ pub(crate) struct Paths {
 
 #[derive(Debug, Args)]
 struct Only {
-    /// Only what has to do with these hosts and switches
+    /// Only these hosts and switches
     #[arg(value_name = "NODE")]
     nodes: Vec<String>,
 }

@@ -81,16 +81,16 @@ use page::{Color, Page};
 use standing::{Answer, Leaderless};
 use voice::{in_a_line, say, say_as_asked, tell, tell_as_is};
 
-/// Measures a training cluster, finds what slows its jobs, and mends it while they run
+/// Measure the network of a training cluster, find what slows its jobs, and reroute while they run
 #[derive(Debug, Parser)]
 #[command(name = "reweave", version, args_override_self = true)]
 struct Arguments {
     #[command(flatten)]
     reach: Reach,
-    /// How to print what is answered
+    /// Output format
     #[arg(long, value_enum, default_value_t = Output::Table, global = true)]
     output: Output,
-    /// When to colour what is printed
+    /// When to use colour
     #[arg(
         long,
         value_enum,
@@ -105,26 +105,24 @@ struct Arguments {
 
 #[derive(Debug, Clone, Copy, Args)]
 struct Detail {
-    /// Every agent and flow, and not only those in trouble and the largest; JSON has all in any case
+    /// Show every agent and flow, not only those in trouble and the largest; JSON always has all
     #[arg(long)]
     all: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Make a cluster, issue certificates, change members
+    /// Create a cluster, issue certificates, change members
     ///
-    /// Certificates say who belongs to it.
+    /// Membership is proven by certificates.
     #[command(subcommand)]
     Cluster(cluster::Cluster),
     /// Check the settings of a coordinator
-    ///
-    /// Whether it would start with them.
     #[command(subcommand)]
     Config(config::Config),
-    /// Show how the cluster is doing
+    /// Show the state of the cluster
     ///
-    /// Agents, links, flows, pins, and what is being changed.
+    /// Agents, links, flows, pins, and changes in progress.
     Status {
         #[command(flatten)]
         detail: Detail,
@@ -150,32 +148,33 @@ enum Command {
     Maintenance(maintenance::Maintenance),
     /// Register a job, start it, and gate its hosts
     ///
-    /// What an orchestrator tells of its jobs, and what it asks before it places them
+    /// Job commands for orchestrators: placement checks, registration and phases
     #[command(subcommand)]
     Job(job::Job),
     Run(run::Run),
     Check(check::Check),
     Top(top::Top),
     Rollback(rollback::Rollback),
-    /// Stop a plan on its way
+    /// Pause a plan in progress
     ///
-    /// What it has begun ends, and it begins nothing else until `reweave resume`.
+    /// Steps that have started are completed; no further step starts until `reweave resume`.
     Hold(steer::Steer),
-    /// Let a held plan go on
+    /// Resume a paused plan
     ///
-    /// It was held by a person, or because something could not be done, which is tried again at once.
+    /// A plan is paused by an operator or by a step that failed; that step is retried at once.
     Resume(steer::Steer),
-    /// Give a plan up and take back what was done
+    /// Abort a plan and roll back its changes
     ///
-    /// It is taken back in an order in which nothing is lost. One that is on offer, or has not begun, is withdrawn. What
-    /// was kept `reweave rollback` takes back.
+    /// Abort a plan and roll back its changes without packet loss
+    ///
+    /// A plan that is offered or has not started is withdrawn. `reweave rollback` reverts a change that was kept.
     Abort(steer::Steer),
-    /// List what was changed, by whom, and what came of it
+    /// List changes with requester and outcome
     History {
         /// Only the change of this plan
         #[arg(value_name = "N", value_parser = apply::number)]
         generation: Option<u64>,
-        /// How many changes to show at most, the newest first
+        /// Maximum number of changes, newest first
         #[arg(
             long,
             value_name = "N",
@@ -188,7 +187,7 @@ enum Command {
     Discover(discover::Discover),
     /// Simulate workloads and flows on any fabric
     ///
-    /// The fabrics need not exist.
+    /// The fabric need not exist.
     Sim(sim::Simulation),
     #[command(subcommand)]
     Export(export::Export),
@@ -317,7 +316,7 @@ fn needs_a_person(status: &Status, findings: &Findings) -> bool {
 /// Whoever is not told what is wrong sees all else, and that.
 fn found_by(coordinator: &mut Coordinator, generation: Generation) -> Findings {
     coordinator.findings().unwrap_or_else(|error| {
-        tell(&format!("what is found is not known: {}", error.told()));
+        tell(&format!("findings are unavailable: {}", error.told()));
         none_under(generation)
     })
 }
@@ -443,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_empty_is_none_whichever_command_is_given_it() {
+    fn empty_names_are_refused_everywhere() {
         for words in [
             &["maintenance", ""][..],
             &["maintenance", "", "--finish"],
@@ -465,7 +464,7 @@ mod tests {
     }
 
     #[test]
-    fn the_manual_has_a_page_for_each_command_with_its_options() {
+    fn manual_has_page_for_each_command() {
         let folder = tempfile::tempdir().unwrap();
         let into = folder.path().join("man1");
         let written = manual::Manual::Man { into: into.clone() }.run();

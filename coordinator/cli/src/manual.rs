@@ -13,15 +13,15 @@ use crate::{Arguments, say};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Manual {
-    /// Print a script by which a shell completes commands
+    /// Print a completion script for a shell
     ///
     /// For one session: `source <(reweave completions bash)`.
     Completions { shell: Shell },
-    /// Write the manual into a folder
+    /// Write the manual pages into a folder
     ///
-    /// A page for each command, as `man` reads them.
+    /// One page per command, for `man`.
     Man {
-        /// Where to write them
+        /// Output folder
         #[arg(long, value_name = "DIR")]
         into: PathBuf,
     },
@@ -66,7 +66,7 @@ mod tests {
     use clap::CommandFactory as _;
 
     #[test]
-    fn the_page_of_commands_is_made_of_them() {
+    fn command_docs_match_cli() {
         super::commands::are_told(super::Arguments::command(), "../..");
     }
 }

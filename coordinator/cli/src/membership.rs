@@ -20,13 +20,13 @@ const MAX_LIFETIME: Duration = Duration::from_mins(15);
 
 #[derive(Debug, Args)]
 pub(crate) struct Token {
-    /// Who may join; for agents, the nodes of the fabric they run on
+    /// Names that may join; for agents, names of fabric nodes
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
-    /// What they are
+    /// Role of the members
     #[arg(long, default_value = "agent", value_parser = role)]
     role: Role,
-    /// For how long each token is good; a bare number is in minutes
+    /// Validity of each token; a bare number is in minutes
     #[arg(long = "minutes", value_name = "TIME", default_value = "10m", value_parser = lifetime)]
     lifetime: Duration,
 }
@@ -37,10 +37,10 @@ fn lifetime(text: &str) -> Result<Duration, String> {
 
 #[derive(Debug, Args)]
 pub(crate) struct Revoke {
-    /// Who is shut out
+    /// Names of the members to revoke
     #[arg(value_name = "NAME")]
     name: String,
-    /// What it is
+    /// Role of the members
     #[arg(long, default_value = "agent", value_parser = role)]
     role: Role,
 }
@@ -67,7 +67,7 @@ impl Token {
         print(output, &serde_json::json!({ "tokens": made }), |page| {
             let rows = made.iter();
             let rows = rows.map(|one| [one.member.clone(), one.token.clone()]);
-            page.table(["for", "token; whoever has it can join once"], rows);
+            page.table(["for", "token; good for one join"], rows);
         })
     }
 
@@ -110,10 +110,10 @@ impl Revoke {
         let json = serde_json::json!({ "revoked": revoked, "known": is_known });
         print(output, &json, |page| {
             page.line(&match is_known {
-                true => format!("{revoked} is shut out; a new join token lets it in again"),
+                true => format!("{revoked} is revoked; a new join token admits it again"),
                 false => format!(
-                    "{revoked} is shut out, and the fabric has no node of that name: if another was meant, \
-                     that one is still in"
+                    "{revoked} is revoked, but the fabric has no node of that name: check the \
+                     spelling"
                 ),
             });
         })

@@ -102,7 +102,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn ports_are_shown_where_ends_are_not_enough() {
+    fn ports_shown_only_where_needed() {
         let nodes = eight_hosts();
         let flows = [flow(1, 49152, 5), flow(1, 49153, 5), flow(0, 49152, 4)];
         let names = nodes.flows(flows);
@@ -115,7 +115,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn texts_of_the_coordinator_speak_of_names_too() {
+    fn coordinator_texts_use_names() {
         let nodes = eight_hosts();
         let names = nodes.flows([flow(1, 49152, 5)]);
         let said = format!("{} has ended; {}", flow(1, 49152, 5), flow(0, 1, 4));
@@ -126,7 +126,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_node_that_nobody_knows_is_called_by_its_address() {
+    fn unknown_node_is_shown_by_address() {
         let names = eight_hosts();
         let stranger = flow(1, 1, 99);
         assert_eq!(names.flows([stranger]).name(&stranger), "h1 > 10.0.0.99");

@@ -58,7 +58,8 @@ impl Derived {
         self.remarks
             .extend(left_out.map(|why| format!("left out: {why}")));
         if self.devices.is_empty() {
-            let nothing = "no RDMA device is at a link that carries on all of these hosts: NICs and queue pairs stay NCCL's";
+            let nothing = "no RDMA device has a usable link on all of these hosts: NICs and queue \
+                           pairs stay NCCL's choice";
             self.remarks.push(nothing.to_owned());
         }
     }
@@ -68,7 +69,8 @@ impl Derived {
         self.algorithm = Some(algorithm.to_string());
         match protocol {
             Protocol::LowLatency128 => self.remarks.push(
-                "ll128 is quickest: the protocol stays NCCL's, which takes it where it was tested"
+                "ll128 is fastest: the protocol stays NCCL's choice, which enables it on tested \
+                 hardware"
                     .to_owned(),
             ),
             other => self.protocol = Some(other.word().to_owned()),
@@ -103,7 +105,8 @@ impl Derived {
         }
         if !names.is_empty() {
             self.remarks.push(format!(
-                "{names} stay NCCL's: all ranks must have the same, and no one launcher reaches all of them"
+                "{names} stay NCCL's choice: all ranks need the same values, and no single \
+                 launcher sets them"
             ));
         }
     }
@@ -131,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_named_wins_over_what_is_derived() {
+    fn named_settings_override_derived_ones() {
         let mut found = found();
         found.take_best((Algorithm::Tree, Protocol::LowLatency));
         let mut environment = Environment {
@@ -147,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_must_have_alike_is_left_out_where_each_host_is_told_by_itself() {
+    fn per_host_settings_omit_common_ones() {
         let mut found = found();
         found.take_best((Algorithm::Ring, Protocol::Simple));
         found.forget_common();
@@ -158,14 +161,14 @@ mod tests {
         assert_eq!(found.devices, ["mlx5_0", "mlx5_2"]);
         let said = found.remarks.last().unwrap();
         assert!(
-            said.starts_with("queue pairs, algorithm, protocol stay NCCL's"),
+            said.starts_with("queue pairs, algorithm, protocol stay NCCL's choice"),
             "{said}"
         );
     }
 
     /// What is large goes as it is, and what is small must not wait for fences.
     #[test]
-    fn the_size_of_all_reduces_decides() {
+    fn all_reduce_size_decides_protocol() {
         let text = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\n\
                     host_gbps = 100\nuplink_gbps = 200";
         let fabric = Fabric::parse("fabric.toml", text).unwrap();
@@ -175,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_told_to_take_ll128() {
+    fn ll128_is_never_recommended() {
         let mut found = found();
         found.take_best((Algorithm::Ring, Protocol::LowLatency128));
         assert_eq!(

@@ -45,7 +45,7 @@ fn newest(changes: &[RunningChange]) -> Option<Generation> {
 
 /// Nothing where standard input ends.
 fn answer(generation: Generation) -> String {
-    tell_as_is(&format!("\ncarry out plan {generation}? [y/N] "));
+    tell_as_is(&format!("\napply plan {generation}? [y/N] "));
     let mut line = String::new();
     match io::stdin().read_line(&mut line) {
         Ok(_) => line,
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn newest_offer_is_the_latest_proposed() {
+    fn newest_offer_is_latest_proposed() {
         let changes = [
             change(4, Phase::Proposed),
             change(7, Phase::Proposed),
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_clear_yes_applies() {
+    fn only_clear_yes_applies() {
         for answer in ["y\n", "YES\n", " yes \n"] {
             assert!(is_yes(answer), "{answer:?}");
         }
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn unconfirmed_apply_says_what_to_type() {
+    fn unconfirmed_apply_names_command() {
         let error = CliError::Unconfirmed {
             generation: Generation(7),
         };

@@ -12,11 +12,11 @@ pub(crate) enum Output {
     Table,
     /// One JSON object, for scripts
     Json,
-    /// The same in YAML
+    /// YAML with the same content
     Yaml,
-    /// A line for each host, for mpirun: of `plan ranks` and `job gate` alone
+    /// One line per host, for mpirun: only `plan ranks` and `job gate`
     Hostfile,
-    /// A table: of `pairs` alone
+    /// CSV table: only `pairs`
     Csv,
 }
 
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_without_json_refuse_it() {
+    fn commands_without_json_refuse_json_output() {
         for (words, name) in [
             ("config check", "config check"),
             ("dev", "dev"),

@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn columns_are_as_wide_as_their_widest_cell_and_figures_stand_to_the_right() {
+    fn columns_fit_cells_and_align_figures() {
         let mut page = Page::default();
         let rows = [
             ["leaf0 > spine0", "98.5 Mb/s"],
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn colour_takes_no_place() {
+    fn escape_codes_take_no_width() {
         let mut page = Page {
             colour: true,
             ..Page::default()
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_names_is_text_and_colour_is_colour() {
+    fn names_cannot_inject_escape_codes() {
         for colour in [false, true] {
             let mut page = Page {
                 colour,
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn ages_are_as_exact_as_anybody_wants_them() {
+    fn ages_have_readable_precision() {
         let ages = [0, 450, 9_999, 59_000, 130_000, 7_200_000, 200_000_000].map(age);
         assert_eq!(
             ages,
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn times_have_no_more_digits_than_anybody_reads() {
+    fn times_have_readable_precision() {
         let times = [0.4, 12.3456, 2072.0, 70e6, 240e6].map(micros);
         assert_eq!(
             times,

@@ -15,10 +15,10 @@ const MAX_PAIRS: u32 = 10_000;
 
 /// List the measured bandwidth between hosts
 ///
-/// The bandwidth between hosts, in racks and across, rail by rail, those far below their peers first
+/// Bandwidth between hosts, within and across racks, per rail; pairs far below their peers first
 #[derive(Debug, Args)]
 pub(crate) struct Pairs {
-    /// Only what has to do with these hosts
+    /// Only these hosts
     #[arg(value_name = "HOST")]
     hosts: Vec<String>,
 }
@@ -64,7 +64,7 @@ pub(crate) fn csv(answer: &MeasuredPairs) -> String {
 
 fn lay_out(page: &mut Page, answer: &MeasuredPairs) {
     if answer.pairs.is_empty() {
-        page.line("nothing was measured yet: trains of packets go where wires rest, for minutes");
+        page.line("no measurement yet: packet trains run on idle links and take minutes");
         return;
     }
     let rows = answer.pairs.iter().map(|pair| row(page, pair));

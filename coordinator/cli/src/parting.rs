@@ -104,7 +104,7 @@ pub(crate) fn is_ignored(kind: SignalKind) -> bool {
 async fn end_by(mut ending: Signal, number: i32) {
     ending.recv().await;
     IS_ENDING.store(true, Ordering::SeqCst);
-    part("told to end").await;
+    part("stopped by a signal").await;
     // Never given back: nothing else is begun.
     let _ended = tokio::task::spawn_blocking(|| mem::forget(lock(&CHILD_LOCK))).await;
     if let Some(word) = lock(&SIGNAL_MESSAGE).take() {

@@ -11,15 +11,15 @@ use crate::apply::number;
 use crate::ask::Reach;
 use crate::error::CliError;
 
-/// Plan to take back a change that was kept
+/// Plan to roll back a change that was kept
 ///
-/// What takes a change back that was kept: the last one, or that of this number, if nothing stands on it
+/// Plan to roll back the last change that was kept, or the change with this number if no later change depends on it
 ///
-/// It is a plan like any other: judged, shown, and carried out by `reweave apply`, while jobs run. Where flows
-/// become slower by it, it is kept only with `reweave apply N --force`.
+/// The rollback is a plan like any other: it is checked and shown, and `reweave apply` applies it while jobs run. If
+/// flows become slower, it is kept only with `reweave apply N --force`.
 #[derive(Debug, Args)]
 pub(crate) struct Rollback {
-    /// The plan by which the change was made; `reweave history` lists them
+    /// Generation of the change; `reweave history` lists them
     #[arg(value_name = "N", value_parser = number)]
     generation: Option<u64>,
 }

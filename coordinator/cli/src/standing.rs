@@ -126,13 +126,13 @@ fn alarms(coordinators: &[Stands]) -> Vec<String> {
     let missing: Vec<_> = coordinators.iter().filter(|it| !it.answers).collect();
     let leads = |it: &&Stands| it.status.state == CoordinatorState::Leads;
     let mut alarms = vec![match coordinators.iter().find(leads) {
-        Some(leader) => format!("{} leads and gives no answer", leader.status.name),
+        Some(leader) => format!("{} is the leader and does not answer", leader.status.name),
         None => nobody_leads(coordinators),
     }];
     if !missing.is_empty() {
         let names: Vec<_> = missing.iter().map(|it| it.status.name.as_str()).collect();
         alarms.push(format!(
-            "{} of {} do not answer: {}; look whether they run, and whether they are reached from here",
+            "{} of {} do not answer: {}; check that they run and are reachable from here",
             missing.len(),
             coordinators.len(),
             names.join(", ")
@@ -149,11 +149,12 @@ fn nobody_leads(coordinators: &[Stands]) -> String {
     );
     match (all / 2 + 1).saturating_sub(there) {
         0 => {
-            "nobody leads: enough are there, and they do not reach each other or are still choosing"
+            "no leader: enough coordinators run, but they do not reach each other, or an election \
+             is in progress"
                 .to_owned()
         }
         lacking => {
-            format!("nobody leads, and nothing is decided until {lacking} more of {all} is there")
+            format!("no leader and no quorum: {lacking} more of {all} coordinators needed")
         }
     }
 }
@@ -205,13 +206,13 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_answer_is_named_with_what_others_know_of_it() {
+    fn silent_coordinators_are_named() {
         let alone = seen(&[standing(2, [Silent, Follows, Silent], 9)]);
         assert_eq!(
             alone.alarms,
             [
-                "nobody leads, and nothing is decided until 1 more of 3 is there",
-                "2 of 3 do not answer: c1, c3; look whether they run, and whether they are reached from here",
+                "no leader and no quorum: 1 more of 3 coordinators needed",
+                "2 of 3 do not answer: c1, c3; check that they run and are reachable from here",
             ]
         );
         let states = alone
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_answer_speak_for_themselves_and_whoever_knows_most_of_who_there_are() {
+    fn leaderless_status_prefers_own_answers() {
         let mut old = standing(1, [Follows, Silent, Silent], 3);
         old.coordinators.truncate(1);
         let two = seen(&[old, standing(2, [Unseen, Follows, Unseen], 9)]);
@@ -240,12 +241,12 @@ mod tests {
             "it said so itself"
         );
         assert!(
-            two.alarms[0].starts_with("nobody leads: enough are there"),
+            two.alarms[0].starts_with("no leader: enough coordinators run"),
             "{:?}",
             two.alarms
         );
         let led = seen(&[standing(2, [Leads, Follows, Follows], 9)]);
-        assert_eq!(led.alarms[0], "c1 leads and gives no answer");
+        assert_eq!(led.alarms[0], "c1 is the leader and does not answer");
         assert_eq!(Leaderless::of(&[]), None);
     }
 }

@@ -13,7 +13,7 @@ use crate::{Output, print};
 
 #[derive(Debug, Args)]
 pub(crate) struct Steer {
-    /// The plan; `reweave status` tells which are on their way
+    /// Generation of the plan; `reweave status` lists plans in progress
     #[arg(value_name = "N", value_parser = number)]
     generation: u64,
 }
@@ -41,13 +41,15 @@ fn said(generation: Generation, how: Steering) -> String {
     match how {
         Steering::Hold => {
             format!(
-                "plan {generation} begins nothing more; `reweave resume {generation}` lets it go on"
+                "plan {generation} is held and starts no further step; `reweave resume \
+                 {generation}` continues it"
             )
         }
-        Steering::Resume => format!("plan {generation} goes on"),
+        Steering::Resume => format!("plan {generation} continues"),
         Steering::Abort => {
             format!(
-                "plan {generation} is given up; `reweave history {generation}` tells when it is taken back"
+                "plan {generation} is aborted; `reweave history {generation}` shows when it is \
+                 rolled back"
             )
         }
     }

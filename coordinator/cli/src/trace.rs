@@ -19,30 +19,30 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// A trace takes a second at most where routers answer, and a few where one is silent.
 const TRACE_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// Trace the paths of flows, there and back
+/// Trace the paths of flows in both directions
 ///
-/// Which way flows go, and what their receivers send back: as traced last, or anew
+/// Paths of flows and of the traffic back from their receivers: the last trace, or a new one
 ///
-/// Nodes and links that nobody knows are shown as `?`. Large flows are traced all the time; others, and
-/// those that nobody sends, when --anew asks for it.
+/// Unknown nodes and links are shown as `?`. Large flows are traced all the time; other flows, and flows that do not
+/// exist yet, only with --anew.
 #[derive(Debug, Args)]
 pub(crate) struct Trace {
-    /// A flow as other commands show it, such as 'h0:40000 > h4:5001', or the host that sends, or its address
+    /// Flow as other commands show it, such as 'h0:40000 > h4:5001', or the sending host, or its address
     #[arg(value_name = "FLOW|HOST")]
     from: String,
-    /// The host that receives, or its address
+    /// Receiving host, or its address
     #[arg(value_name = "HOST")]
     to: Option<String>,
-    /// Only what goes to this port; with --source-port, also what nobody sends
+    /// Destination port; with --source-port, also traces a flow that does not exist yet
     #[arg(long)]
     port: Option<u16>,
-    /// Only what comes from this port
+    /// Source port
     #[arg(long, value_name = "PORT")]
     source_port: Option<u16>,
-    /// Only what goes by this
+    /// Protocol
     #[arg(long, value_enum, value_name = "NAME")]
     protocol: Option<By>,
-    /// Have the agents trace it now, and wait for what they find
+    /// Trace now, and wait for the results of the agents
     #[arg(long)]
     anew: bool,
 }
@@ -164,7 +164,7 @@ fn traced_anew(
             return Ok(flows);
         }
         if waited > TRACE_TIMEOUT {
-            tell("not everything was traced anew: see how old each way is");
+            tell("some flows were not traced now: check the age of each path");
             return Ok(flows);
         }
         coordinator.wait(POLL_INTERVAL);
@@ -180,19 +180,19 @@ fn lay_out(page: &mut Page, flows: &[TracedFlow], names: &Names) {
         page.line(&way("there", &flow.from, flow.there.as_ref()));
         page.line(&way("back", &flow.to, flow.back.as_ref()));
         match flow.is_symmetric {
-            Some(true) => page.line("  it comes back the same way"),
+            Some(true) => page.line("  the return path is the same"),
             Some(false) => {
-                let words = page.ink(Ink::Yellow, "  it comes back another way");
+                let words = page.ink(Ink::Yellow, "  the return path differs");
                 page.line(&words);
             }
-            None => page.line("  whether it comes back the same way is not known"),
+            None => page.line("  the return path is unknown"),
         }
     }
 }
 
 fn way(which: &str, from: &str, way: Option<&TracedWay>) -> String {
     let Some(way) = way else {
-        return format!("  {which:<5}  not traced lately; --anew has it traced");
+        return format!("  {which:<5}  not traced lately; --anew traces it");
     };
     let steps = show::trace::steps(from, &way.steps);
     let seen = match way.is_confirmed {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_is_read_as_other_commands_show_it() {
+    fn flow_argument_parses_as_displayed() {
         let named = Between {
             protocol: None,
             from: at("h0", Some(40_000)),
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_flow_is_refused_in_one_sentence() {
+    fn invalid_flow_is_refused() {
         for words in [
             &["h0"][..],
             &["h0 > "],
@@ -261,7 +261,7 @@ mod tests {
             &["", ""],
         ] {
             let said = between(words).unwrap_err();
-            assert!(said.contains("no flow"), "{words:?}: {said}");
+            assert!(said.contains("not a flow"), "{words:?}: {said}");
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::{Output, print};
 
 #[derive(Debug, Args)]
 pub(crate) struct Version {
-    /// What it is to be from now on: one release lower or higher; without it, what it is, is shown
+    /// New version, one release lower or higher [default: print the current version]
     #[arg(value_name = "MAJOR.MINOR", value_parser = minor)]
     minor: Option<u16>,
 }
@@ -45,9 +45,9 @@ impl Version {
 fn lowered(minor: u16, by: &str) -> String {
     let [version, next] = [minor, minor.saturating_add(1)].map(came_with);
     format!(
-        "the cluster is at version {version}, to which {by} has lowered it, and stays there until `reweave cluster version \
-         {next}`; a coordinator may go back to that release once the `reweave-coordinator check` of that release, on its \
-         machine, says that it would start"
+        "the cluster is at version {version}, lowered by {by}, until `reweave cluster version \
+         {next}`; a coordinator may be downgraded to that release once the `reweave-coordinator \
+         check` of that release succeeds on its machine"
     )
 }
 

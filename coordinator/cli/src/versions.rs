@@ -15,12 +15,12 @@ use crate::{Output, print};
 
 /// Show the versions of this program and coordinators
 ///
-/// The versions of this program and of each coordinator, and the protocol they speak
+/// Versions of this program and of each coordinator, and the protocol they speak
 ///
-/// Fails where no coordinator answers; what this program is it prints all the same.
+/// Fails if no coordinator answers; the version of this program is printed in any case.
 #[derive(Debug, Args)]
 pub(crate) struct Versions {
-    /// Of this program alone: no coordinator is asked
+    /// Only the version of this program, without asking a coordinator
     #[arg(long)]
     client: bool,
 }

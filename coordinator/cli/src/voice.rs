@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_of_others_stay_in_their_line() {
+    fn control_characters_are_replaced() {
         assert_eq!(in_a_line("a\nb\x1b"), "a\u{fffd}b\u{fffd}");
     }
 }

@@ -153,7 +153,7 @@ fn are(rates: &[f64], mbps: f64) {
 }
 
 #[test]
-fn hosts_that_move_take_their_traffic_along() {
+fn moved_hosts_take_traffic_along() {
     // h2 and h1 change places, so that no traffic leaves its leaf.
     let moved = "[hosts]\nh1 = \"h2\"\nh2 = \"h1\"\n";
     let [as_it_was, moved] = rates(&recorded(), moved);
@@ -162,14 +162,14 @@ fn hosts_that_move_take_their_traffic_along() {
 }
 
 #[test]
-fn another_fabric_carries_the_same_traffic_as_fast_as_it_can() {
+fn other_fabric_carries_same_traffic() {
     let [as_it_was, ideal] = rates(&recorded(), "fabric = \"ideal.toml\"\n");
     are(&as_it_was, SHARE_MBPS);
     are(&ideal, 300.0);
 }
 
 #[test]
-fn ways_that_were_seen_are_the_same_however_links_are_numbered() {
+fn recorded_paths_survive_renumbered_links() {
     let folder = recorded();
     let renumbered = "fabric = \"renumbered.toml\"\nrouting = \"recorded\"\n";
     let [as_it_was, renumbered] = rates(&folder, renumbered);
@@ -188,7 +188,7 @@ fn ways_that_were_seen_are_the_same_however_links_are_numbered() {
 
 /// As somebody types it: to the minute, with the history named once for all.
 #[test]
-fn a_stretch_of_time_is_said_to_the_minute() {
+fn history_interval_is_minute_precise() {
     let folder = recorded();
     write_variant(&folder, "variant.toml", "");
     let with = ["--with", "variant.toml"];
@@ -207,7 +207,7 @@ fn a_stretch_of_time_is_said_to_the_minute() {
 
 /// Of eight seconds there are five.
 #[test]
-fn how_much_of_a_stretch_is_known_is_said() {
+fn covered_share_of_interval_is_reported() {
     let folder = recorded();
     let answer: Value = serde_json::from_slice(&asked(&folder, "").stdout).expect("JSON");
     assert_eq!(answer["covered_percent"], 62.5, "{answer:#}");
@@ -228,7 +228,7 @@ fn how_much_of_a_stretch_is_known_is_said() {
     let beyond = simulated(&folder, "2m/999999999999d", &["--with", "variant.toml"]);
     let said = String::from_utf8_lossy(&beyond.stderr);
     assert_eq!(beyond.status.code(), Some(2), "{said}");
-    assert!(said.contains("ends later than any moment"), "{said}");
+    assert!(said.contains("ends too late"), "{said}");
 }
 
 /// One that is twice as fast, one that is as fast, and one that is slower by a half.
@@ -253,7 +253,7 @@ const THREE_VARIANTS: [&str; 6] = [
 ];
 
 #[test]
-fn several_variants_stand_side_by_side() {
+fn several_variants_are_compared() {
     let folder = three();
     let json = simulated(
         &folder,
@@ -287,7 +287,7 @@ fn several_variants_stand_side_by_side() {
 }
 
 #[test]
-fn what_is_slower_than_allowed_fails_after_all_is_told() {
+fn fail_if_slower_fails_after_output() {
     let folder = three();
     let run = |options: &[&str]| {
         let output = simulated(
@@ -304,7 +304,7 @@ fn what_is_slower_than_allowed_fails_after_all_is_told() {
     let (code, said, is_silent) = run(&[fail, "49"]);
     assert_eq!((code, is_silent), (Some(1), false), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
-    let expected = "slow.toml: the bursts take 50.0 % longer than as it was, and 49 % are allowed";
+    let expected = "slow.toml: the bursts take 50.0 % longer than the original; 49 % are allowed";
     assert!(said.contains(expected), "{said}");
     for bad in ["-1", "NaN", "inf", "five"] {
         assert_eq!(run(&[fail, bad]).0, Some(2), "{bad}");
@@ -312,17 +312,18 @@ fn what_is_slower_than_allowed_fails_after_all_is_told() {
 }
 
 #[test]
-fn hosts_that_have_no_place_are_named_with_the_file() {
+fn hosts_missing_in_fabric_are_named() {
     let output = asked(&recorded(), "fabric = \"too-small.toml\"\n");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    let expected = "too-small.toml: the fabric has no host named \"h3\"; say under [hosts]";
+    let expected = "too-small.toml: the fabric has no host named \"h3\"; name its replacement \
+                    under [hosts]";
     assert!(said.contains(expected), "{said}");
     assert_eq!(said.lines().count(), 1);
 }
 
 #[test]
-fn ways_that_were_not_seen_are_counted() {
+fn unknown_paths_are_counted() {
     for (seen, unknown) in [(true, 0), (false, 2)] {
         let output = asked(&written_down(seen), "");
         let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -415,7 +416,7 @@ fn job(folder: &TempDir, options: &[&str]) -> Value {
 }
 
 #[test]
-fn what_links_lost_in_the_past_costs_as_if_it_had_been_said() {
+fn past_losses_cost_as_stated_ones() {
     let folder = probed();
     let history = folder.path().join("probes");
     let history = history.to_str().expect("the folder has a plain name");
@@ -485,7 +486,7 @@ fibre = [{ node = "h0", interface = "a", optical = "ocs0", port = 1, gbps = 0.2 
 "#;
 
 #[test]
-fn fibres_that_no_circuit_joins_carry_nothing() {
+fn dark_fibres_carry_nothing() {
     let folder = tempfile::tempdir().expect(WRITABLE_FOLDER);
     let simulated = |flows: &str| {
         let files = [
@@ -524,7 +525,7 @@ fn fibres_that_no_circuit_joins_carry_nothing() {
 
 /// Of four seconds h0 sends two over the other spine.
 #[test]
-fn a_flow_that_is_led_elsewhere_meanwhile_goes_the_way_that_was_seen() {
+fn rerouted_flow_follows_recorded_paths() {
     let folder = recorded();
     let history = folder.path().join("moved");
     let history = history.to_str().expect("the folder has a plain name");

@@ -197,7 +197,7 @@ fn complaints(lines: Vec<Vec<String>>) -> Vec<String> {
 }
 
 #[test]
-fn every_command_refuses_what_is_wrong_missing_huge_or_hostile_in_one_clear_error() {
+fn every_command_rejects_bad_input() {
     let pages = pages();
     assert!(pages.len() > 30, "{pages:#?}");
     let lines: Vec<_> = pages.iter().flat_map(lines).collect();
@@ -212,7 +212,7 @@ fn every_command_refuses_what_is_wrong_missing_huge_or_hostile_in_one_clear_erro
 }
 
 #[test]
-fn where_no_coordinator_can_be_is_refused_too() {
+fn invalid_coordinator_address_is_refused() {
     let home = tempfile::tempdir().expect("a folder");
     for place in ["127.0.0.1:99999999", "127.0.0.1:", "[::1", "\u{1b}[2J:x"] {
         let words = ["--coordinator", place, "status"].map(str::to_owned);

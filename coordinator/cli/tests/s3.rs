@@ -38,8 +38,8 @@ fn main() -> ExitCode {
                 })
             };
             let trials = vec![
-                trial("a_history_is_written_merged_thinned_out_and_read", history),
-                trial("shards_of_a_sweep_come_together", shards),
+                trial("history_is_written_merged_and_downsampled", history),
+                trial("sweep_shards_merge", shards),
                 trial("wrong_keys_are_one_clear_error", wrong_keys),
             ];
             libtest_mimic::run(&Arguments::from_args(), trials).exit_code()

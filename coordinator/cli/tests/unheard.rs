@@ -42,7 +42,7 @@ fn ends_with(words: &str, out: Stdio, errors: Stdio) -> Option<i32> {
 }
 
 #[test]
-fn it_ends_as_if_it_were_heard() {
+fn closed_output_keeps_exit_code() {
     let simulated = "sim flows flows.csv --fabric fabric.toml";
     let missing = "sim flows none.csv --fabric fabric.toml";
     for (words, code) in [
@@ -60,7 +60,7 @@ fn it_ends_as_if_it_were_heard() {
 
 /// Nobody asked for an answer that they do not want, but a disk that is full is told of.
 #[test]
-fn what_cannot_be_written_is_an_error_all_the_same() {
+fn full_disk_fails_output() {
     for words in [
         "sim flows flows.csv --fabric fabric.toml",
         "completions bash",
@@ -75,7 +75,7 @@ fn what_cannot_be_written_is_an_error_all_the_same() {
 
 /// Each is found beside the first, once all are built.
 #[test]
-fn no_program_takes_for_said_what_could_not_be_written() {
+fn no_program_reports_unwritten_output_success() {
     for name in [
         "reweave",
         "reweave-agent",

@@ -64,7 +64,7 @@ fn on_a_terminal(folder: &TempDir, words: &str, no_color: Option<&str>) -> Strin
 }
 
 #[test]
-fn colour_is_for_terminals_and_for_those_who_want_it() {
+fn colour_needs_terminal_or_request() {
     let folder = files();
     for words in OFFLINE_COMMANDS {
         let coloured = on_a_terminal(&folder, words, None);
@@ -80,7 +80,7 @@ fn colour_is_for_terminals_and_for_those_who_want_it() {
 }
 
 #[test]
-fn color_option_wins_over_surroundings() {
+fn color_option_overrides_environment() {
     let folder = files();
     for words in OFFLINE_COMMANDS {
         let never = on_a_terminal(&folder, &format!("{words} --color never"), None);
@@ -99,7 +99,7 @@ fn without_time(mut answer: Value) -> Value {
 }
 
 #[test]
-fn yaml_says_what_json_says() {
+fn yaml_equals_json() {
     let folder = files();
     for words in OFFLINE_COMMANDS {
         let json = reweave(&folder, &format!("{words} --output json"));
@@ -185,7 +185,7 @@ fn scalar(words: &str) -> Value {
 }
 
 #[test]
-fn a_shell_completes_commands() {
+fn shells_complete_commands() {
     let folder = files();
     let script = reweave(&folder, "completions bash");
     fs::write(folder.path().join("completions"), script).expect("there is room");
@@ -207,7 +207,7 @@ fn a_shell_completes_commands() {
 }
 
 #[test]
-fn the_speed_of_a_link_goes_into_the_picture_that_nccl_has_drawn() {
+fn nccl_topology_gets_link_speed() {
     let folder = files();
     let net = "<net name=\"mlx5_0\" dev=\"0\" speed=\"100000\"/>";
     let picture =
@@ -235,11 +235,11 @@ fn the_speed_of_a_link_goes_into_the_picture_that_nccl_has_drawn() {
         assert!(said.contains(because), "{said}");
     };
     refused("h9", "fabric.toml: the fabric has no node h9");
-    refused("leaf0", "which NIC of leaf0 is at which link?");
-    refused("h0 --nic mlx5_0=h1-leaf0", "h0 has h0-leaf0");
+    refused("leaf0", "map the NICs of leaf0 to its links with --nic");
+    refused("h0 --nic mlx5_0=h1-leaf0", "links of h0: h0-leaf0");
     refused(
         "h0 --nic mlx5_9=h0-leaf0",
-        "dump.xml is no picture that NCCL would read as it is: NCCL has found no NIC mlx5_9",
+        "dump.xml is not a topology file that NCCL can read: NCCL has found no NIC mlx5_9",
     );
     refused("h0 --nccl 2.5", "it came with 2.6");
 }

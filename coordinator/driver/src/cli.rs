@@ -27,11 +27,11 @@ const DEFAULT_CONFIG_PATH: &str = "/etc/reweave/driver.toml";
 /// There are changes, and it was asked to say so.
 const EXIT_CHANGES_PENDING: u8 = 3;
 
-/// Reads and moves the circuits of optical switches.
+/// Read and move the circuits of optical switches.
 #[derive(Debug, Parser)]
 #[command(version)]
 pub(crate) struct Cli {
-    /// Which optical switches there are; deploy/driver.toml explains each setting
+    /// Settings with the optical switches; deploy/driver.toml explains each
     #[arg(long, value_name = "FILE", default_value = DEFAULT_CONFIG_PATH, global = true)]
     config: PathBuf,
     #[arg(long, value_enum, default_value_t = Output::Text, global = true)]
@@ -48,41 +48,41 @@ enum Output {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Follows what coordinators tell of the optical switches, until told to end
+    /// Follow the instructions of coordinators until stopped
     Run(Service),
-    /// The circuits a device holds
+    /// Print the circuits of a device
     Read {
         /// What its settings call it
         name: String,
     },
-    /// What would have to be moved; moves nothing
+    /// Print the moves, without applying them
     Diff {
         /// What its settings call it
         name: String,
         #[command(flatten)]
         desired: Desired,
-        /// Exit with 3 if something would
+        /// Exit with 3 if there are moves
         #[arg(long)]
         detailed_exitcode: bool,
     },
-    /// Moves to these circuits, if the device holds what it is expected to
+    /// Move to these circuits, if the device holds the expected ones
     Apply {
         /// What its settings call it
         name: String,
         #[command(flatten)]
         desired: Desired,
-        /// What it shall hold before, such as 1-9,2-10 [default: what it holds]
+        /// Required current circuits, such as 1-9,2-10 [default: what the device holds]
         #[arg(long, value_name = "CIRCUITS", value_parser = CircuitSet::from_text)]
         expected: Option<CircuitSet>,
     },
-    /// Moves back to what was there before the last `apply`, if nothing was moved since
+    /// Restore the circuits before the last `apply`, if nothing was moved since
     Revert {
         /// What its settings call it
         name: String,
     },
-    /// The manual: a page for each command, in a folder from which `man` reads
+    /// Write the manual pages, one per command, into a folder for `man`
     Man {
-        /// Where to write them
+        /// Output folder
         #[arg(long, value_name = "DIR")]
         into: PathBuf,
     },
@@ -90,7 +90,7 @@ enum Command {
 
 #[derive(Debug, Args)]
 struct Service {
-    /// Where coordinators listen, also several after commas; tried in this order
+    /// Addresses of the coordinators, separated by commas; tried in this order
     #[arg(
         long,
         required = true,
@@ -99,14 +99,14 @@ struct Service {
         value_parser = line::coordinator
     )]
     coordinator: Vec<SocketAddr>,
-    /// Folder with this driver's certificate and key, and the cluster's authority
+    /// Folder with the driver's certificate and key, and the certificate of the authority
     #[arg(
         long,
         value_name = "DIR",
         default_value = "/var/lib/reweave/driver/identity"
     )]
     identity: PathBuf,
-    /// What `reweave cluster token` printed: the certificate is had with it, unless there is one
+    /// Join token printed by `reweave cluster token`; used only if there is no certificate
     #[arg(
         long,
         value_name = "TOKEN",
@@ -114,14 +114,14 @@ struct Service {
         hide_env_values = true
     )]
     join: Option<join::Token>,
-    /// Where coordinators hear newcomers [default: the port after that of --coordinator]
+    /// Join address of the coordinators [default: the port after that of --coordinator]
     #[arg(long, value_name = "ADDRESS:PORT")]
     door: Vec<SocketAddr>,
 }
 
 #[derive(Debug, Args)]
 struct Desired {
-    /// All circuits it shall hold, such as 1-9,2-10; none is written as ""
+    /// All desired circuits, such as 1-9,2-10; none is written as ""
     #[arg(long = "desired", value_name = "CIRCUITS", value_parser = CircuitSet::from_text)]
     circuits: CircuitSet,
 }
@@ -299,7 +299,7 @@ mod tests {
     use clap::CommandFactory as _;
 
     #[test]
-    fn the_page_of_commands_is_made_of_them() {
+    fn command_docs_match_cli() {
         super::commands::are_told(super::Cli::command(), "../..");
     }
 }

@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sample_says_what_it_may_and_shows_what_is_taken_otherwise() {
+    fn sample_config_lists_defaults() {
         let config = Config::load(&sample()).unwrap();
         let names: Vec<_> = config.optical.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(names, ["ocs0", "ocs1", "ocs2", "ocs3"]);
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_or_no_name_is_an_error() {
+    fn unknown_key_or_name_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("driver.toml");
         let error = |text: &str| {
@@ -171,7 +171,7 @@ mod tests {
         let exec = "ports = 1\nspeaks.exec.program = \"x\"";
         let (code, said) = error(&format!("[[optical]]\nname = \"../x\"\n{exec}"));
         assert!(
-            code == 2 && said.contains("is no name for an optical switch"),
+            code == 2 && said.contains("is not a valid name for an optical switch"),
             "{said}"
         );
     }

@@ -26,27 +26,27 @@ pub enum DeviceError {
     Unreachable { source: reqwest::Error },
     #[error("it refused with status {status}: {said}")]
     Refused { status: u16, said: String },
-    #[error("what it answers makes no sense")]
+    #[error("its answer is invalid")]
     Circuits(#[from] PairsError),
-    #[error("the line to it broke")]
+    #[error("the connection to it broke")]
     Broken { source: io::Error },
-    #[error("it hung up: {said}")]
+    #[error("it closed the connection: {said}")]
     HungUp { said: String },
-    #[error("what it sends is not of NETCONF")]
+    #[error("its data is not NETCONF")]
     Framing(#[from] FramingError),
-    #[error("no session can be had with it")]
+    #[error("cannot open a session with it")]
     Hello(#[from] HelloError),
     #[error(transparent)]
     Reply(#[from] ReplyError),
-    #[error("what it answers makes no sense")]
+    #[error("its answer is invalid")]
     Tl1(#[from] Tl1Error),
-    #[error("there is no circuit {circuit}")]
+    #[error("no circuit {circuit}")]
     NoSuchCircuit { circuit: Circuit },
     #[error("cannot run {}", .program.display())]
     Run { program: PathBuf, source: io::Error },
-    #[error("what it answers is not of the contract")]
+    #[error("its answer violates the contract")]
     Contract { source: serde_json::Error },
-    #[error("it says more than {most} bytes")]
+    #[error("its answer exceeds {most} bytes")]
     TooMuch { most: usize },
     #[error("it refused: {said}")]
     Failed { said: String },
@@ -79,9 +79,9 @@ impl DeviceError {
 pub enum PrepareError {
     #[error("cannot read {}", .path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("no client can be made of its settings")]
+    #[error("cannot make a client from its settings")]
     Client { source: reqwest::Error },
-    #[error("TL1 takes no user or password with spaces or any of ; : , & \" \\ in it")]
+    #[error("TL1 allows no user or password with spaces or any of ; : , & \" \\ in it")]
     NoWord,
 }
 
@@ -97,7 +97,8 @@ pub enum DriverError {
         path: PathBuf,
         source: toml::de::Error,
     },
-    #[error("{}: {name:?} is no name for an optical switch: use letters, digits, '-', '_', '.'", .path.display())]
+    #[error("{}: {name:?} is not a valid name for an optical switch: use letters, digits, '-', \
+             '_', '.'", .path.display())]
     BadName { path: PathBuf, name: String },
     #[error("{} has no optical switch {name:?}; it has {}", .path.display(), .known.join(" "))]
     NoSuchSwitch {
@@ -105,13 +106,13 @@ pub enum DriverError {
         name: String,
         known: Vec<String>,
     },
-    #[error("cannot prepare to speak to optical switch {name}")]
+    #[error("cannot prepare the connection to optical switch {name}")]
     Prepare { name: String, source: PrepareError },
     #[error("cannot keep the driver's state")]
     State(#[from] KeepError),
     #[error("optical switch {name}")]
     Device { name: String, source: DeviceError },
-    #[error("optical switch {name} was moved to {found}, which is not what it was told")]
+    #[error("optical switch {name} holds {found}, which differs from the instruction")]
     Elsewhere { name: String, found: CircuitSet },
     #[error("optical switch {name}: {why}")]
     NotSwitched { name: String, why: NotSwitched },
@@ -121,13 +122,13 @@ pub enum DriverError {
     Join { source: Box<JoinError> },
     #[error("cannot look for a coordinator")]
     Link { source: Box<LinkError> },
-    #[error("the driver's loop cannot go on")]
+    #[error("the driver's event loop failed")]
     Loop { source: io::Error },
-    #[error("nobody keeps up the line to the coordinator any more")]
+    #[error("the connection task to the coordinator has ended")]
     LineGone,
     #[error("cannot print")]
     Print { source: io::Error },
-    #[error("nothing was moved by hand on optical switch {name} that could be taken back")]
+    #[error("optical switch {name} has no manual move to roll back")]
     NothingToRevert { name: String },
 }
 

@@ -250,7 +250,7 @@ impl Fence {
         let last = self.ports;
         let mut ports = circuits.iter().flat_map(Circuit::ports);
         let beyond = ports.find(|port| !(1..=last).contains(&port.0));
-        let beyond = beyond.map(|port| format!("there is no port {port}, only 1 to {last}"));
+        let beyond = beyond.map(|port| format!("no port {port}, only 1 to {last}"));
         let twice = || contested(circuits).map(|port| format!("port {port} is in two circuits"));
         beyond.or_else(twice)
     }

@@ -67,7 +67,7 @@ mod tests {
     use crate::examples::circuits;
 
     #[test]
-    fn only_what_differs_is_moved() {
+    fn only_differences_are_moved() {
         let found = circuits(&[(1, 5), (2, 6), (3, 7)]);
         let moves = Moves::between(&found, &circuits(&[(1, 6), (2, 5), (3, 7)]));
         assert_eq!(
@@ -82,14 +82,14 @@ mod tests {
     }
 
     #[test]
-    fn a_port_in_two_circuits_is_found() {
+    fn port_in_two_circuits_is_found() {
         assert_eq!(contested(&circuits(&[(1, 5), (2, 6)])), None);
         assert_eq!(contested(&circuits(&[(1, 5), (5, 6)])), Some(PortId(5)));
         assert_eq!(contested(&circuits(&[(4, 4)])), Some(PortId(4)));
     }
 
     #[test]
-    fn on_the_way_is_neither_more_nor_less_than_both_ends_allow() {
+    fn intermediate_circuits_lie_between_both() {
         let (from, to) = (circuits(&[(1, 5), (3, 7)]), circuits(&[(1, 6), (3, 7)]));
         for (found, between) in [
             (vec![(3, 7)], true),

@@ -125,7 +125,7 @@ async fn operate(
 ) {
     while let Some(switchover) = told.recv().await {
         let optical = OpticalName(switchover.optical.clone());
-        tracing::info!("{optical} shall hold {}", switchover.desired);
+        tracing::info!("{optical}: set circuits {}", switchover.desired);
         for readback in operator.follow(switchover).await {
             match &readback.outcome {
                 Ok(found) => tracing::info!("{optical} holds {found}"),

@@ -53,7 +53,7 @@ mod tests {
     use crate::examples::circuits;
 
     #[test]
-    fn the_record_noted_last_is_found_again_and_each_switch_has_its_own() {
+    fn last_record_is_loaded_per_switch() {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path()).unwrap();
         let record = Record {

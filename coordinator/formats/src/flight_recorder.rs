@@ -23,11 +23,11 @@ pub enum FlightRecorderError {
     Json(#[from] serde_json::Error),
     #[error("entry {nth}: the process group {group:?} is not described")]
     UnknownGroup { nth: usize, group: String },
-    #[error("entry {nth}: {name:?} is no collective that is known")]
+    #[error("entry {nth}: {name:?} is not a known collective")]
     UnknownName { nth: usize, name: String },
     #[error("entry {nth}: values of the type {dtype:?} have no known size")]
     UnknownType { nth: usize, dtype: String },
-    #[error("entry {nth}: its sizes are no sizes")]
+    #[error("entry {nth}: its sizes are invalid")]
     BadSizes { nth: usize },
     #[error("the process group {group:?} has no ranks that can be read")]
     BadRanks { group: String },
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_are_read_with_their_groups_and_sizes() {
+    fn entries_have_groups_and_sizes() {
         let recorded = read(rank(1), JSON_DUMP.as_bytes()).unwrap();
         assert_eq!(recorded.len(), 3);
         let collective = |operation, group: &[usize], name: &str| Exchange::Collective {
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pickle_says_the_same() {
+    fn pickle_equals_json() {
         let value: Value = serde_json::from_str(JSON_DUMP).unwrap();
         let pickled = pickle::tests::pickled(&value);
         let [json, pickle] =
@@ -321,14 +321,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_refused_by_entry() {
+    fn unknown_entry_is_refused() {
         let refused = |from: &str, to: &str| {
             let text = JSON_DUMP.replacen(from, to, 1);
             read(rank(1), text.as_bytes()).unwrap_err().to_string()
         };
         assert_eq!(
             refused("nccl:all_reduce", "nccl:conjure"),
-            "entry 0: \"nccl:conjure\" is no collective that is known"
+            "entry 0: \"nccl:conjure\" is not a known collective"
         );
         assert_eq!(
             refused("\"BFloat16\"", "\"Quaternion\""),
@@ -340,10 +340,10 @@ mod tests {
         );
         assert_eq!(
             refused("1024", "18446744073709551615"),
-            "entry 0: its sizes are no sizes"
+            "entry 0: its sizes are invalid"
         );
         assert!(refused("\"[0, 1, 2, 3]\"", "\"all\"").contains("no ranks"));
-        assert!(refused("0->1", "0->9").contains("no collective"));
+        assert!(refused("0->1", "0->9").contains("not a known collective"));
     }
 
     #[test]

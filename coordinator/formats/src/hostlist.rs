@@ -269,14 +269,14 @@ mod tests {
     }
 
     #[test]
-    fn what_others_write_is_unfolded() {
+    fn hostlist_is_expanded() {
         let names = unfold("g[0-2,7],login,n[08-11],r[1-2]u[3,5]").unwrap();
         let expected = "g0 g1 g2 g7 login n08 n09 n10 n11 r1u3 r1u5 r2u3 r2u5";
         assert_eq!(names.join(" "), expected);
     }
 
     #[test]
-    fn each_mistake_is_told_with_its_place() {
+    fn hostlist_error_names_its_place() {
         let told = |list: &str| unfold(list).unwrap_err().to_string();
         assert_eq!(told("a,g[0-3"), "g[0-3: a bracket that is not closed");
         assert_eq!(
@@ -305,7 +305,7 @@ mod tests {
 
     /// Few bytes that stand for gigabytes: each is refused before its names are written.
     #[test]
-    fn what_stands_for_more_than_fits_is_refused_with_its_place() {
+    fn oversized_hostlist_is_refused() {
         let told = |list: &str| unfold(list).unwrap_err().to_string();
         let zeros = "0".repeat(100_000);
         let long = told(&format!("a,node[{zeros}-{}]", "9".repeat(6)));
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_names_and_the_most_are_still_unfolded() {
+    fn largest_hostlist_is_expanded() {
         let longest = format!("n[{}1]", "0".repeat(253));
         assert_eq!(unfold(&longest).unwrap()[0].len(), 255);
         assert!(unfold(&format!("n{longest}")).is_err());
@@ -348,7 +348,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_folded_unfolds_to_the_same(
+        fn folded_hostlist_expands_to_same(
             numbers in proptest::collection::btree_set(0_u64..200, 1..40),
             stems in proptest::collection::btree_set("[a-z]{1,3}", 1..4),
         ) {
@@ -362,7 +362,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_is_given_ends(list in "[a-c0-9,\\[\\]-]{0,40}") {
+        fn arbitrary_hostlist_terminates(list in "[a-c0-9,\\[\\]-]{0,40}") {
             let names = unfold(&list).unwrap_or_default();
             prop_assert!(names.iter().all(|name| (1..=MAX_NAME_BYTES).contains(&name.len())));
         }

@@ -19,11 +19,11 @@ pub enum KubernetesError {
          at most {MAX_LABEL_CHARS} characters"
     )]
     Label { name: String },
-    #[error("hosts hang {least} to {most} levels deep; Kueue wants the same number for all")]
+    #[error("hosts are {least} to {most} levels deep; Kueue requires the same depth for all")]
     Uneven { least: usize, most: usize },
-    #[error("{text} is no release of Kueue; write it as 0.15")]
+    #[error("{text} is not a release of Kueue; write it as 0.15")]
     Release { text: String },
-    #[error("Kueue {is} knows of no Topology: it came with {TOPOLOGY_SINCE}")]
+    #[error("Kueue {is} has no Topology: it came with {TOPOLOGY_SINCE}")]
     TooOld { is: Kueue },
     #[error("{levels} levels with the single node, and Kueue {is} takes {most}")]
     TooDeep {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn each_node_has_a_label_per_level_and_kueue_the_same_labels() {
+    fn kubernetes_and_kueue_share_labels() {
         let (fabric, tree) = two_leaves();
         let text = labels(&fabric, &tree).unwrap();
         let second = "\
@@ -219,7 +219,7 @@ metadata:
     }
 
     #[test]
-    fn what_a_release_of_kueue_does_not_take_is_refused() {
+    fn unsupported_kueue_release_is_refused() {
         let (_, mut tree) = two_leaves();
         let refused = |tree: &Group, release: &str| {
             let release: Kueue = release.parse().unwrap();
@@ -227,7 +227,7 @@ metadata:
         };
         assert_eq!(
             refused(&tree, "0.8"),
-            "Kueue 0.8 knows of no Topology: it came with 0.9"
+            "Kueue 0.8 has no Topology: it came with 0.9"
         );
         for _ in 0..6 {
             tree = Group {
@@ -244,7 +244,7 @@ metadata:
     }
 
     #[test]
-    fn what_kubernetes_would_refuse_is_refused_here() {
+    fn invalid_kubernetes_labels_are_refused() {
         let (_, mut tree) = two_leaves();
         tree.name = "-spine".to_owned();
         let (fabric, _) = two_leaves();

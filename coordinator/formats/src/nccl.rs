@@ -14,23 +14,23 @@ pub struct Release(u16, u16);
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum NcclError {
-    #[error("{text} is no release of NCCL; write it as 2.28")]
+    #[error("{text} is not a release of NCCL; write it as 2.28")]
     Release { text: String },
-    #[error("NCCL {is} passes over {what} and says nothing: it came with {needs}")]
+    #[error("NCCL {is} silently ignores {what}: it came with {needs}")]
     TooOld {
         is: Release,
         needs: Release,
         what: String,
     },
-    #[error("{text:?} is no {what}: there are {known}")]
+    #[error("{text:?} is an unknown {what}: use {known}")]
     Unknown {
         text: String,
         what: &'static str,
         known: String,
     },
-    #[error("{algorithm} does no all-reduce: name another algorithm besides it")]
+    #[error("{algorithm} does not support all-reduce: add another algorithm")]
     NothingForAllReduce { algorithm: &'static str },
-    #[error("{name:?} is no name of a device: NCCL would split or turn it into another rule")]
+    #[error("{name:?} is not a device name: NCCL would parse it as another rule")]
     Device { name: String },
     #[error("{count} queue pairs: NCCL takes 1 to {MAX_QUEUE_PAIRS} of a connection")]
     QueuePairs { count: u32 },
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_to_be_set_is_written_and_nothing_else() {
+    fn only_chosen_nccl_variables_are_written() {
         let all = Environment {
             devices: texts(&["mlx5_0", "mlx5_1:1"]),
             queue_pairs: Some(4),
@@ -257,19 +257,19 @@ mod tests {
     }
 
     #[test]
-    fn what_a_release_would_pass_over_is_refused() {
+    fn settings_unsupported_by_nccl_are_refused() {
         let algorithm = |name: &str| Environment {
             algorithms: texts(&["ring", name]),
             ..Environment::default()
         };
         assert_eq!(
             refused(&algorithm("pat"), "2.22"),
-            "NCCL 2.22 passes over the algorithm pat and says nothing: it came with 2.23"
+            "NCCL 2.22 silently ignores the algorithm pat: it came with 2.23"
         );
         assert!(algorithm("pat").emit(release("2.23")).is_ok());
         assert!(
             refused(&algorithm("rings"), "2.28")
-                .starts_with("\"rings\" is no algorithm: there are ring, ")
+                .starts_with("\"rings\" is an unknown algorithm: use ring, ")
         );
         let plugin = Environment {
             profiler: Some("p.so".to_owned()),
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_that_would_stop_broadcasts_are_for_all_reduces() {
+    fn restrictive_algorithm_lists_target_all_reduce() {
         let emitted = |names: &[&str], at| {
             let environment = Environment {
                 algorithms: texts(names),
@@ -309,18 +309,18 @@ mod tests {
     }
 
     #[test]
-    fn what_would_become_another_rule_is_refused() {
+    fn misreadable_nccl_values_are_refused() {
         for name in ["", "^mlx5_0", "=mlx5_0", "mlx5_0,mlx5_1", "a\nB=c"] {
             let devices = Environment {
                 devices: texts(&[name]),
                 ..Environment::default()
             };
-            assert!(refused(&devices, "2.28").contains("is no name of a device"));
+            assert!(refused(&devices, "2.28").contains("is not a device name"));
         }
         let alone = Environment {
             algorithms: texts(&["pat"]),
             ..Environment::default()
         };
-        assert!(refused(&alone, "2.28").starts_with("pat does no all-reduce"));
+        assert!(refused(&alone, "2.28").starts_with("pat does not support all-reduce"));
     }
 }

@@ -25,7 +25,7 @@ pub struct InspectorError {
 pub enum Problem {
     #[error("not what NCCL's Inspector writes")]
     Json(#[source] serde_json::Error),
-    #[error("{coll:?} is no collective that is known")]
+    #[error("{coll:?} is not a known collective")]
     UnknownCollective { coll: String },
     #[error("communicator {id}: rank {rank} is not below {ranks}")]
     BadRank { id: String, rank: u32, ranks: u32 },
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_are_those_of_the_largest_communicator() {
+    fn largest_communicator_defines_ranks() {
         let recorded = read_all(&files()).unwrap();
         assert_eq!(recorded.len(), 6);
         let last = &recorded[5];
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn impossible_inspector_records_are_refused() {
         let refused = |more: String| {
             let mut files = files();
             files.push(more);
@@ -273,7 +273,8 @@ mod tests {
             "file 4: communicator 0xc: rank 5 is not below 3"
         );
         assert!(
-            refused(line("0xa", 0, 4, 100, "Conjure")).contains("\"Conjure\" is no collective")
+            refused(line("0xa", 0, 4, 100, "Conjure"))
+                .contains("\"Conjure\" is not a known collective")
         );
         assert!(refused("{".to_owned()).starts_with("file 4: not what NCCL's Inspector writes"));
     }

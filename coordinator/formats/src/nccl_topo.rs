@@ -25,9 +25,7 @@ pub struct Net {
 pub enum TopoError {
     #[error("{0}")]
     NotXml(roxmltree::Error),
-    #[error(
-        "the topmost element is {found}, not system: this is no picture that NCCL has drawn of a host"
-    )]
+    #[error("the topmost element is {found}, not system: not a topology dump of NCCL")]
     NoSystem { found: String },
     #[error("line {line}: system has no version=\"1\", and NCCL takes no other")]
     Version { line: u32 },
@@ -37,9 +35,7 @@ pub enum TopoError {
         element: String,
         above: String,
     },
-    #[error(
-        "line {line}: NCCL would take {text:?} for a part of the picture: it knows no text between elements"
-    )]
+    #[error("line {line}: unexpected text {text:?} between elements: NCCL would misread it")]
     Text { line: u32, text: String },
     #[error(
         "line {line}: {element} has {count} attributes, and NCCL reads {MAX_ATTRIBUTES} and drops the rest"
@@ -310,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn speeds_are_the_links_and_all_else_is_as_nccl_drew_it() {
+    fn only_nic_speeds_change_in_topology() {
         let nets = [net("mlx5_0", 100.0), net("mlx5_1", 25.0)];
         let text = corrected(TOPO_DUMP, &nets, release("2.28")).unwrap();
         assert_eq!(text, CORRECTED_TOPO);
@@ -320,7 +316,7 @@ mod tests {
 
     /// By a reader of XML: elements and attributes, but for the speeds.
     #[test]
-    fn what_is_written_is_read_back() {
+    fn corrected_topology_stays_valid_xml() {
         let of = |text: &str| {
             let document = Document::parse(text).unwrap();
             let elements = document.descendants().filter(Node::is_element);
@@ -343,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_release_would_misread_is_refused() {
+    fn topology_misread_by_nccl_is_refused() {
         let none: [Net; 0] = [];
         assert!(refused(TOPO_DUMP, &none, "2.5").contains("it came with 2.6"));
         assert!(refused(TOPO_DUMP, &none, "2.18").contains("c2c in gpu"));
@@ -377,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nic_that_is_not_there_or_carries_nothing_is_named() {
+    fn missing_or_unlinked_nic_is_named() {
         let told = |nets: &[Net]| refused(TOPO_DUMP, nets, "2.28");
         assert_eq!(
             told(&[net("mlx5_7", 100.0)]),
@@ -393,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_pictures_are_refused_in_peace() {
+    fn damaged_topology_is_refused_safely() {
         survives(TOPO_DUMP.as_bytes(), 2000, |bytes| {
             let text = String::from_utf8_lossy(bytes);
             let read = corrected(&text, &[net("mlx5_0", 100.0)], release("2.28"));

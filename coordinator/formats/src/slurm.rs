@@ -26,7 +26,7 @@ pub struct Release(u16, u16);
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SlurmError {
-    #[error("{text} is no release of Slurm; write it as 23.11")]
+    #[error("{text} is not a release of Slurm; write it as 23.11")]
     Release { text: String },
     #[error("Slurm {}.{:02} would not read this, it came with {}.{:02}; {instead}", is.0, is.1, needs.0, needs.1)]
     TooOld {
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree() {
+    fn slurm_tree_is_written() {
         let expected = "\
 SwitchName=leaf0 Nodes=h[0-3]
 SwitchName=leaf1 Nodes=h[4-7]
@@ -177,7 +177,7 @@ SwitchName=spine0-spine1 Switches=leaf[0-2]
     }
 
     #[test]
-    fn blocks() {
+    fn slurm_blocks_are_written() {
         let expected = "\
 BlockName=leaf0 Nodes=h[0-3]
 BlockName=leaf1 Nodes=h[4-7]
@@ -188,7 +188,7 @@ BlockSizes=4,8
     }
 
     #[test]
-    fn yaml() {
+    fn slurm_yaml_is_written() {
         let text = emitted(Plugin::Yaml, "25.05").unwrap();
         assert!(
             text.contains("      - switch: \"leaf1\"\n        nodes: \"h[4-7]\"\n"),
@@ -201,7 +201,7 @@ BlockSizes=4,8
     }
 
     #[test]
-    fn an_older_slurm_is_not_given_what_it_would_not_read() {
+    fn unsupported_slurm_release_is_refused() {
         let told = |plugin, release| emitted(plugin, release).unwrap_err().to_string();
         assert_eq!(
             told(Plugin::Block, "22.05"),
@@ -210,7 +210,7 @@ BlockSizes=4,8
         assert!(told(Plugin::Yaml, "24.11").contains("it came with 25.05"));
         assert_eq!(
             told(Plugin::Tree, "new"),
-            "new is no release of Slurm; write it as 23.11"
+            "new is not a release of Slurm; write it as 23.11"
         );
     }
 }

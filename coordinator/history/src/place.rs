@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_is_said_as_finely_as_it_must_be() {
+    fn moment_parses_at_any_precision() {
         let now = UNIX_EPOCH + Duration::from_secs(1_795_183_200);
         let said = |text| moment_of(text, now).map(written);
         let is = |text: &str| Some(format!("2026-11-19T{text}.000000Z"));

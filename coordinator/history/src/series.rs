@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_later_stands_where_the_name_belongs() {
+    fn late_name_is_sorted_in() {
         let (mut roll, _) = of(&["d", "b"]);
         assert_eq!(in_order(&roll), ["b", "d"]);
         for name in ["e", "a", "c"] {
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_found_in_whatever_order_it_is_asked_for() {
+    fn series_found_in_any_order() {
         let names = ["a", "b", "c", "d"];
         let (mut roll, numbers) = of(&names);
         for start in 0..24 {
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_forgotten_number_is_given_to_another() {
+    fn forgotten_number_is_reused() {
         let (mut roll, numbers) = of(&["a", "b", "c"]);
         // B is what comes after A, and is gone then.
         assert_eq!(roll.number(&key("a")), Some(numbers[0]));

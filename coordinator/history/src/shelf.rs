@@ -33,11 +33,11 @@ pub enum ShelfError {
         problem: object_store::Error,
     },
     #[error(
-        "{url} is no place that is known here: give a folder, or s3://bucket/prefix to a program \
-         that was built with the feature s3"
+        "{url} is not a supported location: give a folder, or s3://bucket/prefix if the program \
+         was built with the feature s3"
     )]
     Unknown { url: String },
-    #[error("{} is no folder, and the history needs one", path.display())]
+    #[error("{} is not a folder, which the history needs", path.display())]
     NoFolder { path: PathBuf },
     #[error("{url} cannot be used: {}", innermost(problem))]
     Unusable {

@@ -28,7 +28,7 @@ pub(crate) const REPLACES_KEY: &str = "reweave.replaces";
 pub enum TableError {
     #[error("it cannot be written as Parquet")]
     Encode(#[source] ParquetError),
-    #[error("it is no Parquet file that can be read")]
+    #[error("it is not a readable Parquet file")]
     Decode(#[source] ParquetError),
     #[error("it is not as it was written: its checksum is another one")]
     Changed,

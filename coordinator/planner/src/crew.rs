@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn order_of_work_does_not_show() {
+    fn work_order_does_not_affect_results() {
         let items: Vec<_> = (0..10).collect();
         let squares = |crew: &dyn Crew| each(crew, items.clone(), |it| it * it);
         assert_eq!(squares(&Backwards), squares(&Alone));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_after_the_first_that_is_enough_shows() {
+    fn results_after_first_sufficient_are_dropped() {
         let worked_on = AtomicUsize::new(0);
         let up_to_16 = |crew: &dyn Crew| {
             let square = |it: i32| {

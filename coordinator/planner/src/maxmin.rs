@@ -158,25 +158,25 @@ mod tests {
     }
 
     #[test]
-    fn one_long_flow_and_two_short_ones() {
+    fn long_flow_shares_with_two_short() {
         let found = shares(&[10, 4], &[(&[0, 1], None), (&[0], None), (&[1], None)]);
         assert_eq!(found, [(2, Some(1)), (8, Some(0)), (2, Some(1))]);
     }
 
     #[test]
-    fn what_a_modest_flow_leaves_goes_to_the_others() {
+    fn unused_share_goes_to_others() {
         let found = shares(&[90], &[(&[0], Some(10)), (&[0], None), (&[0], Some(90))]);
         assert_eq!(found, [(10, None), (40, Some(0)), (40, Some(0))]);
     }
 
     #[test]
-    fn who_crosses_a_hop_twice_takes_twice() {
+    fn hop_crossed_twice_counts_twice() {
         let found = shares(&[12], &[(&[0, 0], None), (&[0], None)]);
         assert_eq!(found, [(4, Some(0)), (4, Some(0))]);
     }
 
     #[test]
-    fn a_flow_that_nothing_bounds_is_said_to_be_unbounded() {
+    fn unbounded_flow_is_reported() {
         assert_eq!(
             shares(&[], &[(&[], None), (&[], Some(7))]),
             [(u64::MAX, None), (7, None)]
@@ -199,7 +199,7 @@ mod tests {
 
         /// The certificate of max-min fairness, checked from the rates alone.
         #[test]
-        fn every_flow_has_what_it_asks_or_a_full_hop_on_which_none_has_more(
+        fn rates_satisfy_max_min_certificate(
             (capacities, demands) in problem()
         ) {
             let asked: Vec<_> = demands.iter().map(|(hops, most)| (&hops[..], *most)).collect();

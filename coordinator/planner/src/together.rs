@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_that_are_joined_are_known_by_their_least() {
+    fn joined_elements_share_least_representative() {
         let mut together = Together::new(6);
         assert!(together.join(5, 3));
         assert!(together.join(4, 1));

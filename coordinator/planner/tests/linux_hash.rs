@@ -36,7 +36,7 @@ fn main() {
                 compare(policy, number, weights);
                 Ok(())
             };
-            let name = format!("the_kernel_chooses_by_{name}_among_weights_{weights:?}");
+            let name = format!("linux_{name}_hash_with_weights_{weights:?}");
             Trial::test(name, test).with_ignored_flag(!able)
         })
     });

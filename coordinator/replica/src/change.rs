@@ -80,7 +80,7 @@ impl fmt::Display for NoPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Port => "has no port that can be connected to",
-            Self::Anywhere => "is no address of one machine: others connect to it",
+            Self::Anywhere => "is not the address of one machine: others connect to it",
             Self::Many => "is the address of many machines: others connect to one",
         })
     }
@@ -102,7 +102,7 @@ impl NoPlace {
 pub enum ChangeRefused {
     #[error("this coordinator does not lead")]
     NotLeading,
-    #[error("another change of the membership is under way")]
+    #[error("another membership change is in progress")]
     Busy,
     #[error("member {0} is still learning; wait until it votes, or remove it first")]
     Learning(MemberId),
@@ -115,18 +115,18 @@ pub enum ChangeRefused {
     #[error("member {0} has shown its folder already")]
     Settled(MemberId),
     #[error(
-        "of the {voters} that would vote then, {needed} have to be there, and {heard} are heard now"
+        "of the {voters} voters after the change, {needed} must be connected, but only {heard} are"
     )]
     NoQuorum {
         voters: usize,
         needed: usize,
         heard: usize,
     },
-    #[error("member {0} leads, and hands over now; ask again when another does")]
+    #[error("member {0} is the leader and transfers leadership now; retry with the new leader")]
     HandingOver(MemberId),
     #[error("number {0} was given before; numbers are never given twice")]
     Used(MemberId),
-    #[error("there is no member {0}")]
+    #[error("no member {0}")]
     Unknown(MemberId),
     #[error("member {0} is the last one that votes")]
     Last(MemberId),

@@ -96,11 +96,11 @@ pub struct LostLog {
 
 #[derive(Debug, Error)]
 pub enum StartError {
-    #[error("Raft cannot go on from what was saved")]
+    #[error("Raft cannot continue from the stored state")]
     Raft(#[source] raft::Error),
     #[error(
-        "the snapshot up to entry {index} of the log is whole, and not of a form that this version \
-         knows: start the version that wrote it"
+        "the snapshot up to entry {index} of the log is intact, but its format is unknown to this \
+         version: start the version that wrote it"
     )]
     UnknownSnapshot { index: u64 },
 }

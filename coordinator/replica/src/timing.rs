@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_stand_at_once_and_one_stands_soon() {
+    fn election_timeouts_are_distinct_and_short() {
         for (term, led) in (0..200).flat_map(|term| (0..4).map(move |led| (term, led))) {
             let mut all = timeouts(term, led);
             all.sort_unstable();
@@ -140,7 +140,7 @@ mod tests {
 
     /// Voters are 3, 1 and 2, in this order.
     #[test]
-    fn whoever_led_last_comes_last_and_the_others_take_turns() {
+    fn last_leader_times_out_last() {
         let first = |term| {
             let all = timeouts(term, 2);
             assert!(all[2] > all[0].max(all[1]), "{all:?}");

@@ -39,7 +39,7 @@ impl Settings {
         let told = told(&config, &found, listeners.as_ref());
         let said = voice::out().write_all(told.as_bytes());
         said.map_err(|source| CoordinatorError::Start {
-            what: "telling what was found",
+            what: "printing the result",
             source,
         })?;
         match found.identity.problem(SystemTime::now()) {
@@ -73,7 +73,7 @@ fn told(config: &Config, found: &Found, listeners: Option<&Listeners>) -> String
         false => format!("nowhere: {address} is taken"),
     };
     let hears = is_there(|listeners| listeners.join_listener.is_some());
-    line("newcomers on", place(config.door.value, hears));
+    line("joins on", place(config.door.value, hears));
     let serves = is_there(|listeners| listeners.http.is_some());
     line("http on", place(config.http_address(), serves));
     if let Some(https) = &config.https {
@@ -81,7 +81,7 @@ fn told(config: &Config, found: &Found, listeners: Option<&Listeners>) -> String
     }
     line("data", config.data.value.display().to_string());
     if found.data_is_held {
-        let held = "a coordinator runs on this data, so whether its ports were free was not tried";
+        let held = "a coordinator runs on this data, so its ports were not checked";
         line("", held.to_owned());
     }
     if let Some(collector) = &config.traces {
@@ -91,7 +91,7 @@ fn told(config: &Config, found: &Found, listeners: Option<&Listeners>) -> String
         line("told", hook.url.to_string());
         if hook.is_open_to_all() {
             let path = hook.secret_file.value.display();
-            let open = format!("everybody on this machine can read its secret: chmod o-r {path}");
+            let open = format!("every user of this machine can read its secret: chmod o-r {path}");
             line("", open);
         }
     }
@@ -103,13 +103,13 @@ fn signer(config: &Config, found: &Found) -> String {
     let name = found.identity.member().name();
     let has_others = config.members.values().any(|member| member.name != name);
     let without = match (found.signing.can_sign(), has_others) {
-        (true, _) => return "found: nodes can join, and certificates are renewed".to_owned(),
-        (false, true) => "none: while this one leads, another member that has one signs",
-        (false, false) => "none: nobody can join here, and no certificate is renewed",
+        (true, _) => return "found: joins and certificate renewals are possible".to_owned(),
+        (false, true) => "none: while this coordinator leads, another member with a signer signs",
+        (false, false) => "none: no joins and no certificate renewals here",
     };
     format!(
-        "{without}; `reweave cluster issue --role coordinator --name {name}`, where the authority is, \
-         makes one"
+        "{without}; create one with `reweave cluster issue --role coordinator --name {name}` on \
+         the machine of the authority"
     )
 }
 
@@ -118,17 +118,16 @@ fn membership(config: &Config, name: &str) -> String {
     let count = config.members.len();
     let Some(own) = config.members.values().find(|member| member.name == name) else {
         return format!(
-            "{count}, none of which is {name}: it waits until `reweave cluster member add` has it \
-             taken in"
+            "{count}, none of which is {name}: it waits for `reweave cluster member add`"
         );
     };
     let (listen, told) = (config.listen.value, own.address);
     let is_there = listen.ip().is_unspecified() || listen.ip() == told.ip();
     match is_there && listen.port() == told.port() {
         true => format!("{count}, and {name} is one of them, at {told}"),
-        false => format!(
-            "{count}, and the others look for {name} at {told}, where it does not listen itself"
-        ),
+        false => {
+            format!("{count}; the others connect to {name} at {told}, but it does not listen there")
+        }
     }
 }
 
@@ -246,14 +245,14 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_nobody_accepts_any_more_is_no_certificate() {
+    fn expired_certificate_is_refused() {
         let (_folder, good) = settings(2 * ONE_HOUR, "");
         good.check().unwrap();
         let (_folder, old) = settings(ONE_HOUR / 2, "");
         let error = old.check().unwrap_err();
         let words = in_words(&error);
         assert!(
-            words.contains("c.toml:2: identity: nobody will accept"),
+            words.contains("c.toml:2: identity: the certificate in"),
             "{words}"
         );
         assert!(words.contains("expired"), "{words}");
@@ -261,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_signer_others_sign_if_there_are_any() {
+    fn missing_signer_needs_another_member() {
         let told = |members: &str| {
             let (_folder, settings) = settings(2 * ONE_HOUR, members);
             let config = settings.read().unwrap();
@@ -269,28 +268,28 @@ mod tests {
         };
         let itself = member(1, "c1", "10.0.0.1:7332");
         for alone in [told(""), told(&itself)] {
-            assert!(alone.contains("none: nobody can join here"), "{alone}");
+            assert!(alone.contains("none: no joins"), "{alone}");
         }
         let among_others = told(&(itself + &member(2, "c2", "10.0.0.2:7332")));
         assert!(!among_others.contains("nobody"), "{among_others}");
         assert!(
-            among_others.contains("another member that has one signs; `reweave cluster issue"),
+            among_others.contains("another member with a signer signs; create one with `reweave cluster issue"),
             "{among_others}"
         );
     }
 
     #[test]
-    fn data_that_is_a_file_is_refused_before_a_start() {
+    fn data_file_is_refused_before_start() {
         let (folder, settings) = settings(2 * ONE_HOUR, "");
         fs::write(folder.path().join("data"), "").unwrap();
         let error = settings.check().unwrap_err();
         let words = in_words(&error);
-        assert!(words.ends_with("needs one"), "{words}");
+        assert!(words.ends_with("is not a folder"), "{words}");
         assert_eq!(error.exit_code(), 2);
     }
 
     #[test]
-    fn secrets_of_webhooks_are_told_of_where_they_are_named() {
+    fn readable_webhook_secret_is_reported() {
         let hook = "[[webhook]]\nurl = \"http://x/\"\nsecret_file = \"s\"\n";
         let (folder, settings) = settings(2 * ONE_HOUR, hook);
         let secret = folder.path().join("s");
@@ -312,13 +311,13 @@ mod tests {
             let config = settings.read().unwrap();
             told(&config, &config.look().unwrap(), None)
         };
-        assert!(told(0o644).contains("everybody on this machine can read its secret"));
+        assert!(told(0o644).contains("every user of this machine can read its secret"));
         assert!(!told(0o600).contains("everybody"));
     }
 
     /// It has no end.
     #[test]
-    fn no_more_is_read_than_settings_have() {
+    fn endless_config_file_is_refused() {
         let settings = Settings {
             config: Some("/dev/zero".into()),
             ..Settings::default()
@@ -330,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn whether_the_members_are_these_and_are_found_here_is_told() {
+    fn config_reports_own_member_address() {
         let told = |members: &str| {
             let (_folder, settings) = settings(2 * ONE_HOUR, members);
             let mut config = settings.read().unwrap();
@@ -341,7 +340,7 @@ mod tests {
         let here = told(&(member(1, "c1", "10.0.0.1:7332") + &other));
         assert_eq!(here, "2, and c1 is one of them, at 10.0.0.1:7332");
         let elsewhere = told(&(member(1, "c1", "10.0.0.1:7339") + &other));
-        assert!(elsewhere.contains("look for c1 at 10.0.0.1:7339"));
+        assert!(elsewhere.contains("connect to c1 at 10.0.0.1:7339"));
         assert!(told(&other).contains("1, none of which is c1"));
     }
 }

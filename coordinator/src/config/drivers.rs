@@ -34,7 +34,7 @@ pub(super) fn read(
     for DriverFile { name, switches } in drivers {
         for switch in switches {
             if all.iter().any(|it| it.switch.value == *switch.get_ref()) {
-                let problem = format!("{:?} has a driver already", switch.get_ref());
+                let problem = format!("{:?} already has a driver", switch.get_ref());
                 return Err(document.error(switch.span(), problem));
             }
             all.push(DriverAssignment {

@@ -36,7 +36,7 @@ pub(super) fn read(
             .values()
             .any(|other: &Member| other.name == member.name)
         {
-            let problem = format!("{:?} is the name of two members", member.name);
+            let problem = format!("two members have the name {:?}", member.name);
             return Err(document.error(file.name.span(), problem));
         }
         if let Some(why) = NoPlace::of(member.address) {
@@ -44,11 +44,11 @@ pub(super) fn read(
             return Err(document.error(file.address.span(), problem));
         }
         if known.values().any(|other| other.address == member.address) {
-            let problem = format!("{} is the address of two members", member.address);
+            let problem = format!("two members have the address {}", member.address);
             return Err(document.error(file.address.span(), problem));
         }
         if known.insert(id, member).is_some() {
-            let problem = format!("{id} is the number of two members");
+            let problem = format!("two members have the number {id}");
             return Err(document.error(file.id.span(), problem));
         }
     }

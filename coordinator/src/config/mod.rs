@@ -47,47 +47,45 @@ const DEFAULT_DATA_PATH: &str = "/var/lib/reweave/coordinator";
 /// Flags go before the file.
 #[derive(Debug, Default, Args)]
 pub(crate) struct Settings {
-    /// A file with these settings and the policy; deploy/coordinator.toml explains each
-    /// [default: /etc/reweave/coordinator.toml, if it is there]
+    /// File with these settings and the policy; deploy/coordinator.toml explains each [default:
+    /// /etc/reweave/coordinator.toml, if it exists]
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The fabric file: nodes, roles and links [default: /etc/reweave/fabric.toml]
+    /// Fabric file: nodes, roles and links [default: /etc/reweave/fabric.toml]
     #[arg(long, value_name = "FILE")]
     fabric: Option<PathBuf>,
-    /// Where agents and operators connect to [default: 0.0.0.0:7332]
+    /// Address for agents and operators [default: 0.0.0.0:7332]
     #[arg(long, value_name = "ADDRESS:PORT")]
     listen: Option<SocketAddr>,
-    /// Where newcomers with a token connect to [default: the port after that of --listen,
-    /// if it is free]
+    /// Address for members that join with a token [default: the port after that of --listen, if it is free]
     #[arg(long, value_name = "ADDRESS:PORT")]
     door: Option<SocketAddr>,
-    /// Where health and metrics are served over HTTP [default: 127.0.0.1:7334, if it is free]
+    /// HTTP address for health and metrics [default: 127.0.0.1:7334, if it is free]
     #[arg(long, value_name = "ADDRESS:PORT")]
     http: Option<SocketAddr>,
-    /// Where dashboard, API, health and metrics are served over TLS, also to other machines
-    /// [default: nowhere]
+    /// TLS address for dashboard, API, health and metrics, also for other machines [default: none]
     #[arg(long, value_name = "ADDRESS:PORT")]
     https: Option<SocketAddr>,
-    /// Folder with this coordinator's certificate and key, and the cluster's authority
-    /// [default: /var/lib/reweave/coordinator/identity]
+    /// Folder with the coordinator's certificate and key, and the certificate of the authority [default:
+    /// /var/lib/reweave/coordinator/identity]
     #[arg(long, value_name = "DIR")]
     identity: Option<PathBuf>,
-    /// Folder for what must not be forgotten [default: /var/lib/reweave/coordinator]
+    /// Folder for persistent state [default: /var/lib/reweave/coordinator]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Who decides that a plan is carried out [default: manual]
+    /// Who approves plans [default: manual]
     #[arg(long)]
     mode: Option<ModeName>,
-    /// Write everything that comes in and goes out to a new file, for `replay`
+    /// Record all inputs and effects in a new file, for `replay`
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum ModeName {
-    /// An operator does
+    /// An operator
     Manual,
-    /// The coordinator does, within its policy
+    /// The coordinator, within its policy
     Auto,
 }
 
@@ -357,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sample_file_says_the_defaults() {
+    fn sample_config_matches_defaults() {
         let sample = parse(SAMPLE_CONFIG).unwrap();
         assert_eq!(sample.policy, Policy::default());
         assert_eq!(sample.history, HistorySettings::default());
@@ -380,7 +378,7 @@ mod tests {
 
     /// A setting that is not in the sample would be one that nobody finds.
     #[test]
-    fn the_sample_file_says_all_there_is_to_set() {
+    fn sample_config_lists_every_setting() {
         let is_set = |line: &&str| line.contains(" = ") && !line.starts_with('#');
         for line in SAMPLE_CONFIG.lines().filter(is_set) {
             let without = SAMPLE_CONFIG.replacen(line, "", 1);
@@ -405,18 +403,18 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named_with_their_place() {
+    fn errors_name_their_place() {
         assert!(error_of("fabrik = \"f\"").starts_with("c.toml:1: fabrik: this key is unknown"));
         assert_eq!(
             error_of("data = \"d\"\nlisten = \"here\"\n"),
             "c.toml:2: listen: \"here\" is not of the form ADDRESS:PORT"
         );
         assert!(
-            error_of("traces = \"there\"").starts_with("c.toml:1: traces: \"there\" is no URL")
+            error_of("traces = \"there\"").starts_with("c.toml:1: traces: \"there\" is not a URL")
         );
         let said = |line: &str| error_of(&format!("[policy]\n\n{line}\n"));
         assert!(said("mod = \"auto\"").starts_with("c.toml:3: mod: this key is unknown"));
-        assert!(said("mode = \"car\"").starts_with("c.toml:3: mode: \"car\" is not known here"));
+        assert!(said("mode = \"car\"").starts_with("c.toml:3: mode: \"car\" is unknown here"));
         assert_eq!(
             said("readings = 0"),
             "c.toml:3: readings: 0 is not between 1 and 16"
@@ -427,17 +425,20 @@ mod tests {
         );
         assert_eq!(
             said("changes_only = [\"Mon 02:00-05:00\", \"Mo 2-5\"]"),
-            "c.toml:3: changes_only: \"Mo 2-5\" is no stretch of the week: write `Mon-Fri 02:00-05:00` or \
-             `Sat 22:00-06:00`, in UTC"
+            "c.toml:3: changes_only: \"Mo 2-5\" is not a weekly time range: write `Mon-Fri \
+             02:00-05:00` or `Sat 22:00-06:00`, in UTC"
         );
-        assert!(said("look_every_ms = 0").ends_with("look_every_ms: a time of 0 is none"));
+        assert!(said("look_every_ms = 0").ends_with("look_every_ms: a time of 0 is not allowed"));
         let history = error_of("[history]\nwrite_every_s = 0\n");
-        assert_eq!(history, "c.toml:2: write_every_s: a time of 0 is none");
+        assert_eq!(
+            history,
+            "c.toml:2: write_every_s: a time of 0 is not allowed"
+        );
         assert!(said("settle_ms = 1e12").starts_with("c.toml:3: settle_ms: 1000000000000 is not"));
     }
 
     #[test]
-    fn a_policy_that_could_never_keep_a_plan_is_refused() {
+    fn unsatisfiable_policy_is_refused() {
         let said = |lines: &str| error_of(&format!("[policy]\n{lines}\n"));
         let both = said("verify_within_ms = 1\nsettle_ms = 60000");
         assert!(
@@ -453,14 +454,14 @@ mod tests {
     }
 
     #[test]
-    fn switch_has_one_driver_and_is_in_the_fabric() {
+    fn switch_has_one_driver_in_fabric() {
         let driver = |name: &str, switches: &str| {
             format!("[[driver]]\nname = \"{name}\"\nswitches = {switches}\n")
         };
         let two = driver("d0", "[\"ocs0\"]") + &driver("d1", "[\"ocs1\", \"ocs0\"]");
         assert_eq!(
             error_of(&two),
-            "c.toml:6: switches: \"ocs0\" has a driver already"
+            "c.toml:6: switches: \"ocs0\" already has a driver"
         );
         let driven = || parse(&driver("d0", "[\"ocs0\"]")).unwrap().drivers;
         let fabric = |text: &str| Fabric::parse("f.toml", text).unwrap();
@@ -476,7 +477,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_read_and_none_is_there_twice() {
+    fn members_are_unique_and_valid() {
         let member = |id: u64, name: &str, address: &str| {
             format!("[[member]]\nid = {id}\nname = \"{name}\"\naddress = \"{address}\"\n")
         };
@@ -486,19 +487,23 @@ mod tests {
         let twice = two.clone() + &member(2, "c3", "10.0.0.3:7332");
         assert_eq!(
             error_of(&twice),
-            "c.toml:10: id: 2 is the number of two members"
+            "c.toml:10: id: two members have the number 2"
         );
         let named = two.clone() + &member(3, "c1", "10.0.0.3:7332");
-        assert!(error_of(&named).starts_with("c.toml:11: name: \"c1\" is the name of two"));
+        assert!(error_of(&named).starts_with("c.toml:11: name: two members have the name \"c1\""));
         let beside = two.clone() + &member(3, "c3", "10.0.0.1:7332");
-        assert!(
-            error_of(&beside).starts_with("c.toml:12: address: 10.0.0.1:7332 is the address of")
-        );
+        assert!(error_of(&beside).starts_with(
+            "c.toml:12: address: two members have the address \
+                10.0.0.1:7332"
+        ));
         let at = |address: &str| error_of(&(two.clone() + &member(3, "c3", address)));
         for (address, why) in [
             ("there", "\"there\" is not of"),
             ("10.0.0.3:0", "10.0.0.3:0 has no port"),
-            ("0.0.0.0:7332", "0.0.0.0:7332 is no address of one machine"),
+            (
+                "0.0.0.0:7332",
+                "0.0.0.0:7332 is not the address of one machine",
+            ),
             ("224.0.0.1:7332", "224.0.0.1:7332 is the address of many"),
         ] {
             let said = at(address);
@@ -508,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn webhooks_are_read_and_go_where_they_can() {
+    fn webhooks_need_valid_urls() {
         let hook = |url: &str, more: &str| {
             format!("[[webhook]]\nurl = {url:?}\nsecret_file = \"s\"\n{more}")
         };
@@ -518,11 +523,11 @@ mod tests {
         assert_eq!(parse(&some).unwrap().webhooks[0].kinds, [Kind::Alarm]);
         let said = |url| error_of(&hook(url, ""));
         assert!(
-            said("pager").starts_with("c.toml:2: url: \"pager\" is no URL"),
+            said("pager").starts_with("c.toml:2: url: \"pager\" is not a URL"),
             "{}",
             said("pager")
         );
-        assert!(said("ftp://x/").starts_with("c.toml:2: url: \"ftp://x/\" is no URL"));
+        assert!(said("ftp://x/").starts_with("c.toml:2: url: \"ftp://x/\" is not a URL"));
         let unknown = hook("http://x/", "of = [\"gossip\"]\n");
         assert!(
             error_of(&unknown).starts_with("c.toml:4: "),
@@ -532,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_in_the_file_start_where_it_lies() {
+    fn relative_paths_start_at_config_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("c.toml");
         fs::write(&path, "fabric = \"f.toml\"\ndata = \"/d\"\n").unwrap();
@@ -542,7 +547,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_go_before_the_file() {
+    fn flags_override_config_file() {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str, text: &str| {
             let path = folder.path().join(name);
@@ -567,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_named() {
+    fn missing_file_is_named() {
         let missing = Settings {
             fabric: Some(PathBuf::from("/nowhere/fabric.toml")),
             ..Settings::default()

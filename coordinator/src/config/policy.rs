@@ -121,9 +121,9 @@ impl Reader<'_> {
         match set.filter(|_| within <= settle) {
             Some(set) => {
                 let problem = format!(
-                    "no plan could ever be kept: what is measured in the first {settle} ms \
-                     (settle_ms) does not count, and after {within} ms (verify_within_ms) it is \
-                     judged; make verify_within_ms larger"
+                    "no plan could ever be kept: the first {settle} ms (settle_ms) are ignored, \
+                     and the verdict falls after {within} ms (verify_within_ms); make \
+                     verify_within_ms larger"
                 );
                 Err(self.0.error(set.span(), problem))
             }

@@ -36,10 +36,7 @@ pub(super) fn url(document: Document<'_>, text: &Spanned<String>) -> Result<Url,
     let url = Url::parse(text.get_ref()).ok();
     let url = url.filter(|url| matches!(url.scheme(), "http" | "https"));
     url.ok_or_else(|| {
-        let problem = format!(
-            "{:?} is no URL that begins with https:// or http://",
-            text.get_ref()
-        );
+        let problem = format!("{:?} is not a URL with https:// or http://", text.get_ref());
         document.error(text.span(), problem)
     })
 }

@@ -297,7 +297,7 @@ impl EventLoop {
             }
         }
         if let Some(minor) = self.office.apply(command)? {
-            tracing::info!("the cluster goes back to version 1.{minor}");
+            tracing::info!("cluster version lowered to 1.{minor}");
             self.replication.put(Task::CompactTo { index });
         }
         self.decisions.note();
@@ -321,7 +321,7 @@ impl EventLoop {
     fn lead(&mut self, term: u64) -> Result<(), CoordinatorError> {
         let state = self.office.state();
         tracing::info!(
-            "leads, in term {term}; generation {} of the routes is in force",
+            "leader in term {term}; routes: generation {}",
             state.in_force().generation
         );
         self.clock = Clock::after(state.latest());
@@ -342,7 +342,7 @@ impl EventLoop {
     /// Agents find whoever leads now, and operators are told where.
     fn step_down(&mut self) {
         if self.office.leads() {
-            tracing::info!("does not lead any more");
+            tracing::info!("lost leadership");
         }
         self.office.handle_deposed(&self.elsewhere());
         self.answer_all();

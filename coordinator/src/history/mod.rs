@@ -38,9 +38,9 @@ pub(crate) enum HistoryError {
     Open(#[source] ShelfError),
     #[error("cannot read the history")]
     Read(#[source] PastError),
-    #[error("{text:?} is no moment: write 2026-11-20T14:00:00Z, or 15m for that long ago")]
+    #[error("{text:?} is not a time: write 2026-11-20T14:00:00Z, or 15m for 15 minutes ago")]
     NoMoment { text: String },
-    #[error("{text:?} is no resolution: there are 1s, 10s and 5min")]
+    #[error("{text:?} is not a resolution: use 1s, 10s or 5min")]
     NoResolution { text: String },
     #[error("{text:?} is none of {}", known.join(", "))]
     NoKind {

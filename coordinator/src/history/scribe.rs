@@ -134,7 +134,7 @@ impl Scribe {
             Err(error) => {
                 let why = told(&error);
                 tracing::error!(
-                    "the history cannot be opened, and nothing of it is kept until it can: {why}"
+                    "cannot open the history, nothing is stored until it can be opened: {why}"
                 );
                 self.local_health.note_history(Some(why));
             }
@@ -150,7 +150,8 @@ impl Scribe {
         if let [first, ..] = chronicle.foreign() {
             let count = chronicle.foreign().len();
             tracing::warn!(
-                "{count} files among the history are none of its own, as {first}; they are left alone"
+                "{count} foreign files in the history folder, such as {first}; they are left \
+                 unchanged"
             );
         }
         self.chronicle = Some(chronicle);
@@ -170,15 +171,13 @@ impl Scribe {
             Err(error) => {
                 let why = told(&error);
                 if !self.failing {
-                    tracing::error!(
-                        "the history cannot be written, and is held in memory as far as it fits: {why}"
-                    );
+                    tracing::error!("cannot write the history, it is buffered in memory: {why}");
                 }
                 self.failing = true;
                 self.local_health.note_history(Some(why));
             }
             Ok(true) if self.failing => {
-                tracing::info!("the history is written again");
+                tracing::info!("history writes work again");
                 self.failing = false;
                 self.local_health.note_history(None);
             }
@@ -484,16 +483,13 @@ impl Scribe {
         let told = self.chronicle.as_mut().map(Chronicle::take_told);
         let told = told.unwrap_or_default();
         for (why, lost) in [
-            ("too busy: readings found no place in the queue", dropped),
-            ("more is told apart than most_series allows", told.beyond),
-            ("readings came for a time that was over", told.late),
-            (
-                "rows were let go, since they could not be written",
-                told.lost_rows,
-            ),
+            ("queue full, readings dropped", dropped),
+            ("more series than most_series allows", told.beyond),
+            ("readings were too late", told.late),
+            ("rows were dropped after write errors", told.lost_rows),
         ] {
             if lost > 0 {
-                tracing::warn!("{lost} are missing in the history: {why}");
+                tracing::warn!("{lost} missing in the history: {why}");
                 self.observe(at, &Entry::gap(why, lost));
             }
         }
@@ -508,7 +504,7 @@ fn run() -> u64 {
 
 fn tell_files(told: &Told) {
     for file in &told.broken {
-        tracing::warn!("{file} in the history cannot be read; it is left where it is");
+        tracing::warn!("cannot read {file} in the history; it is left in place");
     }
     if told.merged + told.removed > 0 {
         let Told {

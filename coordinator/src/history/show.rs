@@ -19,13 +19,13 @@ use crate::voice;
 
 #[derive(Debug, Args)]
 pub(crate) struct Asked {
-    /// From when on: 2026-11-20T14:00:00Z, or 15m for that long ago
+    /// Start: 2026-11-20T14:00:00Z, or 15m for 15 minutes ago
     #[arg(long, value_name = "TIME", default_value = "15m")]
     from: String,
-    /// Until when [default: now]
+    /// End [default: now]
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
-    /// 1s, 10s or 5min [default: as fine as fits the time and as there is]
+    /// 1s, 10s or 5min [default: the finest that fits the span and is stored]
     #[arg(long)]
     resolution: Option<String>,
     /// links, flows, agents, …; may be given more than once [default: all]
@@ -33,13 +33,13 @@ pub(crate) struct Asked {
     kind: Vec<String>,
     #[arg(long, default_value = "table")]
     output: Output,
-    /// A folder or s3://bucket/prefix [default: where the coordinator keeps it]
+    /// Folder or s3://bucket/prefix [default: from the coordinator's settings]
     #[arg(long)]
     url: Option<String>,
-    /// The coordinator's configuration
+    /// Settings file of the coordinator
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The coordinator's data folder [default: /var/lib/reweave/coordinator]
+    /// Data folder of the coordinator [default: /var/lib/reweave/coordinator]
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 }
@@ -139,7 +139,7 @@ fn table(window: &Window) -> String {
     let gap = gaps.map(|seen| format!("{}  {}", written(seen.at), seen.what.why));
     section("Missing", gap.collect());
     match lines.is_empty() {
-        true => "nothing was kept of this time\n".to_owned(),
+        true => "no history of this time\n".to_owned(),
         false => lines.join("\n") + "\n",
     }
 }

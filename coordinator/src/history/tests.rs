@@ -37,7 +37,7 @@ fn everything(url: &str) -> Window {
 }
 
 #[test]
-fn what_the_drive_hears_and_decides_is_in_the_history() {
+fn events_and_decisions_reach_history() {
     let mut scene = Scene::new();
     scene.collide();
     scene.put(Event::Tick);
@@ -96,7 +96,7 @@ fn what_the_drive_hears_and_decides_is_in_the_history() {
 
 /// As when a coordinator was started once with a clock that was wrong: people ask by the one on the wall.
 #[test]
-fn rows_are_dated_by_the_time_of_day_where_moments_are_ahead_of_it() {
+fn history_rows_use_wall_clock() {
     let scene = Scene::new();
     let url = scene.folder.path().join("history").display().to_string();
     let config = HistoryConfig {
@@ -150,7 +150,7 @@ fn interface(last: u8) -> Reading {
 }
 
 #[test]
-fn probes_are_kept_by_their_figures_and_under_the_name_of_who_sent_them() {
+fn probes_are_kept_by_sender() {
     let scene = Scene::new();
     let url = scene.folder.path().join("history").display().to_string();
     let config = HistoryConfig {
@@ -191,7 +191,7 @@ fn probes_are_kept_by_their_figures_and_under_the_name_of_who_sent_them() {
 
 /// Ranks are called by numbers: whose hosts they are on, only all of them tell.
 #[test]
-fn what_ranks_send_each_other_is_written_down_by_hosts() {
+fn rank_traffic_is_kept_by_hosts() {
     let scene = Scene::new();
     let url = scene.folder.path().join("history").display().to_string();
     let config = HistoryConfig {
@@ -256,7 +256,7 @@ fn rank_of_two(rank: u32) -> RankReading {
 
 /// Nobody takes anything out of the queue.
 #[test]
-fn a_history_that_stands_still_makes_nobody_wait() {
+fn stuck_history_blocks_nothing() {
     let (queue, stuck) = sync_channel(QUEUE_LENGTH);
     let load = Arc::<Load>::default();
     let history = History {
@@ -286,7 +286,7 @@ fn a_history_that_stands_still_makes_nobody_wait() {
 
 /// It is told, tried again, and the event loop leads on.
 #[test]
-fn a_history_that_cannot_be_opened_stops_nobody() {
+fn unopenable_history_stops_nothing() {
     let mut scene = Scene::new();
     scene.collide();
     let mut answer = scene.ask(Request::Status);
@@ -303,7 +303,7 @@ fn a_history_that_cannot_be_opened_stops_nobody() {
 }
 
 #[test]
-fn a_place_of_no_known_kind_is_an_error_before_anything_begins() {
+fn unknown_history_scheme_is_refused() {
     let scene = Scene::new();
     let config = HistoryConfig {
         url: "ftp://host/folder".to_owned(),

@@ -50,7 +50,7 @@ mod tests {
     const ONE_HOUR: Duration = Duration::from_hours(1);
 
     #[test]
-    fn each_address_has_one_until_it_is_due() {
+    fn each_address_has_certificate_until_renewal() {
         let home = tempfile::tempdir().unwrap();
         let folder = home.path().join("c0");
         let authority = Authority::create(&home.path().join("authority"), "lab").unwrap();

@@ -41,14 +41,14 @@ pub(super) fn too_early() -> Router {
     Router::new()
         .route("/healthz", get(|| async { "ok\n" }))
         .route("/metrics", get(metrics))
-        .fallback(|| async { unavailable("the coordinators have not found each other yet") })
+        .fallback(|| async { unavailable("no connection to the other coordinators yet") })
 }
 
 /// Alive: what runs this runs everything that hears peers.
 async fn health(State(context): State<ServerContext>) -> Response {
     match context.intake.is_open() {
         true => "ok\n".into_response(),
-        false => unavailable("the drive has ended"),
+        false => unavailable("the event loop has ended"),
     }
 }
 
@@ -59,7 +59,7 @@ async fn readiness(State(context): State<ServerContext>) -> Response {
         Some(Answer::You(_) | Answer::Refused(Refused::NotLeading { leader: Some(_) })) => {
             "ready\n".into_response()
         }
-        Some(_) => unavailable("nobody leads"),
+        Some(_) => unavailable("no leader"),
         None => unavailable("the core does not answer"),
     }
 }
@@ -74,7 +74,7 @@ async fn metrics(State(watched): State<Watched>) -> Response {
         None => None,
     };
     let Some(replicated) = context.replication.status().await else {
-        return unavailable("the log is not kept any more");
+        return unavailable("the log writer has ended");
     };
     let raft_counts = context.replication.raft_counts();
     exposition(&metrics::text(&Sight {

@@ -45,7 +45,7 @@ pub(crate) async fn bind(config: &Config) -> Result<Option<TcpListener>, Coordin
         (Err(source), Some(said)) => Err(said.wrong(CoordinatorError::Http { address, source })),
         (Err(error), None) => {
             let what = what_is_at(address);
-            tracing::warn!("no {what} at {address}: {error}; --http gives another place");
+            tracing::warn!("no {what} at {address}: {error}; --http gives another address");
             Ok(None)
         }
     }
@@ -121,8 +121,8 @@ pub(crate) fn serve(
 }
 
 async fn far() -> (StatusCode, &'static str) {
-    let words = "only health and metrics are served here; the dashboard and the API are on loopback, \
-                 which `ssh -L` reaches, and over TLS where `https` is set\n";
+    let words = "only health and metrics are served here; the dashboard and the API are on \
+                 loopback (use `ssh -L`), and over TLS if `https` is set\n";
     (StatusCode::NOT_FOUND, words)
 }
 
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn health_is_to_be_had_while_coordinators_look_for_each_other() {
+    async fn health_is_served_during_startup() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let place = listener.local_addr().unwrap();
         let asked = async {

@@ -87,7 +87,7 @@ mod tests {
 
     /// The same words as in the terminal, for those who read both.
     #[test]
-    fn the_page_has_the_words_of_every_class_of_cause() {
+    fn page_names_every_cause_class() {
         let page = include_str!("../../web/troubles.js");
         for class in Class::ALL {
             let letters = serde_json::to_string(&class).expect("a class is a word");

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn connections_beyond_the_bound_wait() {
+    async fn connections_beyond_limit_wait() {
         let (mut listener, address) = listener().await;
         let mut held = Vec::new();
         for _ in 0..MAX_CONNECTIONS {

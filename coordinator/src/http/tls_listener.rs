@@ -84,7 +84,7 @@ impl TlsListener {
     pub(super) fn to(listener: TcpListener, context: ServerContext) -> Self {
         if !context.signing.can_sign() {
             let why = "this coordinator has no signer";
-            tracing::warn!("over TLS a certificate is shown that browsers do not know: {why}");
+            tracing::warn!("the TLS certificate is not one that browsers trust: {why}");
         }
         let mut telling = interval(REFUSAL_REPORT_INTERVAL);
         telling.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -121,7 +121,7 @@ impl TlsListener {
         match turned {
             Turned::Away(error) => self.refusals.note(&error),
             Turned::Crowded(from) => {
-                let why = "others needed its place before it completed the handshake".to_owned();
+                let why = "evicted during the handshake: session limit reached".to_owned();
                 self.refusals.add(from, Reason::Crowded, why);
             }
         }
@@ -151,7 +151,7 @@ async fn end(evicted: Evicted, card: Option<Card>) {
     let member = card.member().clone();
     tokio::select! {
         _ = evicted => {}
-        refusal = card.ended() => tracing::warn!("{member} is out: {}", told(&refusal)),
+        refusal = card.ended() => tracing::warn!("session of {member} ended: {}", told(&refusal)),
     }
 }
 
@@ -169,7 +169,7 @@ impl Listener for TlsListener {
                     }
                     Ok(Err(turned)) => self.note(turned),
                     // A bug, but whoever found it must not stop the others from coming in.
-                    Err(panic) => tracing::error!(%panic, "a handshake broke off"),
+                    Err(panic) => tracing::error!(%panic, "handshake interrupted"),
                 },
                 _ = self.telling.tick() => self.refusals.tell(&self.context.intake),
             }

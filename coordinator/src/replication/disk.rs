@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn want_of_room_has_its_kinds() {
+    fn missing_space_has_error_kinds() {
         let kinds = [Errno::ENOSPC, Errno::EDQUOT].map(|it| io::Error::from(it).kind());
         assert_eq!(kinds, [StorageFull, QuotaExceeded]);
         let log = tempfile::NamedTempFile::new().unwrap();

@@ -229,10 +229,10 @@ impl Engine {
             self.publish();
             let folder = self.durable.store().folder().display();
             match is_full {
-                true => tracing::error!(
-                    "the disk is full: nothing is decided here until there is room in {folder}"
-                ),
-                false => tracing::info!("there is room in {folder} again"),
+                true => {
+                    tracing::error!("the disk is full: no decisions until {folder} has free space");
+                }
+                false => tracing::info!("{folder} has free space again"),
             }
         }
         let may_decide = self.durable.may_decide();
@@ -305,7 +305,7 @@ impl Engine {
                 }
             }
             Persisted::Waiting(error) => {
-                tracing::error!("what is to be written waits for room: {}", told(&error));
+                tracing::error!("writes wait for free space: {}", told(&error));
             }
         }
         Ok(())
@@ -313,7 +313,7 @@ impl Engine {
 
     fn compact(&mut self, whole: Batch) {
         if let Err(error) = self.durable.compact(whole) {
-            tracing::warn!("the log is not made shorter: {}", told(&error));
+            tracing::warn!("log compaction failed: {}", told(&error));
         }
     }
 
@@ -322,7 +322,7 @@ impl Engine {
             Ok(false) => {}
             Ok(true) => self.raft_metrics.note_snapshot(),
             Err(error @ LogError::NoRoom { .. }) => {
-                tracing::warn!("the log is not made shorter: {}", told(&error));
+                tracing::warn!("log compaction failed: {}", told(&error));
             }
             Err(error) => return Err(error.into()),
         }

@@ -15,16 +15,16 @@ use super::peer_messages::{PeerMessage, PeerMessageReceiver};
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// What everybody else hears meanwhile.
-const NOT_READY_REASON: &str = "the coordinators are looking for each other: ask again soon";
+const NOT_READY_REASON: &str = "the coordinators are connecting to each other: retry soon";
 /// One that has just been replaced is still a stranger to some.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Error)]
 pub(crate) enum IntroductionError {
     #[error(
-        "the data folder is empty, and the other coordinators know another one of {name}: what that \
-         had promised is lost, so {name} must not come back as who it was. Give it a new number \
-         with `reweave cluster member replace {name}`, and start it again; or put the old folder back"
+        "the data folder is empty, but the other coordinators know an earlier one of {name}: its \
+         votes are lost, so {name} must not rejoin under its old number. Run `reweave cluster \
+         member replace {name}` and start it again, or restore the old folder"
     )]
     Stranger { name: String },
     #[error("the network socket is gone")]
@@ -127,15 +127,16 @@ impl Introduction<'_> {
         let name = self.identity.member().name();
         let said = |answer: &Answer| answers.values().any(|said| said == answer);
         let words = if said(&Answer::Expected) {
-            format!("{name} is about to be let in")
+            format!("{name} is about to be admitted")
         } else if said(&Answer::Unknown) {
             format!(
-                "{name} is no member: it waits for `reweave cluster member add {name} ADDRESS:PORT`"
+                "{name} is not a member: waiting for `reweave cluster member add {name} \
+                 ADDRESS:PORT`"
             )
         } else {
             let missing = self.others().filter(|(id, _)| !answers.contains_key(id));
             let missing: Vec<_> = missing.map(|(_, member)| member.name.as_str()).collect();
-            format!("the folder is new: waiting for {}", missing.join(", "))
+            format!("new data folder: waiting for {}", missing.join(", "))
         };
         if told.as_ref() != Some(&words) {
             tracing::info!("{words}");

@@ -120,14 +120,14 @@ fn find(members: &Members, who: &str) -> Result<MemberId, Refused> {
         [id] => Ok(id),
         [] => Err(nobody(who)),
         _ => Err(Refused::Membership {
-            why: format!("several members are called {who:?}; say which by its number"),
+            why: format!("several members are named {who:?}; use the number"),
         }),
     }
 }
 
 fn nobody(who: &str) -> Refused {
     Refused::Membership {
-        why: format!("there is no member {who:?}"),
+        why: format!("no member {who:?}"),
     }
 }
 
@@ -166,18 +166,18 @@ mod tests {
     }
 
     #[test]
-    fn members_are_found_by_name_or_number() {
+    fn members_found_by_name_or_number() {
         let find = |who| find(&members(), who);
         assert_eq!(find("c1"), Ok(MemberId(1)));
         assert_eq!(find("5"), Ok(MemberId(5)));
         let several = find("c2").unwrap_err().to_string();
-        assert!(several.contains("say which by its number"), "{several}");
+        assert!(several.contains("use the number"), "{several}");
         let nobody = find("c9").unwrap_err().to_string();
         assert!(nobody.contains("no member \"c9\""), "{nobody}");
     }
 
     #[test]
-    fn what_is_under_way_is_known_again() {
+    fn running_membership_change_is_recognized() {
         let order = |who: &str, address: &str| MemberOrder::Replace {
             who: who.to_owned(),
             name: None,
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replacement_is_called_and_found_like_the_old_one_unless_it_is_said() {
+    fn replacement_inherits_name_by_default() {
         let order = |name: Option<&str>| MemberOrder::Replace {
             who: "c1".to_owned(),
             name: name.map(str::to_owned),

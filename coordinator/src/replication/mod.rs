@@ -53,16 +53,16 @@ pub(crate) enum Outcome {
 
 #[derive(Debug, Error)]
 pub(crate) enum ReplicationError {
-    #[error("cannot keep the log; ending, so that nothing happens that is not in it")]
+    #[error("cannot write the log; exiting to stay consistent with it")]
     Log(#[from] LogError),
     #[error(transparent)]
     Lost(#[from] LostLog),
-    #[error("cannot start from what is in the log")]
+    #[error("cannot start from the log")]
     Start(#[source] StartError),
-    #[error("entry {index} was written by a later version of this program: upgrade this one")]
+    #[error("entry {index} was written by a later version of this program: upgrade this program")]
     Unreadable { index: u64 },
-    #[error("this coordinator was taken out of the cluster: it is member {id} no more")]
+    #[error("this coordinator was removed from the cluster: member {id} no longer exists")]
     TakenOut { id: MemberId },
-    #[error("the thread that keeps the log has died")]
+    #[error("the log thread has died")]
     Died,
 }

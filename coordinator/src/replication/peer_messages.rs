@@ -62,7 +62,7 @@ impl PeerMessage {
         let encoded = match parts::encode(self) {
             Ok(encoded) => encoded,
             Err(error) => {
-                tracing::error!("a letter is not sent: {}", told(&error));
+                tracing::error!("peer message not sent: {}", told(&error));
                 return Ok(());
             }
         };

@@ -182,7 +182,7 @@ impl Keeper {
         loop {
             let ended = match self.reach().await {
                 Ok(session) => {
-                    tracing::info!("coordinator {} is there", self.member.name);
+                    tracing::info!("coordinator {} is connected", self.member.name);
                     reachable = true;
                     let ended = self.speak(session, &mut peer_messages).await;
                     while peer_messages.try_recv().is_ok() {}
@@ -226,11 +226,11 @@ impl Keeper {
         }
         let found = session.peer().name.clone();
         tracing::warn!(
-            "at {} is coordinator {found}, and {} was to be there",
+            "{} is coordinator {found}, expected {}",
             self.member.address,
             self.member.name
         );
-        session.close("another coordinator was to be there").await;
+        session.close("another coordinator was expected").await;
         Err(LinkError::ChannelEnded)
     }
 }

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writes_are_sorted_by_what_they_took() {
+    fn writes_are_counted_by_duration() {
         let raft_metrics = RaftMetrics::default();
         for took_ms in [1, 2, 3, 2001] {
             raft_metrics.note_write(Duration::from_millis(took_ms));

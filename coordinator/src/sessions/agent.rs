@@ -77,7 +77,7 @@ pub(super) async fn serve(
         renewals: member::renewals(),
     };
     let name = &session.peer().name;
-    tracing::info!("agent {name} is here, from {}", session.address());
+    tracing::info!("agent {name} connected from {}", session.address());
     let ending = agent.serve().await;
     // Without a queue nobody needs to know.
     let _ = context.intake.put(Event::Left { from }).await;
@@ -94,9 +94,7 @@ pub(super) fn take_lock(
     let locks = &context.agent_locks;
     let taken = locks.take(from.node, from.session, address, admission);
     taken.map_err(|other| {
-        format!(
-            "another machine is here with this certificate, from {other}; give each node one of its own"
-        )
+        format!("another machine uses this certificate, from {other}; give each node its own")
     })
 }
 
@@ -245,7 +243,7 @@ mod tests {
     use crate::session_limit::SessionLimit;
 
     #[test]
-    fn a_long_report_is_taken_in_pieces_with_its_interfaces_first() {
+    fn long_report_splits_with_interfaces_first() {
         let end = "10.0.0.1:1".parse().unwrap();
         let flow = FlowKey {
             protocol: Protocol::Udp,
@@ -286,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn starting_sessions_of_an_agent_are_bounded() {
+    fn starting_sessions_of_agent_are_bounded() {
         let limit = SessionLimit::new(STARTING_SESSIONS);
         let start = || limit.try_acquire(NodeId::from_index(0)).ok();
         let max = STARTING_SESSIONS.max_per_key.unwrap();
@@ -298,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_may_be_off_by_anything() {
+    fn clock_skew_never_overflows() {
         let noon = Duration::from_secs(43_200);
         assert_eq!(skew_us(43_200_000_000, noon), 0);
         assert_eq!(skew_us(43_199_000_000, noon), -1_000_000);

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn an_agent_that_comes_too_often_waits_and_no_other_does() {
+    async fn frequent_agent_is_delayed_alone() {
         let rates = AgentRates::default();
         let [one, other] = [0, 1].map(NodeId::from_index);
         let began = Instant::now();

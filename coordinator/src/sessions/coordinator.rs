@@ -15,7 +15,7 @@ use crate::replication::{Condition, PeerMessage, PeerMessageReceiver, Unheard, W
 use crate::server_context::ServerContext;
 
 /// Why is for operators to know, and not for whoever says what it may not.
-const REFUSED_REASON: &str = "it is not heard here";
+const REFUSED_REASON: &str = "it has no session here";
 
 pub(super) async fn hear(session: Session, context: ServerContext) {
     let peer = Peer {
@@ -33,7 +33,7 @@ pub(super) async fn hear(session: Session, context: ServerContext) {
         heard = peer.hear_on(Channel::Telemetry) => heard,
         heard = peer.hear_loose() => heard,
         error = session.shut_out() => {
-            return tracing::warn!("coordinator {name} is out: {}", told(&error));
+            return tracing::warn!("session of coordinator {name} ended: {}", told(&error));
         }
         // With its new certificate it comes back at once.
         error = session.expired() => return context.note_end(&session, &error),
@@ -58,10 +58,10 @@ enum Fault {
 impl Fault {
     fn words(self) -> &'static str {
         match self {
-            Self::NoMessage => "it sent what is no message",
-            Self::OtherFolder => "it changed its folder",
-            Self::Unasked => "it answered what nobody had asked",
-            Self::NotItself => "it speaks for a number that is not its own",
+            Self::NoMessage => "it sent an invalid message",
+            Self::OtherFolder => "its data folder changed",
+            Self::Unasked => "it sent an unexpected answer",
+            Self::NotItself => "it uses a number that is not its own",
         }
     }
 
@@ -164,7 +164,7 @@ impl Peer<'_> {
             Some(wish) => {
                 let peer = self.session.peer();
                 tracing::warn!(
-                    "{peer} wants a certificate for {}, and does not lead",
+                    "{peer} requests a certificate for {}, but is not the leader",
                     wish.member
                 );
                 None

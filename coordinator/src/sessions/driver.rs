@@ -120,14 +120,14 @@ impl Driver<'_> {
         let driver = &self.session.peer().name;
         let Some(optical) = self.context.fabric.find_optical(&name.0) else {
             tracing::warn!(
-                "driver {driver}: the fabric has no optical switch called {:?}",
+                "driver {driver}: the fabric has no optical switch named {:?}",
                 name.0
             );
             return None;
         };
         let named = self.context.assigned_driver.get(&optical);
         if let Some(named) = named.filter(|named| *named != driver) {
-            tracing::warn!("driver {driver} may not speak for {name}: {named} alone does");
+            tracing::warn!("driver {driver} may not drive {name}: only {named} may");
             return None;
         }
         let (address, admission) = (self.session.address(), self.session.credentials().admission);
@@ -137,12 +137,12 @@ impl Driver<'_> {
             .take(optical, self.id, address, admission)
         {
             Ok(held) => {
-                tracing::info!("driver {driver} at {address} speaks for {name}");
+                tracing::info!("driver {driver} at {address} drives {name}");
                 lock(&self.drives).insert(name, held);
                 Some(optical)
             }
             Err(other) => {
-                tracing::warn!("driver {driver} at {address}: {other} speaks for {name} already");
+                tracing::warn!("driver {driver} at {address}: {other} already drives {name}");
                 None
             }
         }

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn another_machine_waits_until_the_first_is_gone() {
+    fn identity_on_other_machine_waits() {
         let mut scene = Scene::new();
         let first = scene.take(FIRST_ADDRESS, 7).unwrap();
         assert_eq!(
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_was_started_again_has_its_place_at_once() {
+    fn restarted_agent_replaces_its_session() {
         let mut scene = Scene::new();
         let old = scene.take(FIRST_ADDRESS, 7).unwrap();
         let new = scene.take(SECOND_ADDRESS, 7).unwrap();
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_token_takes_the_place_and_an_older_one_does_not() {
+    fn newer_token_replaces_older_session() {
         let mut scene = Scene::new();
         let _old = scene.take(FIRST_ADDRESS, 7).unwrap();
         let _new = scene.take(OTHER_HOST_ADDRESS, 9).unwrap();

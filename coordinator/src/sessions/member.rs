@@ -111,13 +111,13 @@ pub(super) async fn part<K: Kind>(session: Session, context: &ServerContext, end
         Ending::Lost(error) => {
             context.note_end(&session, &error);
             let name = &session.peer().name;
-            tracing::info!("{} {name} is gone: {}", K::ROLE_NAME, told(&error));
+            tracing::info!("{} {name} disconnected: {}", K::ROLE_NAME, told(&error));
         }
         Ending::Replaced if !context.cluster.borrow().leads() => {
             send_elsewhere::<K>(session, context).await;
         }
-        Ending::Replaced => session.close("this session's place was taken").await,
-        Ending::Closed => session.close("the coordinator ends").await,
+        Ending::Replaced => session.close("session evicted: limit reached").await,
+        Ending::Closed => session.close("the coordinator is shutting down").await,
     }
 }
 
@@ -201,7 +201,7 @@ pub(super) async fn renew<K: Kind>(
     let certified = context.signing.certify(&wish).await;
     let chain_pem = certified.inspect_err(|error| {
         tracing::warn!(
-            "the certificate of {kind} {name} is not renewed: {}",
+            "certificate renewal of {kind} {name} failed: {}",
             told(error)
         );
     });

@@ -76,7 +76,7 @@ fn begin(session: Session, id: SessionId, context: ServerContext, refusals: &mut
                 lock_and_admit(session, from, context, refusals);
             }
             None => {
-                let why = format!("the fabric has no node called {:?}", peer.name);
+                let why = format!("the fabric has no node named {:?}", peer.name);
                 turn_away(session, Reason::UnknownNode, why, refusals);
             }
         },
@@ -142,7 +142,7 @@ fn admit(
     let rate = context.agent_rates.of(from.node);
     let share = session.pace_packets(rate.packets.clone());
     let Ok(starting) = context.starting_sessions.try_acquire(from.node) else {
-        let why = "too many sessions of this agent wait to begin".to_owned();
+        let why = "too many pending sessions of this agent".to_owned();
         return turn_away(session, Reason::Crowded, why, refusals);
     };
     spawn_counted(&context.clone(), Role::Agent, async move {

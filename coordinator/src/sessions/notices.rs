@@ -101,7 +101,7 @@ pub(crate) fn publish(list: &DenyList, notices: &watch::Sender<Arc<Notice>>) {
     let next = notices.borrow().followed_by(list.clone());
     match next {
         Ok(notice) => drop(notices.send_replace(Arc::new(notice))),
-        Err(error) => tracing::error!("members are not told who is shut out: {}", told(&error)),
+        Err(error) => tracing::error!("the list of revoked members was not sent: {}", told(&error)),
     }
 }
 
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_the_list_is_told_what_is_new_and_everybody_else_all_of_it() {
+    fn deny_list_updates_are_incremental() {
         let notice = notice(&[10_000, 10_001, 10_002]);
         let whole = notice.whole.agents.bytes();
         assert!(whole > 100_000, "{whole}");
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_missed_much_or_holds_what_is_over_is_told_all_of_it() {
+    fn outdated_deny_list_is_replaced() {
         let counts: Vec<_> = (1..=MAX_RETAINED_NOTICES as u64 + 2).collect();
         let long = notice(&counts);
         let whole = [long.whole.agents.bytes()];

@@ -33,10 +33,13 @@ pub(super) fn take_slot(
         .try_acquire(member.clone())
         .map_err(|reached| match reached {
             LimitReached::Group { max } => {
-                format!("{max} sessions of a {} are here already", member.role)
+                format!(
+                    "{max} sessions of role {} are open, the maximum",
+                    member.role
+                )
             }
             LimitReached::Key { max } => {
-                format!("{max} sessions with its certificate are here already")
+                format!("{max} sessions with its certificate are open, the maximum")
             }
         })
 }
@@ -52,14 +55,16 @@ pub(super) async fn serve(session: Session, context: ServerContext, _slot: Permi
     };
     match ending {
         Ending::Lost(error @ LinkError::ShutOut(_)) => {
-            tracing::warn!("{} is out: {}", session.peer(), told(&error));
+            tracing::warn!("session of {} ended: {}", session.peer(), told(&error));
         }
         Ending::Lost(error @ LinkError::Unsendable(_)) => {
             tracing::warn!("answer to {}: {}", session.peer(), told(&error));
             session.close("the answer is too long to be sent").await;
         }
         Ending::Lost(error) => context.note_end(&session, &error),
-        Ending::Replaced | Ending::Closed => session.close("the coordinator ends").await,
+        Ending::Replaced | Ending::Closed => {
+            session.close("the coordinator is shutting down").await;
+        }
     }
 }
 
@@ -151,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn full_member_and_role_refuse_only_themselves() {
+    fn session_limits_refuse_only_their_key() {
         let limit = SessionLimit::new(OPERATOR_SESSIONS);
         let take = |member: &Member| take_slot(&limit, member);
         let of_role = OPERATOR_SESSIONS.max_per_group.unwrap();
@@ -162,7 +167,7 @@ mod tests {
         assert!(refused.contains("with its certificate"), "{refused}");
         held.extend((of_member..of_role).map(|it| take(&viewer(it)).unwrap()));
         let refused = take(&viewer(1)).unwrap_err();
-        assert!(refused.contains("of a viewer"), "{refused}");
+        assert!(refused.contains("of role viewer"), "{refused}");
         let operator = take(&Member::new(Role::Operator, "ann"));
         assert!(operator.is_ok(), "whoever may shut viewers out gets in");
         held.pop();

@@ -134,7 +134,7 @@ impl Refusals {
             intake.note_refused(reason, times);
         }
         if !beyond.is_empty() {
-            let why = "too many to tell apart".to_owned();
+            let why = "too many to list".to_owned();
             tell(intake, "others".to_owned(), why, beyond.values().sum());
         }
     }
@@ -142,8 +142,8 @@ impl Refusals {
 
 fn tell(intake: &Intake, from: String, why: String, times: u64) {
     match times {
-        1 => tracing::warn!("not let in: {from}: {why}"),
-        _ => tracing::warn!("not let in: {from}: {why} ({times} times)"),
+        1 => tracing::warn!("peer refused: {from}: {why}"),
+        _ => tracing::warn!("peer refused: {from}: {why} ({times} times)"),
     }
     // When the queue is full of other things, the log has to do.
     let _ = intake.put_telemetry(Event::TurnedAway { from, why, times });
@@ -156,7 +156,7 @@ mod tests {
 
     /// Each time it comes from another port.
     #[tokio::test]
-    async fn whoever_refuses_us_is_told_of_once_and_why_is_said_from_here() {
+    async fn refusing_peer_is_reported_once() {
         let (intake, mut events) = queue();
         let mut refusals = Refusals::default();
         for port in 1..=40 {
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn thousands_of_refusals_are_told_in_few_words() {
+    async fn thousands_of_refusals_are_summarized() {
         let (intake, mut events) = queue();
         let mut refusals = Refusals::default();
         for port in 1..=5000 {

@@ -27,8 +27,8 @@ const SIGNER_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 #[derive(Debug, Error)]
 pub(crate) enum SigningError {
     #[error(
-        "neither this coordinator nor another that it reaches has a signer: issue one with `reweave cluster \
-         issue --role coordinator`"
+        "no reachable coordinator has a signer: issue one with `reweave cluster issue --role \
+         coordinator`"
     )]
     NoSigner,
     #[error(transparent)]

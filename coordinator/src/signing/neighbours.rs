@@ -40,10 +40,10 @@ impl Neighbours {
         let ours = self.ours.borrow().clone();
         let session = connect(&[address], &ours, Role::Coordinator).await;
         let session = session
-            .inspect_err(|error| tracing::debug!("cannot ask for a signature: {}", told(error)))
+            .inspect_err(|error| tracing::debug!("cannot request a signature: {}", told(error)))
             .ok()?;
         let answer = exchange(&session, wish).await;
-        session.close("nothing more to ask").await;
+        session.close("no further request").await;
         answer
     }
 }

@@ -41,7 +41,7 @@ fn sample(from: Origin) -> Event {
 }
 
 #[test]
-fn a_newer_session_takes_the_place_of_an_older_one() {
+fn newer_session_replaces_older() {
     let mut scene = Scene::new();
     let h0 = scene.node("h0");
     let old = scene.arrive(h0, 1, 8);
@@ -68,7 +68,7 @@ fn a_newer_session_takes_the_place_of_an_older_one() {
 }
 
 #[test]
-fn a_session_that_was_never_seated_is_not_heard() {
+fn unseated_session_is_ignored() {
     let mut scene = Scene::new();
     let node = scene.node("h1");
     let session = SessionId(7);
@@ -95,7 +95,7 @@ fn planned(scene: &mut Scene) -> (Box<Plan>, NotSeen) {
 
 /// Cut anywhere, at the end of a write too, which looks like a crash before it.
 #[test]
-fn a_log_without_what_an_operator_was_told_is_refused() {
+fn log_missing_operator_answer_is_refused() {
     let mut scene = Scene::new();
     planned(&mut scene);
     let log = scene.folder.path().join("log");
@@ -117,7 +117,7 @@ fn a_log_without_what_an_operator_was_told_is_refused() {
 }
 
 #[test]
-fn an_operator_is_answered_after_what_was_decided_is_in_the_log() {
+fn operator_is_answered_after_append() {
     let mut scene = Scene::new();
     let (plan, _) = planned(&mut scene);
     let effects = lines_with(&scene.recording(), "{\"effect\"");
@@ -138,7 +138,7 @@ fn an_operator_is_answered_after_what_was_decided_is_in_the_log() {
 }
 
 #[test]
-fn started_again_it_offers_what_it_offered_and_goes_on_with_it() {
+fn restart_keeps_offer_and_continues() {
     let mut scene = Scene::new();
     let (plan, not_seen) = planned(&mut scene);
     let mut again = scene.again();
@@ -159,7 +159,7 @@ fn started_again_it_offers_what_it_offered_and_goes_on_with_it() {
 
 /// What cannot be made durable does not happen.
 #[test]
-fn a_disk_that_fails_ends_the_drive_before_anybody_is_answered() {
+fn failed_disk_ends_loop_before_answer() {
     let mut scene = Scene::new();
     scene.collide();
     let mut answer = scene.ask(Request::Plan);
@@ -177,7 +177,7 @@ fn a_disk_that_fails_ends_the_drive_before_anybody_is_answered() {
 
 /// While everything else goes on.
 #[test]
-fn an_agent_that_takes_nothing_loses_its_session() {
+fn stuck_agent_loses_its_session() {
     let mut scene = Scene::new();
     scene.collide();
     let (outbox, stuck) = mpsc::channel(1);
@@ -216,7 +216,7 @@ fn founded(cluster_version: u16) -> Saved {
 }
 
 #[test]
-fn build_older_than_the_cluster_does_not_start() {
+fn build_older_than_cluster_fails_start() {
     let saved = founded(LATEST_MINOR + 1);
     let error = saved_state(&saved, Path::new("data")).unwrap_err();
     assert_eq!(error.exit_code(), 2);
@@ -250,7 +250,7 @@ fn unreadable_entry_is_refused_before_start() {
 }
 
 #[test]
-fn raise_in_the_log_is_refused_before_start() {
+fn log_raising_version_is_refused() {
     let minor = LATEST_MINOR + 1;
     let change = Change::Together(vec![Change::ClusterVersion { minor }]);
     let at = Moment::default();
@@ -261,7 +261,7 @@ fn raise_in_the_log_is_refused_before_start() {
 
 /// In the file, from which the release before is to start.
 #[test]
-fn lowered_version_empties_the_log() {
+fn lowered_version_compacts_log() {
     let mut scene = Scene::new();
     scene.collide();
     let alone = scene.alone();

@@ -8,7 +8,7 @@ mod shape;
 mod shapes;
 
 #[test]
-fn the_page_of_commands_is_made_of_them() {
+fn command_docs_match_cli() {
     let program = <crate::Arguments as clap::CommandFactory>::command();
     crate::commands::are_told(program, "..");
 }

@@ -34,7 +34,7 @@ fn replayed(scene: &Scene, text: &str) -> Result<(Replayed, String), ReplayError
 }
 
 #[test]
-fn a_run_has_the_same_effects_again() {
+fn recorded_run_replays_same_effects() {
     let (scene, text) = recorded();
     let (replayed, effects) = replayed(&scene, &text).unwrap();
     let recorded = lines_with(&scene.recording(), "{\"effect\"");
@@ -46,7 +46,7 @@ fn a_run_has_the_same_effects_again() {
 }
 
 #[test]
-fn another_measurement_leads_elsewhere_and_the_line_is_named() {
+fn altered_measurement_diverges_at_named_line() {
     let (scene, text) = recorded();
     let altered = text.replacen("\"bits_per_s\":99000000", "\"bits_per_s\":1000000", 99);
     let altered = altered.replacen("99000000", "1000000", 99);
@@ -60,7 +60,7 @@ fn another_measurement_leads_elsewhere_and_the_line_is_named() {
 }
 
 #[test]
-fn an_effect_that_was_taken_out_or_put_in_is_noticed() {
+fn removed_or_added_effect_is_noticed() {
     let (scene, text) = recorded();
     let lines: Vec<_> = text.lines().collect();
     let at = lines
@@ -78,7 +78,7 @@ fn an_effect_that_was_taken_out_or_put_in_is_noticed() {
 }
 
 #[test]
-fn an_effect_that_is_missing_before_the_next_input_is_noticed() {
+fn missing_effect_before_input_is_noticed() {
     let (scene, text) = recorded();
     let lines: Vec<_> = text.lines().collect();
     let is_last =
@@ -94,7 +94,7 @@ fn an_effect_that_is_missing_before_the_next_input_is_noticed() {
 }
 
 #[test]
-fn what_holds_no_run_is_not_replayed() {
+fn recording_without_run_is_refused() {
     let (scene, text) = recorded();
     for cut in ["", "garbage", &text[..100]] {
         let error = replayed(&scene, cut).unwrap_err();
@@ -105,7 +105,7 @@ fn what_holds_no_run_is_not_replayed() {
 
 /// The run was killed: the last line is not whole, or effects of the last input are missing.
 #[test]
-fn a_recording_may_end_anywhere_in_its_last_lines() {
+fn truncated_recording_replays() {
     let (scene, text) = recorded();
     for cut in [1, 7, 50, 200] {
         let (replayed, _) = replayed(&scene, &text[..text.len() - cut]).unwrap();
@@ -114,7 +114,7 @@ fn a_recording_may_end_anywhere_in_its_last_lines() {
 }
 
 #[test]
-fn what_is_no_recording_is_named_with_its_line() {
+fn invalid_recording_names_its_line() {
     let (scene, text) = recorded();
     let broken = text.replacen("{\"input\"", "{\"inptu\"", 3);
     let error = replayed(&scene, &broken).unwrap_err();
@@ -128,7 +128,7 @@ fn what_is_no_recording_is_named_with_its_line() {
     assert!(
         error
             .to_string()
-            .contains(":1: somebody leads before the run began"),
+            .contains(":1: a leader appears before the start of the run"),
         "{error}"
     );
 }

@@ -32,13 +32,13 @@ fn peer_messages_keep_their_shape() {
 }
 
 #[test]
-fn log_begins_with_the_shape_of_its_version() {
+fn log_begins_with_version_shape() {
     assert_known(&log(), GOLDEN_LOG);
 }
 
 #[test]
 #[ignore = "it writes the files of shapes anew: `make shapes`"]
-fn shapes_are_written_down_anew() {
+fn golden_shapes_are_written() {
     write_down("peer-messages-1.txt", &peer_messages());
     write_down("log-8.txt", &log());
 }

@@ -66,7 +66,7 @@ impl Traces {
     pub(crate) fn hear_decided(&self, command: &Command, leads: bool) {
         let command = command.clone();
         if self.0.try_send(Heard { command, leads }).is_err() {
-            tracing::warn!("a decision is missing in the traces: too much waits already");
+            tracing::warn!("trace queue full, decision span dropped");
         }
     }
 }
@@ -97,7 +97,7 @@ impl Telling {
             for trace in self.rollouts.handle_command(&command) {
                 if leads && letters.try_send(letter(&trace)).is_err() {
                     let generation = trace.generation;
-                    tracing::warn!("the trace of plan {generation} is not told: too many wait");
+                    tracing::warn!("trace queue full, trace of plan {generation} dropped");
                 }
             }
         }
@@ -114,7 +114,7 @@ impl Post {
         while let Some(letter) = letters.recv().await {
             if let Err(why) = self.send(&letter.to_string()).await {
                 let collector = &self.collector;
-                tracing::warn!("a trace was not told to {collector}: {why}");
+                tracing::warn!("trace not sent to {collector}: {why}");
             }
         }
     }
@@ -138,7 +138,7 @@ impl Post {
         let code = answer.map_err(|error| told(&error))?.status();
         match code.is_success() {
             true => Ok(()),
-            false => Err(format!("it answered {code}")),
+            false => Err(format!("status {code}")),
         }
     }
 }

@@ -168,7 +168,7 @@ fn outline(trace: &Trace) -> Vec<String> {
 }
 
 #[test]
-fn a_plan_that_is_kept_has_a_span_for_each_stage_and_switch() {
+fn committed_plan_has_all_spans() {
     let expected = [
         "rollout < - 1..6",
         "plan < rollout 1..1",
@@ -199,7 +199,7 @@ fn confirming_has_spans_of_its_own() {
 }
 
 #[test]
-fn a_plan_that_is_taken_back_says_who_did_not_follow_and_why() {
+fn rolled_back_plan_names_failed_switch() {
     let expected = [
         "rollout < - 1..8: rolled back",
         "plan < rollout 1..1",
@@ -233,7 +233,7 @@ fn large_plan_has_its_trace() {
 }
 
 #[test]
-fn who_refuses_or_withdraws_it_ends_it() {
+fn withdrawn_or_refused_plan_ends_trace() {
     let withdrawn = Change::PlanWithdrawn {
         generation: PLAN_GENERATION,
         reasons: vec![Reason::Superseded { by: Generation(9) }],
@@ -245,7 +245,7 @@ fn who_refuses_or_withdraws_it_ends_it() {
 }
 
 #[test]
-fn a_letter_is_of_the_protocols_form() {
+fn trace_export_matches_otlp() {
     let letter = letter(&traced(taken_back()));
     let spans = letter["resourceSpans"][0]["scopeSpans"][0]["spans"]
         .as_array()
@@ -268,7 +268,7 @@ fn a_letter_is_of_the_protocols_form() {
 }
 
 #[test]
-fn a_collector_is_asked_where_all_of_them_listen() {
+fn collector_url_gets_default_path() {
     let at = |text: &str| traces_of(Url::parse(text).unwrap()).to_string();
     assert_eq!(at("http://c:4318"), "http://c:4318/v1/traces");
     assert_eq!(at("https://c/own/path"), "https://c/own/path");
@@ -301,7 +301,7 @@ async fn receive(mut line: TcpStream, answer: &str) -> (String, String) {
 
 /// It is busy at first; and who does not lead says nothing.
 #[tokio::test]
-async fn whoever_leads_posts_a_rollout_until_it_is_taken() {
+async fn leader_exports_rollout_until_accepted() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let (traces, telling) = Traces::new(Url::parse(&url).unwrap(), fabric());
@@ -332,7 +332,7 @@ async fn whoever_leads_posts_a_rollout_until_it_is_taken() {
 
 /// Nobody looks at what is decided, and whoever decides goes on.
 #[test]
-fn nothing_waits_for_traces() {
+fn full_trace_queue_blocks_nothing() {
     let (traces, telling) = Traces::new(Url::parse("http://127.0.0.1:1").unwrap(), fabric());
     let [command] = commands(vec![approved()])
         .collect::<Vec<_>>()
@@ -362,7 +362,7 @@ print(len(spans), spans[0].name, spans[0].status.code, spans[-1].end_time_unix_n
 
 #[test]
 #[ignore = "needs REWEAVE_PYTHON with opentelemetry-proto: make test-peers"]
-fn the_published_protocol_reads_it() {
+fn otlp_library_reads_export() {
     let python = env::var("REWEAVE_PYTHON").expect("REWEAVE_PYTHON");
     let mut reader = Program::new(python);
     reader

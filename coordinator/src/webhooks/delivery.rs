@@ -112,7 +112,7 @@ impl Delivery {
         let code = answer.status();
         match code.is_success() {
             true => Ok(()),
-            false => Err(format!("it answered {code}")),
+            false => Err(format!("status {code}")),
         }
     }
 
@@ -137,7 +137,7 @@ mod tests {
 
     /// By `printf '1700000000.{}' | openssl dgst -sha256 -hmac 'a secret of some length'`.
     #[test]
-    fn signatures_are_those_of_openssl() {
+    fn signatures_match_openssl() {
         let url = Url::parse("http://127.0.0.1/").unwrap();
         let client = super::super::client().unwrap();
         let delivery = Delivery::new(client, url, b"a secret of some length");

@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finding_is_told_when_it_begins_and_when_it_is_really_gone() {
+    fn finding_reports_begin_and_end() {
         let (mut seen, start) = (Seen::default(), Instant::now());
         let mut at = |s: u64, sight| seen.see(sight, start + Duration::from_secs(s));
         let finding = bad_optic(0.9);
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(at(0, found(&[bad_optic(0.9)])), [began]);
         assert!(
             at(1, found(&[bad_optic(0.8)])).is_empty(),
-            "the same, though less sure"
+            "the same, with less confidence"
         );
         assert!(at(2, found(&[])).is_empty());
         assert!(
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn alarms_are_told_once() {
+    fn alarm_is_reported_once() {
         let (mut seen, now) = (Seen::default(), Instant::now());
         let alarm = "spine0 still holds rules".to_owned();
         let sight = || Sight {
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_that_ended_is_asked_for_until_its_record_is_there() {
+    fn ended_change_waits_for_its_record() {
         let (mut seen, now) = (Seen::default(), Instant::now());
         let running = Sight {
             changes: vec![change(3)],

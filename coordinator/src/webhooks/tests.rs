@@ -94,7 +94,7 @@ fn alarm(words: &str) -> Vec<News> {
 }
 
 #[tokio::test]
-async fn what_was_not_taken_comes_again_and_nothing_before_it() {
+async fn failed_delivery_is_retried_in_order() {
     let folder = tempfile::tempdir().unwrap();
     let (receiver, address) = receiver().await;
     let hooks = hooks(folder.path(), &[address]);
@@ -119,7 +119,7 @@ async fn what_was_not_taken_comes_again_and_nothing_before_it() {
 }
 
 #[tokio::test]
-async fn whoever_is_slow_keeps_nobody_else_waiting() {
+async fn slow_receiver_delays_no_other() {
     let folder = tempfile::tempdir().unwrap();
     let ((slow, slowly), (quick, quickly)) = (receiver().await, receiver().await);
     let hooks = hooks(folder.path(), &[slowly, quickly]);

@@ -65,7 +65,7 @@ const READ_PATHS: [&str; 11] = [
 ];
 
 #[tokio::test]
-async fn nothing_is_told_without_a_good_token() {
+async fn api_requires_valid_token() {
     let house = House::new();
     operators(&house).await;
     let strangers = format!("Authorization: Bearer {}\r\n", Visit::random());
@@ -88,7 +88,7 @@ async fn nothing_is_told_without_a_good_token() {
 }
 
 #[tokio::test]
-async fn a_token_asks_what_its_maker_may_ask() {
+async fn token_has_rights_of_its_maker() {
     let house = House::new();
     let (operator, viewer) = (operators(&house).await, viewers(&house).await);
     let me = send(&house, "GET", "/api/v1/me", &viewer).json();
@@ -120,7 +120,7 @@ async fn a_token_asks_what_its_maker_may_ask() {
 }
 
 #[tokio::test]
-async fn a_plan_may_be_wished_for() {
+async fn plan_can_be_requested_with_intent() {
     let house = House::new();
     let token = operators(&house).await;
     let wish = |json: &str| send_json(&house, "POST", "/api/v1/plans", &token, json);
@@ -148,7 +148,7 @@ async fn a_plan_may_be_wished_for() {
 }
 
 #[tokio::test]
-async fn what_is_approved_as_it_was_seen_is_named_by_its_tag() {
+async fn approval_names_plan_by_etag() {
     let house = House::new();
     let token = operators(&house).await;
     let approve = |tag: &str| {
@@ -167,7 +167,7 @@ async fn what_is_approved_as_it_was_seen_is_named_by_its_tag() {
 }
 
 #[tokio::test]
-async fn an_approval_of_what_was_not_shown_is_refused() {
+async fn approval_of_unseen_plan_is_refused() {
     let house = House::new();
     let token = operators(&house).await;
     let wanted = serde_json::json!({
@@ -194,7 +194,7 @@ async fn an_approval_of_what_was_not_shown_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_a_problem_that_says_so() {
+async fn missing_resource_returns_problem() {
     let house = House::new();
     let token = operators(&house).await;
     let asked = |method, path: &str| send(&house, method, path, &token);
@@ -246,7 +246,7 @@ async fn what_is_not_there_is_a_problem_that_says_so() {
 
 /// As `reweave apply` asks it with the same words.
 #[tokio::test]
-async fn an_approval_may_insist() {
+async fn approval_can_be_forced() {
     let house = House::overheard();
     let token = operators(&house).await;
     let approve = |number: u32, query: &str| {
@@ -276,7 +276,7 @@ async fn an_approval_may_insist() {
 }
 
 #[tokio::test]
-async fn a_switch_is_worked_on_stage_by_stage_and_by_operators_only() {
+async fn only_operators_run_maintenance_by_stages() {
     let house = House::new();
     let (operator, viewer) = (operators(&house).await, viewers(&house).await);
     let spine = "/api/v1/maintenance/spine0";
@@ -314,7 +314,7 @@ async fn a_switch_is_worked_on_stage_by_stage_and_by_operators_only() {
 }
 
 #[tokio::test]
-async fn whoever_has_no_job_cannot_be_left_alone_for_it() {
+async fn host_without_job_cannot_be_frozen() {
     let house = House::new();
     let (operator, viewer) = (operators(&house).await, viewers(&house).await);
     let h0 = "/api/v1/frozen/h0";
@@ -329,7 +329,7 @@ async fn whoever_has_no_job_cannot_be_left_alone_for_it() {
 }
 
 #[tokio::test]
-async fn orchestrators_tell_of_jobs_and_ask_of_hosts() {
+async fn orchestrators_register_jobs_and_query_hosts() {
     let house = House::new();
     let (operator, viewer) = (operators(&house).await, viewers(&house).await);
     let asked = |method, path: &str| send(&house, method, &format!("/api/v1/{path}"), &operator);
@@ -353,10 +353,7 @@ async fn orchestrators_tell_of_jobs_and_ask_of_hosts() {
     let started = started.json();
     assert_eq!(started["generation"], serde_json::Value::Null);
     assert!(
-        started["because"]
-            .as_str()
-            .unwrap()
-            .contains("nothing is seen"),
+        started["because"].as_str().unwrap().contains("no findings"),
         "{started}"
     );
     let listed = send(&house, "GET", "/api/v1/jobs", &viewer).json();
@@ -377,7 +374,7 @@ async fn orchestrators_tell_of_jobs_and_ask_of_hosts() {
     let nothing = asked("GET", "nope");
     is_problem(&nothing, 404, "nothing-there");
     assert!(
-        nothing.body.contains("nothing at /api/v1/nope"),
+        nothing.body.contains("no resource at /api/v1/nope"),
         "{}",
         nothing.body
     );
@@ -386,7 +383,7 @@ async fn orchestrators_tell_of_jobs_and_ask_of_hosts() {
 }
 
 #[tokio::test]
-async fn whoever_has_the_same_answer_is_sent_nothing() {
+async fn matching_etag_returns_not_modified() {
     let house = House::new();
     let token = operators(&house).await;
     let first = send(&house, "GET", "/api/v1/fabric", &token);
@@ -402,7 +399,7 @@ async fn whoever_has_the_same_answer_is_sent_nothing() {
 
 /// One look is good for many, but not for whoever has decided something since.
 #[tokio::test]
-async fn whoever_has_changed_something_is_shown_it_at_once() {
+async fn changes_are_visible_at_once() {
     let house = House::new();
     let (operator, viewer) = (operators(&house).await, viewers(&house).await);
     let spine = "/api/v1/maintenance/spine0";
@@ -422,7 +419,7 @@ async fn whoever_has_changed_something_is_shown_it_at_once() {
 }
 
 #[tokio::test]
-async fn many_who_ask_at_once_cost_the_core_less_than_each() {
+async fn concurrent_status_requests_share_one_look() {
     let house = House::overheard();
     let token = viewers(&house).await;
     house.status_when("it leads", |_| true).await;
@@ -450,7 +447,7 @@ async fn many_who_ask_at_once_cost_the_core_less_than_each() {
 
 /// What machines watch is what people were shown, and is asked for once.
 #[tokio::test]
-async fn scrapes_beside_a_page_cost_the_core_one_look() {
+async fn scrapes_and_page_share_one_look() {
     let house = House::overheard();
     let token = viewers(&house).await;
     house.status_when("it leads", |_| true).await;
@@ -484,7 +481,7 @@ async fn scrapes_beside_a_page_cost_the_core_one_look() {
 
 /// Restarts keep it, being shut out ends it, and no token makes another.
 #[tokio::test]
-async fn a_token_lasts_as_long_as_its_maker_may_ask() {
+async fn token_lasts_until_maker_is_revoked() {
     let mut house = House::new();
     let token = viewers(&house).await;
     house.restart();
@@ -515,7 +512,7 @@ fn line(stream: &mut impl BufRead, beginning: &str) -> Option<String> {
 }
 
 #[tokio::test]
-async fn the_state_is_told_as_it_changes_until_the_viewer_is_shut_out() {
+async fn event_stream_ends_on_revocation() {
     let house = House::new();
     let token = viewers(&house).await;
     let mut stream = TcpStream::connect(house.http).unwrap();
@@ -538,7 +535,7 @@ async fn the_state_is_told_as_it_changes_until_the_viewer_is_shut_out() {
 }
 
 #[tokio::test]
-async fn the_page_comes_whole_from_here_and_lets_nothing_else_in() {
+async fn page_loads_only_local_content() {
     let house = House::new();
     house.status_when("it leads", |_| true).await;
     let page = send(&house, "GET", "/", "");

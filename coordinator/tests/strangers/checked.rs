@@ -116,7 +116,7 @@ fn until<T>(mut is_so: impl FnMut() -> Option<T>) -> T {
 }
 
 #[test]
-fn places_that_cannot_be_had_are_told_with_line_and_key() {
+fn unavailable_addresses_name_line_and_key() {
     let site = Site::new();
     let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
     let taken = udp.local_addr().unwrap();
@@ -140,21 +140,21 @@ fn places_that_cannot_be_had_are_told_with_line_and_key() {
     );
     site.both_refuse(
         "listen = \"127.0.0.1:7339\"\ndoor = \"127.0.0.1:7339\"\n",
-        "error: c.toml:5: door: members come to 127.0.0.1:7339 already (listen)",
+        "error: c.toml:5: door: 127.0.0.1:7339 is already the address for members (listen)",
     );
 }
 
 #[test]
-fn settings_and_files_that_cannot_be_are_told_with_line_and_key() {
+fn invalid_settings_name_line_and_key() {
     let site = Site::new();
     site.both_refuse(
         "[history]\nwrite_every_s = 0\n",
-        "error: c.toml:5: write_every_s: a time of 0 is none",
+        "error: c.toml:5: write_every_s: a time of 0 is not allowed",
     );
     site.write("data", "");
     site.both_refuse(
         ANY_PORT_SETTINGS,
-        "error: c.toml:3: data: data is no folder",
+        "error: c.toml:3: data: data is not a folder",
     );
     fs::remove_file(site.path("fabric.toml")).unwrap();
     site.both_refuse(
@@ -164,7 +164,7 @@ fn settings_and_files_that_cannot_be_are_told_with_line_and_key() {
 }
 
 #[test]
-fn data_of_somebody_else_is_told_with_line_and_key() {
+fn foreign_data_names_line_and_key() {
     let site = Site::new();
     site.run_once();
     assert_eq!(site.told("check", ANY_PORT_SETTINGS).0, 0);
@@ -180,28 +180,28 @@ fn data_of_somebody_else_is_told_with_line_and_key() {
     site.write("fabric.toml", TWO_HOSTS);
     site.belong("lab", "c2");
     site.both_refuse_what_was_given(
-        "error: c.toml:3: data: data belongs to coordinator \"c1\", and this one is \"c2\": give \
-         \"c2\" a folder of its own",
+        "error: c.toml:3: data: data belongs to coordinator \"c1\", but this one is \"c2\": give \
+         \"c2\" its own folder",
     );
     site.belong("other", "c1");
     site.both_refuse_what_was_given(
-        "error: c.toml:3: data: data was made for cluster \"lab\", and this one is \"other\": give \
-         the certificate of the cluster it was made for, or a new data folder",
+        "error: c.toml:3: data: data was made for cluster \"lab\", but this one is \"other\": use \
+         the certificate of that cluster, or a new data folder",
     );
     site.belong("lab", "c1");
     let log = site.path("data/log");
     let mut content = fs::read(&log).unwrap();
     content[40] ^= 1;
     fs::write(&log, content).unwrap();
-    site.both_refuse_what_was_given("data/log cannot be believed");
+    site.both_refuse_what_was_given("data/log is corrupt");
 }
 
 #[test]
-fn what_lies_beside_the_log_is_looked_at_before_a_start() {
+fn files_beside_log_are_checked() {
     let site = Site::new();
     fs::create_dir(site.path("data")).unwrap();
     site.write("data/audit", "");
-    site.both_refuse_what_was_given("error: c.toml:3: data: cannot read data/audit, in which is");
+    site.both_refuse_what_was_given("error: c.toml:3: data: cannot read the audit log data/audit");
     fs::remove_file(site.path("data/audit")).unwrap();
     site.write("data/history", "");
     site.both_refuse_what_was_given("error: c.toml:3: data: cannot open the history: data/history");
@@ -216,25 +216,25 @@ fn what_lies_beside_the_log_is_looked_at_before_a_start() {
 
 /// Of a log that can be read, and holds what is not known here.
 #[test]
-fn data_of_another_version_is_told_with_the_file_and_what_to_do() {
+fn data_of_other_version_names_file() {
     let site = Site::new();
     let log = Saved::joining(MemberId(1), vec![0xff; 3], Members::default());
     fs::create_dir(site.path("data")).unwrap();
     fs::write(site.path("data/log"), log.whole().encode(0).unwrap()).unwrap();
     site.both_refuse_what_was_given(
-        "error: c.toml:3: data: data/log was written by another version of this program: start that \
-         one",
+        "error: c.toml:3: data: data/log was written by another version of this program: start \
+         that version",
     );
 }
 
 /// Machines read it, so each line is for them, and the last one too.
 #[test]
-fn a_log_for_machines_is_of_one_object_a_line() {
+fn json_log_has_object_per_line() {
     let site = Site::new();
     let json = ["--log", "json"];
     let said = |command: &str| fs::read_to_string(site.path(command)).unwrap();
     let mut running = site.begin_with("run", ANY_PORT_SETTINGS, &json);
-    until(|| said("run").contains("leads, in term").then_some(()));
+    until(|| said("run").contains("leader in term").then_some(()));
     running.kill().unwrap();
     running.wait().unwrap();
     site.write("fabric.toml", "kind = \"none\"\n");
@@ -242,7 +242,7 @@ fn a_log_for_machines_is_of_one_object_a_line() {
     let mut refused = site.begin_with("run", ANY_PORT_SETTINGS, &json);
     until(|| refused.try_wait().unwrap());
     let last = said("run");
-    assert!(last.contains("is no kind of fabric"), "{last}");
+    assert!(last.contains("is not a kind of fabric"), "{last}");
     for line in all.lines().chain(last.lines()) {
         let line: Value = serde_json::from_str(line).expect(line);
         for key in ["/timestamp", "/level", "/fields/message"] {
@@ -254,7 +254,7 @@ fn a_log_for_machines_is_of_one_object_a_line() {
 
 /// It is asked on machines where one runs: its own ports are no reason to refuse its settings.
 #[test]
-fn the_settings_of_one_that_runs_are_good() {
+fn config_check_accepts_running_coordinator() {
     let site = Site::new();
     let mut running = site.begin("run", ANY_PORT_SETTINGS);
     until(|| site.path("data/log").exists().then_some(()));
@@ -273,7 +273,7 @@ fn the_settings_of_one_that_runs_are_good() {
 
 /// As of a cluster that is to grow, and a file that names its first coordinator alone.
 #[test]
-fn one_that_names_itself_alone_begins() {
+fn single_configured_member_starts() {
     let site = Site::new();
     let itself = "[[member]]\nid = 1\nname = \"c1\"\naddress = \"127.0.0.1:7332\"\n";
     let mut running = site.begin("run", &format!("{ANY_PORT_SETTINGS}{itself}"));
@@ -283,7 +283,7 @@ fn one_that_names_itself_alone_begins() {
 }
 
 #[test]
-fn a_check_leaves_nothing_behind() {
+fn config_check_writes_nothing() {
     let site = Site::new();
     assert_eq!(site.told("check", ANY_PORT_SETTINGS).0, 0);
     assert!(!site.path("data").exists());

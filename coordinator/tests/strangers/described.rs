@@ -36,7 +36,7 @@ fn references(value: &Value, found: &mut BTreeSet<String>) {
 }
 
 #[tokio::test]
-async fn what_can_be_asked_is_described_to_whoever_wants_to_know() {
+async fn api_description_covers_every_operation() {
     let house = House::new();
     let token = operators(&house).await;
     let document = document(&house);
@@ -60,7 +60,7 @@ async fn what_can_be_asked_is_described_to_whoever_wants_to_know() {
             let path = format!("{root}{}", path.replace("{generation}", "7"));
             let answer = send(&house, &method.to_uppercase(), &path, &token);
             assert_ne!(answer.code, 405, "{method} {path}");
-            let absent = answer.body.contains("there is nothing at");
+            let absent = answer.body.contains("no resource at");
             assert!(!absent, "{method} {path}: {}", answer.body);
         }
     }
@@ -122,14 +122,14 @@ async fn documented_requests_are_understood() {
             body => send_json(&house, method, &path, &token, body),
         };
         let is_misspelt = [400, 401, 403, 405, 415].contains(&answer.code);
-        let is_absent = answer.body.contains("there is nothing at");
+        let is_absent = answer.body.contains("no resource at");
         let said = format!("{method} {path}: {} {}", answer.code, answer.body);
         assert!(!is_misspelt && !is_absent, "{said}");
     }
 }
 
 #[tokio::test]
-async fn a_request_that_is_sent_again_has_the_first_answer() {
+async fn repeated_request_gets_first_response() {
     let house = House::new();
     let (operator, viewer) = (operators(&house).await, viewers(&house).await);
     let post = |path: &str, token: &str, key: &str| {
@@ -151,7 +151,7 @@ async fn a_request_that_is_sent_again_has_the_first_answer() {
 }
 
 #[tokio::test]
-async fn who_asks_too_often_is_told_to_wait_and_others_are_not() {
+async fn frequent_client_is_limited_alone() {
     let house = House::new();
     let (operator, viewer) = (operators(&house).await, viewers(&house).await);
     let me = |token: &str| send(&house, "GET", "/api/v1/me", token);
@@ -166,7 +166,7 @@ async fn who_asks_too_often_is_told_to_wait_and_others_are_not() {
 }
 
 #[tokio::test]
-async fn tokens_that_are_made_up_have_one_budget_together() {
+async fn invalid_tokens_share_one_budget() {
     let house = House::new();
     let operator = operators(&house).await;
     let me = |token: &str| send(&house, "GET", "/api/v1/me", token);
@@ -184,7 +184,7 @@ async fn tokens_that_are_made_up_have_one_budget_together() {
 /// Requests as the document allows them, and as it forbids them: each answer is one that it describes.
 #[tokio::test]
 #[ignore = "needs the folder that REWEAVE_API_TOOLS names, with schemathesis and openapi-spec-validator"]
-async fn schemathesis_finds_nothing_that_the_document_does_not_say() {
+async fn schemathesis_finds_no_undescribed_response() {
     let house = House::new();
     let token = operators(&house).await;
     let tools = std::env::var("REWEAVE_API_TOOLS").unwrap_or_default();

@@ -43,7 +43,7 @@ fn driven(status: &Status) -> Vec<bool> {
 }
 
 #[tokio::test]
-async fn a_driver_speaks_for_what_it_reaches_for_as_long_as_it_is_there() {
+async fn driver_serves_its_switches_while_connected() {
     let house = house();
     house
         .status_when("nobody drives", |it| driven(it) == [false, false])
@@ -59,7 +59,7 @@ async fn a_driver_speaks_for_what_it_reaches_for_as_long_as_it_is_there() {
 }
 
 #[tokio::test]
-async fn whoever_reaches_nothing_has_nothing_to_stay_for() {
+async fn driver_without_switches_is_disconnected() {
     let house = house();
     let session = driver(&house, "d0", &["nowhere"]).await;
     let heard = async || soon(session.receive::<DriverOrder>(Channel::Commands)).await;
@@ -74,7 +74,7 @@ async fn whoever_reaches_nothing_has_nothing_to_stay_for() {
 
 /// Whoever comes first, with whatever certificate of a driver.
 #[tokio::test]
-async fn switch_waits_for_the_driver_that_is_named_for_it() {
+async fn switch_waits_for_its_named_driver() {
     let mut house = house();
     let settings = "[[driver]]\nname = \"d0\"\nswitches = [\"ocs0\"]\n";
     fs::write(house.path("c.toml"), settings).unwrap();
@@ -91,7 +91,7 @@ async fn switch_waits_for_the_driver_that_is_named_for_it() {
 }
 
 #[tokio::test]
-async fn a_driver_does_not_speak_as_an_agent_does() {
+async fn driver_cannot_speak_as_agent() {
     let house = house();
     let session = driver(&house, "d0", &["ocs0"]).await;
     let sample = AgentMessage::Sample(Sample {

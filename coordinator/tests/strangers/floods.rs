@@ -94,7 +94,7 @@ fn shower(packets: &[Vec<u8>], to: SocketAddr) {
 }
 
 #[tokio::test]
-async fn five_thousand_half_open_handshakes_hold_up_nobody() {
+async fn half_open_handshakes_block_no_agent() {
     let house = House::new();
     let agent = house.member(Role::Agent, "h0");
     drop(soon(house.connect(&agent)).await.unwrap());
@@ -218,7 +218,7 @@ async fn p99(what: &str, operator: &Session) -> Duration {
 
 /// An agent is heard no faster than it may speak. Exact figures are for a bench: here are others on the machine, too.
 #[test]
-fn timed_flooding_agent_delays_nobody() {
+fn timed_agent_flood_keeps_decisions_fast() {
     let runtime = Builder::new_multi_thread().enable_all().build().unwrap();
     let house = House::new();
     let mut hostile = ["h0", "h1", "h2"].iter();

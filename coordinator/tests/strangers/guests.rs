@@ -77,7 +77,7 @@ async fn led() -> House {
 }
 
 #[tokio::test]
-async fn whoever_shows_a_certificate_needs_no_token() {
+async fn certificate_replaces_token() {
     let house = led().await;
     house.member(Role::Viewer, "vic");
     for (folder, role, name, may_plan) in [
@@ -107,7 +107,7 @@ async fn whoever_shows_a_certificate_needs_no_token() {
 }
 
 #[tokio::test]
-async fn whoever_shows_none_needs_a_token_and_sees_the_page() {
+async fn browser_without_certificate_needs_token() {
     let house = led().await;
     let stranger = browser(&house, None);
     for (path, code) in [
@@ -137,7 +137,7 @@ async fn whoever_shows_none_needs_a_token_and_sees_the_page() {
 }
 
 #[tokio::test]
-async fn who_must_not_come_in_is_told_no_more_than_that_and_operators_why() {
+async fn refused_certificate_reason_is_for_operators() {
     let house = led().await;
     house.member(Role::Viewer, "eve");
     let member = Member::new(Role::Viewer, "eve");
@@ -167,7 +167,7 @@ async fn who_must_not_come_in_is_told_no_more_than_that_and_operators_why() {
 }
 
 #[tokio::test]
-async fn whoever_is_shut_out_sees_no_more_though_he_watches() {
+async fn revoked_viewer_loses_event_stream() {
     let house = led().await;
     let vic: Identity = house.member(Role::Viewer, "vic");
     let browser = browser(&house, Some("viewer-vic"));
@@ -198,7 +198,7 @@ fn flood(house: &House, ended: &AtomicBool) -> VecDeque<TcpStream> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn thousands_who_say_nothing_keep_nobody_out_and_take_no_memory() {
+async fn silent_connections_neither_block_nor_grow() {
     let house = Arc::new(led().await);
     let elsewhere = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
     get(&house, &browser(&house, Some("ann")), "/healthz").await;
@@ -223,13 +223,13 @@ async fn thousands_who_say_nothing_keep_nobody_out_and_take_no_memory() {
         more < MAX_GROWTH_BYTES,
         "{more} bytes for those who say nothing"
     );
-    is_told(&house, "others needed its place").await;
+    is_told(&house, "session limit reached").await;
 }
 
 /// With the arguments that people give it.
 #[tokio::test]
 #[ignore = "needs curl"]
-async fn curl_comes_in_with_a_certificate() {
+async fn curl_connects_with_certificate() {
     let house = led().await;
     house.member(Role::Agent, "h0");
     let curl = |arguments: &[&str]| {

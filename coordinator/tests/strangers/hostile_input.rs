@@ -196,7 +196,7 @@ async fn ready(house: &House, tokens: usize) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_is_no_value_or_is_missing_is_named() {
+async fn invalid_or_missing_value_is_named() {
     let house = House::new();
     let mut asker = Asker::of(&house, ready(&house, 8).await);
     let document = document(&house);
@@ -253,7 +253,7 @@ async fn what_is_no_value_or_is_missing_is_named() {
 }
 
 #[tokio::test]
-async fn words_that_mean_something_elsewhere_mean_nothing_here() {
+async fn injection_strings_are_plain_values() {
     let house = House::new();
     let mut asker = Asker::of(&house, ready(&house, 6).await);
     let document = document(&house);
@@ -290,7 +290,7 @@ async fn words_that_mean_something_elsewhere_mean_nothing_here() {
 }
 
 #[tokio::test]
-async fn bodies_that_are_none_are_refused_by_their_place() {
+async fn invalid_body_names_its_place() {
     let house = House::new();
     let mut asker = Asker::of(&house, ready(&house, 2).await);
     let document = document(&house);

@@ -260,7 +260,7 @@ fn places(log: &Path) -> [SocketAddr; 4] {
         let said = fs::read_to_string(log).unwrap();
         let told = [
             "listens on ",
-            "newcomers are heard on ",
+            "join listener on ",
             "health and metrics on ",
             "over TLS on ",
         ]

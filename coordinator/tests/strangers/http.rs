@@ -76,7 +76,7 @@ fn get(house: &House, path: &str) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn it_is_healthy_and_ready() {
+async fn coordinator_is_healthy_and_ready() {
     let house = House::new();
     assert_eq!(get(&house, "/healthz"), (200, "ok\n".into()));
     assert_eq!(get(&house, "/readyz"), (200, "ready\n".into()));
@@ -84,7 +84,7 @@ async fn it_is_healthy_and_ready() {
 }
 
 #[tokio::test]
-async fn metrics_are_what_prometheus_reads() {
+async fn metrics_parse_as_prometheus() {
     let house = House::new();
     let agent = house.member(Role::Agent, "h0");
     let _session = soon(house.connect(&agent)).await.unwrap();
@@ -112,7 +112,7 @@ async fn metrics_are_what_prometheus_reads() {
 
 /// With its type and labels.
 #[tokio::test]
-async fn each_metric_is_in_the_manual() {
+async fn each_metric_is_documented() {
     let house = House::new();
     house.status_when("it leads", |_| true).await;
     let (_, metrics) = get(&house, "/metrics");

@@ -37,7 +37,7 @@ fn is_up(status: &reweave_common::operator::Status, node: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_node_joins_reports_and_is_shut_out() {
+async fn node_joins_reports_and_is_revoked() {
     let house = House::new();
     let agent = joined(&house, "h0").await;
     let session = soon(house.connect(&agent)).await.unwrap();
@@ -61,7 +61,7 @@ async fn a_node_joins_reports_and_is_shut_out() {
     println!("revoked and out after {:?}", began.elapsed());
     assert_eq!(
         ended.to_string(),
-        "the other side closed the session: not let in"
+        "the other side closed the session: refused"
     );
     let again = soon(house.connect(&agent)).await;
     assert!(
@@ -97,7 +97,7 @@ async fn denied(session: &Session) -> DenyList {
 }
 
 #[tokio::test]
-async fn an_agent_of_the_release_before_hears_all_that_it_knows_and_nothing_else() {
+async fn older_agent_gets_only_known_kinds() {
     let house = House::new();
     let agent = joined(&house, "h0").await;
     let earlier = Hello {
@@ -121,7 +121,7 @@ async fn an_agent_of_the_release_before_hears_all_that_it_knows_and_nothing_else
 }
 
 #[tokio::test]
-async fn a_token_that_was_used_is_worth_nothing_after_a_restart_either() {
+async fn used_token_stays_used_after_restart() {
     let mut house = House::new();
     let token = house.invite(&Member::new(Role::Agent, "h0")).await;
     soon(enter(&[house.door], &token, &house.path("first")))
@@ -144,7 +144,7 @@ async fn a_token_that_was_used_is_worth_nothing_after_a_restart_either() {
 }
 
 #[tokio::test]
-async fn a_certificate_is_renewed_and_its_session_goes_on() {
+async fn renewed_certificate_keeps_session() {
     let house = House::new();
     let agent = joined(&house, "h0").await;
     let session = soon(house.connect(&agent)).await.unwrap();
@@ -172,7 +172,7 @@ async fn a_certificate_is_renewed_and_its_session_goes_on() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_none_is_not_certified() {
+async fn invalid_renewal_request_is_not_certified() {
     let house = House::new();
     let agent = joined(&house, "h0").await;
     let session = soon(house.connect(&agent)).await.unwrap();
@@ -190,7 +190,7 @@ async fn a_request_that_is_none_is_not_certified() {
 }
 
 #[tokio::test]
-async fn a_coordinator_renews_its_own_certificate() {
+async fn coordinator_renews_its_own_certificate() {
     let house = House::led_by(validity(23 * ONE_HOUR, ONE_HOUR));
     let status = house
         .status_when("it is renewed", |status| {
@@ -206,7 +206,7 @@ async fn a_coordinator_renews_its_own_certificate() {
 }
 
 #[tokio::test]
-async fn a_session_ends_with_its_certificate_unless_that_is_renewed() {
+async fn session_expires_with_unrenewed_certificate() {
     let house = House::new();
     // On a machine that is so busy, one that is shorter expires before it is shown.
     let mut lives_s = [3, 10, 60].into_iter();
@@ -224,7 +224,7 @@ async fn a_session_ends_with_its_certificate_unless_that_is_renewed() {
 }
 
 #[tokio::test]
-async fn viewers_read_and_renew_and_change_nothing() {
+async fn viewers_only_read_and_renew() {
     let house = House::new();
     let viewer = house.member(Role::Viewer, "val");
     let session = soon(house.connect(&viewer)).await.unwrap();
@@ -243,7 +243,7 @@ async fn viewers_read_and_renew_and_change_nothing() {
             panic!("{request:?} was done for a viewer: {answer:?}");
         };
         assert!(
-            refused.to_string().contains("role viewer may not"),
+            refused.to_string().contains("role viewer is not allowed"),
             "{refused}"
         );
     }

@@ -8,7 +8,7 @@ use super::house::{House, soon};
 
 /// So many sessions with one certificate at a time.
 const SESSIONS_PER_MEMBER: usize = 192;
-const SESSIONS_FULL_REASON: &str = "192 sessions with its certificate are here already";
+const SESSIONS_FULL_REASON: &str = "192 sessions with its certificate are open, the maximum";
 
 async fn is_answered(session: &Session) -> Result<(), LinkError> {
     session
@@ -19,7 +19,7 @@ async fn is_answered(session: &Session) -> Result<(), LinkError> {
 }
 
 #[tokio::test]
-async fn one_more_than_there_are_seats_is_told_why_and_has_the_next_free_one() {
+async fn surplus_viewer_waits_for_free_slot() {
     let house = House::new();
     let viewer = house.member(Role::Viewer, "ann");
     let come = async || house.connect(&viewer).await.unwrap();

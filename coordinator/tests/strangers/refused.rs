@@ -52,7 +52,7 @@ pub(crate) async fn is_told(house: &House, words: &str) {
 }
 
 #[tokio::test]
-async fn each_refusal_is_told_to_operators_and_to_nobody_else() {
+async fn each_refusal_is_reported_to_operators() {
     let house = House::new();
     let member = Member::new(Role::Agent, "h3");
     ask(&house.operator().await, &Request::Revoke { member }).await;
@@ -84,7 +84,7 @@ async fn each_refusal_is_told_to_operators_and_to_nobody_else() {
     if let Ok(session) = soon(house.connect(&nobody)).await {
         soon(session.closed()).await;
     }
-    is_told(&house, "the fabric has no node called \"h99\"").await;
+    is_told(&house, "the fabric has no node named \"h99\"").await;
 }
 
 /// What is no message of any version, as it is.
@@ -118,7 +118,7 @@ async fn write_letter<T: Serialize>(session: &Session, kind: u32, content: &T) {
 /// With a certificate of the cluster, and no place among its coordinators: it wants to be elected in
 /// place of the one that leads.
 #[tokio::test]
-async fn a_coordinator_that_is_no_member_is_put_out_and_told_of() {
+async fn non_member_coordinator_is_refused() {
     let house = House::new();
     let before = house.status_when("it leads", |status| status.coordinators.len() == 1);
     let before = before.await;
@@ -134,10 +134,13 @@ async fn a_coordinator_that_is_no_member_is_put_out_and_told_of() {
     };
     write_letter(&session, 0, &vote).await;
     let ended = told(&soon(session.closed()).await);
-    assert!(ended.contains("not heard here"), "it is told why: {ended}");
+    assert!(
+        ended.contains("it has no session here"),
+        "it is told why: {ended}"
+    );
     is_told(
         &house,
-        "coordinator c9: it speaks for a number that is not its own",
+        "coordinator c9: it uses a number that is not its own",
     )
     .await;
     let after = ask(&house.operator().await, &Request::Status).await;
@@ -148,7 +151,7 @@ async fn a_coordinator_that_is_no_member_is_put_out_and_told_of() {
 }
 
 #[tokio::test]
-async fn what_is_no_message_ends_the_session_and_nothing_else() {
+async fn unreadable_message_ends_only_its_session() {
     let house = House::new();
     let operator = house.operator().await;
     // A request of an operator, on an agent's session.
@@ -162,7 +165,7 @@ async fn what_is_no_message_ends_the_session_and_nothing_else() {
     thrown_out(&house, Channel::Telemetry, &vec![0_u8; 1 << 19]).await;
     let of_all = |status: &Status| {
         let told = status.refused.iter();
-        let told = told.filter(|one| one.why.contains("no message"));
+        let told = told.filter(|one| one.why.contains("invalid message"));
         told.map(|one| one.times).sum::<u64>() == 4
     };
     house.status_when("each of the four is told", of_all).await;

@@ -83,7 +83,7 @@ fn state(house: &House, token: &str) -> (String, Value) {
 }
 
 #[tokio::test]
-async fn whoever_looks_may_play_and_nothing_is_changed_by_it() {
+async fn viewer_may_simulate_without_side_effects() {
     let house = House::new();
     let (operator, viewer) = (operators(&house).await, viewers(&house).await);
     let from = collided(&house);
@@ -128,7 +128,7 @@ async fn whoever_looks_may_play_and_nothing_is_changed_by_it() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_played_is_a_problem_that_says_why() {
+async fn impossible_sandbox_request_is_problem() {
     let house = House::new();
     let viewer = viewers(&house).await;
     let posted = |json: &str| send_json(&house, "POST", "/api/v1/sandbox", &viewer, json);
@@ -152,7 +152,7 @@ async fn what_cannot_be_played_is_a_problem_that_says_why() {
     let told = posted(&foreign).json();
     let problem = told["variants"][0]["problem"].as_str().unwrap();
     assert!(
-        problem.starts_with("\"other.toml\" is none of the files"),
+        problem.starts_with("\"other.toml\" is not among the files"),
         "{problem}"
     );
     let huge = format!(r#"{{"from":"{}"}}"#, "1".repeat(11 << 20));
@@ -191,7 +191,7 @@ fn figures(answer: &Answer, place: &str) -> Vec<i64> {
 }
 
 #[tokio::test]
-async fn flows_and_jobs_are_played_as_the_past_is() {
+async fn sandbox_plays_flows_and_jobs() {
     let house = House::new();
     let viewer = viewers(&house).await;
     let before = state(&house, &viewer);
@@ -245,7 +245,7 @@ fn is_refused(answer: &Answer, kind: &str, says: &str) {
 }
 
 #[tokio::test]
-async fn flows_and_jobs_that_cannot_be_played_are_problems_that_say_why() {
+async fn impossible_flows_and_jobs_are_problems() {
     let house = House::new();
     let viewer = viewers(&house).await;
     let try_out = |what: Value| tried(&house, &viewer, what, &[""]);
@@ -273,20 +273,20 @@ async fn flows_and_jobs_that_cannot_be_played_are_problems_that_say_why() {
 }
 
 #[tokio::test]
-async fn a_variant_that_does_not_fit_what_is_played_says_so_alone() {
+async fn unfitting_variant_fails_alone() {
     let house = House::new();
     let viewer = viewers(&house).await;
     let (flows, job) = (json!({ "flows": FLOWS }), json!({ "job": JOB }));
     let no_job = "[job]\nbatch = 1\n";
     for (what, variant, says) in [
-        (&flows, no_job, "v0:1: job: what is played is no job"),
+        (&flows, no_job, "v0:1: job: the input is not a job"),
         (&job, "[job]\nbatch = 0\n", "v0:2: batch: 0 is not between"),
         (
             &job,
             "[job]\ngpus_per_host = 128\n",
             "512 ranks are more than",
         ),
-        (&job, "fabric = \"x\"\n", "\"x\" is none of the files"),
+        (&job, "fabric = \"x\"\n", "\"x\" is not among the files"),
     ] {
         let told = tried(&house, &viewer, what.clone(), &[variant, ""]).json();
         let problem = told["variants"][0]["problem"].as_str().unwrap();
@@ -332,7 +332,7 @@ fn trace(format: &str, files: &[impl AsRef<[u8]>]) -> Value {
 }
 
 #[tokio::test]
-async fn traces_of_all_recorders_are_played_as_jobs_are() {
+async fn sandbox_plays_traces_of_every_recorder() {
     let house = House::new();
     let viewer = viewers(&house).await;
     let before = state(&house, &viewer);
@@ -363,7 +363,7 @@ async fn traces_of_all_recorders_are_played_as_jobs_are() {
 }
 
 #[tokio::test]
-async fn traces_that_cannot_be_played_are_problems_that_name_the_file() {
+async fn impossible_trace_names_its_file() {
     let house = House::new();
     let viewer = viewers(&house).await;
     let try_out = |what: Value| tried(&house, &viewer, what, &[""]);
@@ -381,7 +381,7 @@ async fn traces_that_cannot_be_played_are_problems_that_name_the_file() {
         (trace("flight-recorder", &[dump(1), dump(1)]), "rank 2"),
         (
             trace("flight-recorder", &[b"{}"; 5]),
-            "5 ranks have 4 places",
+            "5 ranks, but only 4 places",
         ),
         (
             trace("flight-recorder", &[b"{}"; 257]),
@@ -411,7 +411,7 @@ async fn traces_that_cannot_be_played_are_problems_that_name_the_file() {
     );
     let told = told.json();
     let problem = told["variants"][0]["problem"].as_str().unwrap();
-    assert!(problem.contains("what is played is no job"), "{problem}");
+    assert!(problem.contains("the input is not a job"), "{problem}");
 }
 
 /// Two operators, one after the other, as they were measured.
@@ -423,7 +423,7 @@ const PROFILE: &str = r#"{ "batch_size": 4, "measurements": [
     { "name": "a", "pc_str": "2-1-1", "fw_time": 8, "bw_time": 16, "mem_req": 1 }] }"#;
 
 #[tokio::test]
-async fn a_job_of_operators_is_played_with_its_timings() {
+async fn sandbox_plays_operators_with_timings() {
     let house = House::new();
     let viewer = viewers(&house).await;
     let what = json!({ "job": TIMED_JOB, "profile": PROFILE });

@@ -208,12 +208,13 @@ fn free_places() -> [SocketAddr; 3] {
 }
 
 #[tokio::test]
-async fn who_leads_without_a_signer_has_another_sign() {
+async fn leader_without_signer_asks_another() {
     let mut trio = Trio::new();
     trio.expect_renewed().await;
     trio.let_another_lead().await;
     let says = |status: &Status, words: &str| status.warnings.iter().any(|it| it.contains(words));
-    trio.status(|status| says(status, "lets others sign")).await;
+    trio.status(|status| says(status, "uses the signer of another"))
+        .await;
 
     let renewal = trio.renewal("ann");
     let is_signed = |_, answer| matches!(answer, Response::Renewed { .. }).then_some(());

@@ -98,7 +98,7 @@ impl<T: Send + 'static> Handshakes<T> {
                 Some(done) = self.running.join_next() => match done {
                     Ok(outcome) => return Some(outcome),
                     // A bug, but whoever found it must not stop the others from coming in.
-                    Err(panic) => tracing::error!(%panic, "a handshake broke off"),
+                    Err(panic) => tracing::error!(%panic, "handshake interrupted"),
                 },
                 Ok(turn) = Arc::clone(&self.turns).acquire_owned(), if has_room => {
                     self.start(turn, &begin);
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_is_slow_gives_the_turn_to_the_next_and_goes_on() {
+    async fn slow_handshake_yields_its_turn() {
         let turns = Arc::new(Semaphore::new(1));
         let next = || Arc::clone(&turns).acquire_owned();
         let began = Instant::now();
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_has_given_up_is_passed_over() {
+    async fn abandoned_handshake_is_skipped() {
         let mut waiting = Waiting(VecDeque::new());
         waiting.push("first");
         waiting.push("second");
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_given_back() {
+    fn dropped_places_are_released() {
         let places = Places::default();
         let [one, other] = ["10.0.0.1", "10.0.0.2"].map(|text| text.parse().unwrap());
         let first = places.take(one);

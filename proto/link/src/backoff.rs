@@ -39,20 +39,20 @@ mod tests {
     }
 
     #[test]
-    fn waits_double_up_to_a_limit() {
+    fn backoff_doubles_up_to_limit() {
         let expected = [100, 200, 400, 800, 1600, 3200, 5000, 5000];
         assert_eq!(delays(&mut Backoff::default(), 1.0, 8), expected);
     }
 
     #[test]
-    fn the_dice_cut_up_to_half() {
+    fn backoff_jitter_halves_at_most() {
         assert_eq!(delays(&mut Backoff::default(), 0.0, 3), [50, 100, 200]);
         assert_eq!(delays(&mut Backoff::default(), 0.5, 3), [75, 150, 300]);
         assert_eq!(delays(&mut Backoff::default(), 7.0, 3), [100, 200, 400]);
     }
 
     #[test]
-    fn it_begins_anew_when_all_is_well() {
+    fn backoff_resets_on_success() {
         let mut backoff = Backoff::default();
         delays(&mut backoff, 1.0, 100);
         assert_eq!(delays(&mut backoff, 1.0, 1), [5000]);

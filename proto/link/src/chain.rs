@@ -38,13 +38,13 @@ struct ChainFields {
 /// What a line shows of those before it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ChainError {
-    #[error("it is the first entry, and says that another came before it")]
+    #[error("it is the first entry, but refers to an earlier one")]
     Preceded,
     #[error("entries {first} to {last} before it are gone")]
     Missing { first: u64, last: u64 },
     #[error("entry {number} comes again")]
     Duplicate { number: u64 },
-    #[error("the line before it, of entry {before}, is not what was written there")]
+    #[error("the line before it, of entry {before}, was changed")]
     DigestMismatch { before: u64 },
 }
 
@@ -169,13 +169,13 @@ mod tests {
 
     /// As `sha256sum` says.
     #[test]
-    fn digests_are_those_of_others() {
+    fn digest_matches_sha256sum() {
         let known = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
         assert_eq!(digest(b"abc"), known);
     }
 
     #[test]
-    fn whatever_is_changed_shows() {
+    fn chain_detects_any_change() {
         let whole = lines(5);
         let verifier = verified(&whole).unwrap();
         let head = digest(whole[4].as_bytes());
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_is_gone_shows_against_what_was_kept_elsewhere() {
+    fn chain_detects_missing_end() {
         let whole = lines(5);
         let mut verifier = Verifier::expecting(Some(digest(whole[4].as_bytes())));
         whole[..4]

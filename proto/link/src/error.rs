@@ -41,7 +41,7 @@ pub enum LinkError {
     },
     /// The other side's verdict. Why, it tells its own log; but it may be plain from here too.
     #[error(
-        "{address} refuses this certificate; its log says why{}", hint(own_problem.as_ref())
+        "{address} refuses this certificate; its log has the reason{}", hint(own_problem.as_ref())
     )]
     RefusedByPeer {
         address: SocketAddr,
@@ -69,7 +69,7 @@ pub enum LinkError {
         address: SocketAddr,
         source: Box<LinkError>,
     },
-    #[error("{address} asks for a certificate for a key that it does not show to have")]
+    #[error("{address} requests a certificate for a key without proof of possession")]
     NoKey { address: SocketAddr },
     #[error("no address led to a session: {}", joined(.0))]
     NoneReached(Vec<LinkError>),
@@ -81,20 +81,20 @@ pub enum LinkError {
     #[error("the message cannot be sent")]
     Unsendable(#[source] WireError),
     /// The session has been closed because of it.
-    #[error("the other side sent what is no message")]
+    #[error("the other side sent an invalid message")]
     Unreadable(#[source] WireError),
     #[error("the other side closed the session{}", because(.reason))]
     ClosedByPeer { reason: String },
     /// The other side was let in and is not welcome any more; the session has been closed.
-    #[error("the other side is shut out")]
+    #[error("the other side is revoked")]
     ShutOut(#[source] Refusal),
     #[error("this side has closed the session")]
     ClosedHere,
     #[error("the other side has ended the channel")]
     ChannelEnded,
-    #[error("the other side has not been heard for {} s", IDLE_TIMEOUT.as_secs())]
+    #[error("the other side has been unreachable for {} s", IDLE_TIMEOUT.as_secs())]
     Vanished,
-    #[error("the other side has restarted and knows nothing of this session")]
+    #[error("the other side has restarted and lost this session")]
     Restarted,
     #[error("the session broke")]
     Broken(#[source] ConnectionError),
@@ -136,7 +136,7 @@ impl LinkError {
             }
             Self::NoHello { source, .. } => format!("no hello from it: {}", told(source)),
             Self::NoKey { .. } => {
-                "it asks for a certificate for a key that it does not show to have".to_owned()
+                "it requests a certificate for a key without proof of possession".to_owned()
             }
             other => told(other),
         }

@@ -23,7 +23,8 @@ pub enum KeepError {
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
     #[error(
-        "{} is damaged; remove it only when no coordinator still sends what it may have refused",
+        "{} is damaged; remove it only when no coordinator still sends instructions that it may \
+         have refused",
         path.display()
     )]
     Damaged {
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_record_noted_last_is_found_again() {
+    fn last_record_is_loaded() {
         let (scratch, folder) = scratch();
         assert!(folder.load::<Vec<u64>>(RECORD_FILE).unwrap().is_empty());
         folder.note(RECORD_FILE, &[1]).unwrap();
@@ -217,7 +218,7 @@ mod tests {
 
     /// As in a child between its fork and its program.
     #[test]
-    fn a_folder_is_let_go_though_a_copy_of_its_lock_is_open() {
+    fn folder_unlocks_despite_copied_lock() {
         let folder = tempfile::tempdir().unwrap();
         let held = Folder::hold(folder.path()).unwrap();
         let copy = held.lock.try_clone().unwrap();
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn two_never_share_a_folder() {
+    fn folder_has_one_holder() {
         let (scratch, _first) = scratch();
         let second = Folder::hold(scratch.path());
         let by = Some(process::id());
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_record_is_named_and_not_taken_for_none() {
+    fn damaged_record_is_named() {
         let (scratch, folder) = scratch();
         folder.note(RECORD_FILE, &[1, 2, 3]).unwrap();
         let path = scratch.path().join(RECORD_FILE);
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_note_leaves_the_one_before() {
+    fn failed_write_keeps_previous_record() {
         let (scratch, folder) = scratch();
         folder.note(RECORD_FILE, &[1]).unwrap();
         // A folder in its place: the new file cannot be made.

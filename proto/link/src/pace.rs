@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn after_a_burst_frames_come_at_the_rate() {
+    async fn frames_follow_rate_after_burst() {
         let pace = Pace::new(1024, 2048);
         for _ in 0..2 {
             assert_eq!(pace.pause(), Duration::ZERO);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_was_silent_has_one_burst_and_no_more() {
+    async fn silence_earns_one_burst() {
         let pace = Pace::new(1024, 2048);
         tokio::time::advance(Duration::from_hours(1)).await;
         pace.handle_frame(2048);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_finds_no_room_takes_none() {
+    async fn refused_room_takes_no_tokens() {
         let pace = Pace::new(10, 4);
         assert!(pace.has_room(5));
         assert!(!pace.has_room(1));
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn clones_take_from_the_same() {
+    async fn cloned_pace_shares_its_tokens() {
         let (one, other) = (Pace::new(1, 1), Pace::new(1, 1));
         let began = Instant::now();
         let same = one.clone();

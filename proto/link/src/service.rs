@@ -47,6 +47,6 @@ impl Watchdog {
 
 fn tell(state: NotifyState<'_>) {
     if let Err(error) = notify(&[state]) {
-        tracing::debug!("the service manager could not be told: {error}");
+        tracing::debug!("cannot notify the service manager: {error}");
     }
 }

@@ -286,7 +286,7 @@ impl Session {
 
     /// Why, is for this side alone.
     fn expel(&self, refusal: Refusal) -> LinkError {
-        self.connection.close(CLOSE_REFUSED, b"not let in");
+        self.connection.close(CLOSE_REFUSED, b"refused");
         LinkError::ShutOut(refusal)
     }
 

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_what_is_beyond_a_share_is_passed_over() {
+    async fn only_packets_beyond_share_are_dropped() {
         let shares = Shares::default();
         let _share = shares.give(address(1), Pace::new(1, 3));
         let kept = |received: &mut [RecvMeta]| {
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_share_lasts_until_the_last_session_from_there_has_ended() {
+    async fn share_lasts_until_last_session_ends() {
         let shares = Shares::default();
         let [first, second] = [0, 0].map(|_| shares.give(address(1), Pace::new(1, 0)));
         drop(first);

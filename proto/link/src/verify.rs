@@ -57,7 +57,7 @@ pub enum Refusal {
     Revoked { theirs: Member },
     #[error("its certificate was signed by {signer}, whose signer has been revoked")]
     SignerRevoked { signer: Member },
-    #[error("its certificate was signed by what is no signer of this cluster")]
+    #[error("the issuer of its certificate is not a signer of this cluster")]
     NotASigner,
     #[error("its certificate was signed by {signer} for longer than a signer may")]
     LivesTooLong { signer: Member },

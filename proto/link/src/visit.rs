@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn its_text_brings_it_back_and_nothing_else_does() {
+    fn visit_roundtrips_and_rejects_other_text() {
         let visit = Visit::random();
         let text = visit.to_string();
         assert_eq!(text.parse(), Ok(visit.clone()));

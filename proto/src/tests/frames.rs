@@ -36,7 +36,7 @@ proptest! {
     #![proptest_config(super::arbitrary::seeded())]
 
     #[test]
-    fn pieces_do_not_matter(
+    fn frames_decode_from_any_pieces(
         messages in vec(vec(any::<u8>(), 0..300), 0..8),
         pieces in vec(1..200_usize, 1..8),
     ) {
@@ -46,7 +46,7 @@ proptest! {
     }
 
     #[test]
-    fn a_stream_cut_inside_a_frame_is_truncated(
+    fn stream_cut_inside_frame_is_truncated(
         message in vec(any::<u8>(), 0..300),
         cut in any::<prop::sample::Index>(),
     ) {
@@ -58,7 +58,7 @@ proptest! {
 }
 
 #[test]
-fn between_two_frames_nothing_is_held() {
+fn decoder_holds_nothing_between_frames() {
     let frame = encode(&vec![7_u8; 20_000]).unwrap();
     let after = |frames: usize, more: &[u8]| {
         held_bytes(|| {
@@ -76,7 +76,7 @@ fn between_two_frames_nothing_is_held() {
 }
 
 #[test]
-fn the_longest_frame_passes_and_one_byte_more_does_not() {
+fn longest_frame_passes_longer_does_not() {
     let with_length = |length: u32| {
         let mut decoder = FrameDecoder::default();
         decoder.handle_bytes(&length.to_be_bytes());
@@ -96,7 +96,7 @@ fn the_longest_frame_passes_and_one_byte_more_does_not() {
 }
 
 #[test]
-fn a_message_that_is_too_long_is_not_sent() {
+fn oversized_message_is_not_encoded() {
     let fits = vec![0_u8; MAX_FRAME_BYTES - 3];
     assert_eq!(encode(&fits).unwrap().len(), 4 + MAX_FRAME_BYTES);
     let too_long = vec![0_u8; MAX_FRAME_BYTES - 2];
@@ -107,7 +107,7 @@ fn a_message_that_is_too_long_is_not_sent() {
 }
 
 #[test]
-fn frames_before_a_bad_one_are_delivered_and_none_after() {
+fn bad_frame_stops_delivery() {
     let mut decoder = FrameDecoder::default();
     decoder.handle_bytes(&encode(&7_u8).unwrap());
     decoder.handle_bytes(&u32::MAX.to_be_bytes());
@@ -122,7 +122,7 @@ fn frames_before_a_bad_one_are_delivered_and_none_after() {
 }
 
 #[test]
-fn a_stranger_is_given_less_room_than_a_peer() {
+fn frame_limit_can_be_raised() {
     let frame = encode(&[7_u8; 30]).unwrap();
     let mut stranger = FrameDecoder::with_limit(29);
     stranger.handle_bytes(&frame);
@@ -134,7 +134,7 @@ fn a_stranger_is_given_less_room_than_a_peer() {
 }
 
 #[test]
-fn bytes_after_a_message_are_no_part_of_it() {
+fn trailing_bytes_are_refused() {
     let trailing = WireError::Trailing { extra_bytes: 2 };
     assert_eq!(decode::<u8>(&[1, 2, 3]), Err(trailing));
 }

@@ -53,7 +53,7 @@ pub(super) fn held_bytes<T>(run: impl FnOnce() -> T) -> usize {
 }
 
 #[test]
-fn the_peak_is_what_was_held_at_once() {
+fn peak_counts_bytes_held_at_once() {
     let peak = peak_bytes(|| {
         drop(std::hint::black_box(vec![0_u8; 5000]));
         drop(std::hint::black_box(vec![0_u8; 3000]));

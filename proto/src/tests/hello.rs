@@ -11,7 +11,7 @@ fn hello(major: u16, minor: u16, cluster: &str) -> Hello {
 }
 
 #[test]
-fn this_build_says_what_it_is() {
+fn hello_carries_version_cluster_and_build() {
     let hello = Hello::new(&"lab".parse().unwrap());
     assert_eq!(hello.version, PROTOCOL_VERSION);
     assert_eq!(hello.cluster, "lab");
@@ -19,14 +19,14 @@ fn this_build_says_what_it_is() {
 }
 
 #[test]
-fn within_a_major_both_speak_the_lower_minor() {
+fn same_major_agrees_on_lower_minor() {
     let (old, new) = (hello(1, 6, "lab"), hello(1, 7, "lab"));
     assert_eq!(old.agree(&new), Ok(old.version));
     assert_eq!(new.agree(&old), Ok(old.version));
 }
 
 #[test]
-fn minors_of_releases_that_do_not_follow_each_other_are_refused_by_both() {
+fn nonconsecutive_minors_are_refused_by_both() {
     let (old, new) = (hello(1, 3, "lab"), hello(1, 5, "lab"));
     assert_eq!(
         old.agree(&new).unwrap_err().to_string(),
@@ -38,7 +38,7 @@ fn minors_of_releases_that_do_not_follow_each_other_are_refused_by_both() {
 }
 
 #[test]
-fn other_majors_are_refused_by_both_and_told_who_shall_move() {
+fn other_majors_are_refused_by_both() {
     let (old, new) = (hello(1, 3, "lab"), hello(2, 0, "lab"));
     assert_eq!(
         old.agree(&new).unwrap_err().to_string(),
@@ -68,7 +68,7 @@ fn other_clusters_are_refused_by_both() {
 }
 
 #[test]
-fn a_later_hello_with_more_to_say_is_understood() {
+fn longer_hello_of_later_version_decodes() {
     let later = hello(1, 9, "lab");
     let mut frame = later.encode().unwrap()[4..].to_vec();
     frame.extend([1, 2, 3]);
@@ -77,7 +77,7 @@ fn a_later_hello_with_more_to_say_is_understood() {
 
 /// Any two builds must be able to tell why they disagree, so these bytes never change.
 #[test]
-fn a_hello_looks_the_same_in_all_versions() {
+fn hello_bytes_never_change() {
     let frame = hello(1, 300, "lab").encode().unwrap();
     let expected = [b"\0\0\0\x0f\x01\xac\x02\x03lab".as_slice(), b"\x071.300.9"].concat();
     assert_eq!(frame, expected);

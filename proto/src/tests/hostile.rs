@@ -57,12 +57,12 @@ proptest! {
     #![proptest_config(arbitrary::seeded())]
 
     #[test]
-    fn arbitrary_bytes_are_refused_in_peace(bytes in vec(any::<u8>(), 0..4096)) {
+    fn arbitrary_bytes_are_refused_safely(bytes in vec(any::<u8>(), 0..4096)) {
         prop_assert!(decode_as_everything(&bytes) <= MAX_PREALLOCATED_BYTES + MAX_MEMORY_FACTOR * bytes.len());
     }
 
     #[test]
-    fn damaged_messages_are_refused_in_peace(
+    fn damaged_messages_are_refused_safely(
         message in arbitrary::agent_message(),
         damage in vec(any::<(prop::sample::Index, u8)>(), 1..4),
         cut in any::<prop::sample::Index>(),
@@ -86,20 +86,20 @@ proptest! {
 }
 
 #[test]
-fn a_claimed_length_allocates_nothing() {
+fn claimed_length_allocates_nothing() {
     let claim = (MAX_FRAME_BYTES as u32).to_be_bytes();
     assert!(decoder_peak(&claim, 4) <= 256);
 }
 
 #[test]
-fn what_follows_a_frame_too_long_is_not_kept() {
+fn bytes_after_oversized_frame_are_dropped() {
     let stream = vec![0xff; 8 << 20];
     assert!(decoder_peak(&stream, 64 << 10) <= 192 << 10);
 }
 
 /// The kinds of list that take the most memory for their bytes: readings without content.
 #[test]
-fn the_emptiest_readings_stay_within_their_bound() {
+fn empty_readings_stay_within_memory_bound() {
     let interface = Reading::Interface(Interface {
         name: String::new(),
         addresses: vec![],
@@ -134,7 +134,7 @@ fn the_emptiest_readings_stay_within_their_bound() {
 }
 
 #[test]
-fn a_list_that_claims_the_world_fails_when_it_ends() {
+fn absurd_list_length_fails_at_end() {
     let claim = [
         0, 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01,
     ];

@@ -144,14 +144,14 @@ fn finding_json() -> serde_json::Value {
 }
 
 #[test]
-fn a_finding_names_its_places() {
+fn finding_json_names_its_places() {
     let fabric = fabric();
     let named = operator::Finding::named(&finding(&fabric), &fabric);
     assert_eq!(serde_json::to_value(named).unwrap(), finding_json());
 }
 
 #[test]
-fn a_plan_names_its_places() {
+fn plan_json_names_its_places() {
     let fabric = fabric();
     let named = operator::Plan::named(&plan(&fabric), &fabric);
     let to = hop_json("spine1", "spine1-leaf0.1");
@@ -201,7 +201,7 @@ fn a_plan_names_its_places() {
 }
 
 #[test]
-fn requests_and_refusals_are_told_by_their_names() {
+fn requests_and_refusals_serialize_by_name() {
     let generation = Generation(4);
     let apply = serde_json::to_value(Request::Apply { generation }).unwrap();
     assert_eq!(apply, json!({"apply": {"generation": 4}}));
@@ -223,15 +223,16 @@ fn requests_and_refusals_are_told_by_their_names() {
 }
 
 #[test]
-fn a_refusal_says_what_to_do_next() {
+fn refusal_names_next_step() {
     let running = Generation(4);
     assert_eq!(
         Refused::Busy { running }.to_string(),
-        "the change to generation 4 is still running, and has some of the same in hand; follow it with `reweave status`"
+        "the change to generation 4 is still running and holds some of the same resources; \
+         follow it with `reweave status`"
     );
     let role = "agent".to_owned();
     assert_eq!(
         Refused::NotAllowed { role }.to_string(),
-        "a certificate of role agent may not ask this; use an operator's"
+        "a certificate of role agent is not allowed to do this; use an operator's"
     );
 }

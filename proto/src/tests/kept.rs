@@ -51,7 +51,7 @@ fn report(second: u64) -> Sample {
 }
 
 #[test]
-fn a_minute_of_probes_to_a_peer_takes_less_than_a_kilobyte() {
+fn minute_of_probes_takes_under_kilobyte() {
     let held = held_bytes(|| {
         let mut observations = Observations::default();
         for second in 0..60 {

@@ -3,7 +3,7 @@
 use crate::name::{ClusterName, MemberName, NameError, Role};
 
 #[test]
-fn a_member_reads_as_it_is_written() {
+fn member_name_roundtrips() {
     for role in Role::ALL {
         let uri = format!("spiffe://lab/{role}/leaf-0.rack_1");
         let member: MemberName = uri.parse().unwrap();
@@ -14,7 +14,7 @@ fn a_member_reads_as_it_is_written() {
 }
 
 #[test]
-fn a_cluster_reads_as_it_is_written() {
+fn cluster_name_roundtrips() {
     let lab: ClusterName = "lab".parse().unwrap();
     assert_eq!(lab.uri(), "spiffe://lab");
     assert_eq!(ClusterName::from_uri("spiffe://lab"), Ok(lab));
@@ -23,7 +23,7 @@ fn a_cluster_reads_as_it_is_written() {
 }
 
 #[test]
-fn other_uris_are_not_ours() {
+fn foreign_uris_are_rejected() {
     for uri in [
         "",
         "spiffe://",
@@ -38,7 +38,7 @@ fn other_uris_are_not_ours() {
 }
 
 #[test]
-fn a_name_means_nothing_elsewhere() {
+fn invalid_member_name_is_refused() {
     for bad in [
         "",
         ".",
@@ -62,10 +62,10 @@ fn a_name_means_nothing_elsewhere() {
 }
 
 #[test]
-fn a_role_we_do_not_have_is_named() {
+fn unknown_role_is_named() {
     let refused = "spiffe://lab/root/h0".parse::<MemberName>().unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "\"root\" is no role: use one of coordinator, agent, driver, operator, viewer"
+        "\"root\" is not a role: use one of coordinator, agent, driver, operator, viewer"
     );
 }

@@ -5,7 +5,7 @@ use crate::message::PeerPart;
 use crate::parts::{Joiner, MAX_LETTER_BYTES, cut, encode};
 
 #[test]
-fn letter_is_whole_with_last_part() {
+fn peer_message_completes_with_last_part() {
     let letter = (7_u64, "what was decided".to_owned());
     let bytes = encode(&letter).unwrap();
     for part_bytes in 1..=bytes.len() + 1 {
@@ -24,7 +24,7 @@ fn letter_is_whole_with_last_part() {
 }
 
 #[test]
-fn joiner_takes_no_endless_letter() {
+fn joiner_rejects_endless_message() {
     let part = PeerPart {
         is_last: false,
         bytes: vec![0; 1 << 20],
@@ -41,7 +41,7 @@ fn joiner_takes_no_endless_letter() {
 }
 
 #[test]
-fn letter_with_bytes_behind_is_refused() {
+fn message_with_trailing_bytes_is_refused() {
     let bytes = [&encode(&7_u8).unwrap()[..], &[0]].concat();
     let part = PeerPart {
         is_last: true,

@@ -34,30 +34,30 @@ proptest! {
     #![proptest_config(arbitrary::seeded())]
 
     #[test]
-    fn of_agents(message in arbitrary::agent_message()) {
+    fn agent_messages_roundtrip(message in arbitrary::agent_message()) {
         over_the_wire(&message)?;
     }
 
     #[test]
-    fn of_the_coordinator(message in arbitrary::coordinator_message()) {
+    fn coordinator_messages_roundtrip(message in arbitrary::coordinator_message()) {
         over_the_wire(&message)?;
     }
 
     #[test]
-    fn of_drivers(message in arbitrary::driver_message(), order in arbitrary::driver_order()) {
+    fn driver_messages_roundtrip(message in arbitrary::driver_message(), order in arbitrary::driver_order()) {
         over_the_wire(&message)?;
         over_the_wire(&order)?;
     }
 
     #[test]
-    fn of_operators(request in arbitrary::request()) {
+    fn operator_requests_roundtrip(request in arbitrary::request()) {
         over_the_wire(&request)?;
         in_json(&request)?;
     }
 
     /// In a file it is what was shown, and nothing else.
     #[test]
-    fn of_a_plan_and_its_seal(plan in arbitrary::plan()) {
+    fn sealed_plan_roundtrips_and_detects_edits(plan in arbitrary::plan()) {
         let sealed = plan.sealed();
         let text = serde_json::to_string_pretty(&sealed).unwrap();
         let read: Plan = serde_json::from_str(&text).unwrap();
@@ -68,13 +68,13 @@ proptest! {
     }
 
     #[test]
-    fn of_answers_to_operators(response in arbitrary::response()) {
+    fn operator_responses_roundtrip(response in arbitrary::response()) {
         over_the_wire(&response)?;
         in_json(&response)?;
     }
 
     #[test]
-    fn of_hellos(hello in arbitrary::hello()) {
+    fn hellos_roundtrip(hello in arbitrary::hello()) {
         over_the_wire(&hello)?;
         prop_assert_eq!(Hello::decode(&hello.encode().unwrap()[4..]), Ok(hello));
     }

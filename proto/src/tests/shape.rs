@@ -98,13 +98,13 @@ fn spoken() -> Formats {
 }
 
 #[test]
-fn the_wire_has_the_shape_that_is_written_down_for_its_version() {
+fn wire_keeps_shape_of_its_version() {
     assert_eq!(PROTOCOL_VERSION, GOLDEN_VERSION);
     assert_known(&spoken(), GOLDEN_1_1);
 }
 
 #[test]
-fn a_later_minor_only_adds_kinds_at_the_ends_of_lists() {
+fn later_minor_only_appends_kinds() {
     assert_only_added(spoken(), &KINDS_SINCE_1_1, [GOLDEN_1_0, GOLDEN_1_1]);
 }
 
@@ -125,7 +125,7 @@ fn circles(spoken: &[(&str, Shapes)]) -> Vec<String> {
 
 /// It could be nested until there is no stack left for whoever reads it.
 #[test]
-fn nothing_that_is_said_holds_itself() {
+fn message_types_are_not_recursive() {
     let none: Vec<String> = vec![];
     assert_eq!(circles(&spoken()), none);
     let deep = "# A\nA {\"NEWTYPE\":{\"SEQ\":{\"TYPENAME\":\"B\"}}}\n\
@@ -134,7 +134,7 @@ fn nothing_that_is_said_holds_itself() {
 }
 
 #[test]
-fn what_is_more_than_added_is_found() {
+fn incompatible_shape_change_is_found() {
     let of = |text: &str| serde_json::from_str::<Value>(text).unwrap();
     let old = of(r#"{"ENUM":{"0":{"a":"UNIT"},"1":{"b":"UNIT"}}}"#);
     let added = of(r#"{"ENUM":{"0":{"a":"UNIT"},"1":{"b":"UNIT"},"2":{"c":"UNIT"}}}"#);
@@ -168,7 +168,7 @@ proptest! {
     #![proptest_config(arbitrary::seeded())]
 
     #[test]
-    fn each_kind_says_with_which_version_it_came(
+    fn each_kind_names_its_version(
         told in arbitrary::coordinator_message(),
         order in arbitrary::driver_order(),
         request in arbitrary::request(),
@@ -184,7 +184,7 @@ proptest! {
 /// Before a release, when what is said has become another thing.
 #[test]
 #[ignore = "it writes the files of shapes anew: `make shapes`"]
-fn shapes_are_written_down_anew() {
+fn golden_shapes_are_written() {
     write_down("1.1.txt", &spoken());
     write_down("1.0.txt", &earlier(spoken(), &KINDS_SINCE_1_1));
 }

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_switches_and_links_have_their_own_ranges() {
+    fn hosts_switches_links_have_own_ranges() {
         let fabric = fabric(LEAF_SPINE);
         let addressing = Addressing::new(&fabric).unwrap();
         let of = |name| {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn every_nic_of_a_relay_has_its_own() {
+    fn every_relay_nic_has_own_address() {
         let rings = fabric("kind = \"direct\"\nhosts = 5\nlink_gbps = 1\nstrides = [1, 2]");
         let addressing = Addressing::new(&rings).unwrap();
         let all = addressing.all_of(&rings, NodeId::from_index(3));
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fabric_that_outgrows_the_ranges_is_refused() {
+    fn fabric_beyond_address_range_is_refused() {
         let links = "kind = \"graph\"\n[[node]]\nname = \"a\"\nrole = \"relay\"\n[[node]]\n\
                      name = \"b\"\nrole = \"relay\"\n[[link]]\na = \"a\"\nb = \"b\"\ngbps = 1\n\
                      count = 129";

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_kept_before_stays() {
+    fn earlier_artifacts_stay() {
         let parent = std::env::temp_dir().join(format!("reweave-kept-{}", std::process::id()));
         let first = new_folder(&parent, "lab").unwrap();
         fs::write(first.join("file"), "kept").unwrap();
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_made_is_named() {
+    fn uncreatable_folder_is_named() {
         let error = new_folder(Path::new("/dev/null/x"), "lab").unwrap_err();
         assert!(error.to_string().contains("/dev/null/x"), "{error}");
     }

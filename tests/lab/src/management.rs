@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_node_is_joined_to_the_station_and_reaches_all_over_it() {
+    fn station_reaches_each_node() {
         let text = "kind = \"ideal\"\nhosts = 2\nnic_gbps = 1";
         let fabric = Fabric::parse("f.toml", text).unwrap();
         let h1 = fabric.find("h1").unwrap();

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn work_in_parallel_stops_at_an_error() {
+    fn parallel_work_stops_at_error() {
         let result = in_parallel(1000, |index| match index {
             7 => Err(LabError::NoLab),
             _ => Ok(index),

@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn half_of_all_are_no_more_than_the_median() {
+    fn spread_has_least_median_most() {
         let spread = Spread::of(vec![5.0, 1.0, 9.0, 2.0, 7.0]);
         let [least, median, most] = [1.0, 5.0, 9.0];
         assert_eq!(

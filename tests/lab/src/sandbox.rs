@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_setting_in_the_way_is_named_with_both_ways_out() {
+    fn blocking_sysctl_names_both_remedies() {
         let ubuntu = hint("kernel/apparmor_restrict_unprivileged_userns", "1");
         assert!(ubuntu.contains("sudo, or"), "{ubuntu}");
         assert!(
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_allow_it_are_not_blamed() {
+    fn permissive_sysctls_are_not_blamed() {
         for (name, value) in [
             ("kernel/apparmor_restrict_unprivileged_userns", "0"),
             ("kernel/unprivileged_userns_clone", "1"),

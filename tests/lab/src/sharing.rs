@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_window_covers_the_round_trip_of_the_fabric() {
+    fn window_covers_bandwidth_delay_product() {
         assert_eq!(window(0.2, 0.0), MAX_UNSCALED_WINDOW_BYTES);
         assert_eq!(window(0.5, 0.0), MAX_UNSCALED_WINDOW_BYTES);
         assert_eq!(window(1.0, 0.0), MIN_SCALED_WINDOW_BYTES);

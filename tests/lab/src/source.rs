@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lab_is_called_as_its_scenario_and_a_bare_fabric_as_its_file() {
+    fn lab_name_is_scenario_or_file() {
         let fabric = "kind = \"ideal\"\nhosts = 2\nnic_gbps = 1\n".to_owned();
         let own_name = |scenario: Option<String>| {
             let file = "some/file.toml".to_owned();

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_a_tool_refuses_is_found() {
+    fn line_refused_by_tool_is_found() {
         let said = "Error: Nexthop has invalid gateway.\nCommand failed -:2\n";
         assert_eq!(refused_line(said, "a\nb\nc\n"), Some("b"));
         let said = "/dev/stdin:3:55-61: Error: Value 1000000 exceeds valid range\n";

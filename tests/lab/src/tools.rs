@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_tool_has_its_package_in_the_list() {
+    fn every_tool_has_its_package() {
         assert_eq!(
             Tool::ALL.map(Tool::package),
             ["iproute2", "iproute2", "nftables"]
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_nowhere_is_not_found() {
+    fn missing_tool_is_not_found() {
         assert_eq!(find_in(&OsString::from("/nowhere"), "ip"), None);
         assert_eq!(find_in(&OsString::new(), "ip"), None);
     }

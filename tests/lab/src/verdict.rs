@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_that_hold_are_met() {
+    fn satisfied_limits_pass() {
         let limits = Expectation {
             max_resets: Some(2),
             max_lost: Some(3),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_that_are_broken_say_what_was_seen() {
+    fn broken_limits_name_measured_values() {
         let limits = Expectation {
             completes: false,
             max_resets: Some(1),
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_measured_is_not_met() {
+    fn unmeasured_limit_is_not_met() {
         let limits = Expectation {
             max_retransmits: Some(9),
             ..UNLIMITED
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_flow_could_not_tell_nobody_knows() {
+    fn value_missing_in_flow_is_unknown() {
         let mut job = job();
         let silent = FlowOutcome {
             rate_mbps: None,
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slowest_flow_decides() {
+    fn slowest_flow_decides() {
         let mut job = job();
         job.flows[1].rate_mbps = Some(200.0);
         let limits = Expectation {

@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_has_its_address_and_one_way_out() {
+    fn host_has_address_and_default_route() {
         assert_eq!(
             scripts(LEAF_SPINE, "h2").ports,
             ["link set lo up", "link set eth0 up"]
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leaf_spreads_over_the_spines() {
+    fn leaf_spreads_over_spines() {
         let lines = scripts(LEAF_SPINE, "leaf0").node;
         let has = |line: &str| assert!(lines.iter().any(|l| l == line), "{line}\n{lines:#?}");
         has("address add 10.128.0.0/32 dev lo");
@@ -473,7 +473,7 @@ mod tests {
     }
 
     #[test]
-    fn relays_reach_every_nic_of_one_another() {
+    fn relays_reach_each_others_every_nic() {
         let lines = scripts(DIRECT_FABRIC, "h0").node;
         let across: Vec<_> = lines
             .iter()
@@ -498,7 +498,7 @@ mod tests {
     }
 
     #[test]
-    fn every_port_has_the_rate_of_its_link() {
+    fn every_port_has_its_link_rate() {
         let lines = scripts(LEAF_SPINE, "leaf0").rates;
         assert_eq!(lines.len(), 4);
         let has = |line: &str, part: &str| assert!(line.contains(part), "{line}");
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fastest_link_is_told_in_figures_that_tc_can_read() {
+    fn fastest_link_fits_tc_figures() {
         let text = "kind = \"ideal\"\nhosts = 2\nnic_gbps = 34359";
         let sharing = Sharing::of(&Fabric::parse("fabric.toml", text).unwrap());
         let line = rate_line("eth0", MAX_LINK_RATE, sharing);
@@ -533,7 +533,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_do_not_forward_and_seeds_differ_between_nodes() {
+    fn hosts_do_not_forward_seeds_differ() {
         let value = |role, node, key: &str| {
             let settings = sysctls(role, 7, NodeId::from_index(node));
             let mut found = settings

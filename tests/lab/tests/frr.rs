@@ -23,8 +23,8 @@ const H2_ADDRESS: &str = "10.0.0.3";
 
 fn main() -> ExitCode {
     let tests = [
-        ("packets_go_by_the_routes_that_frr_has", packets as fn()),
-        ("a_machine_without_frr_is_told_so", without),
+        ("packets_follow_frr_routes", packets as fn()),
+        ("missing_frr_is_reported", without),
     ];
     let tests: Vec<Trial> = tests
         .into_iter()

@@ -21,11 +21,7 @@ const RATE_TOLERANCE: f64 = 0.05;
 
 fn main() -> ExitCode {
     let tests = vec![
-        trial(
-            "every_pattern_runs_over_relays_and_moves_its_bytes",
-            LAB_NEEDS,
-            every_pattern,
-        ),
+        trial("every_pattern_moves_its_bytes", LAB_NEEDS, every_pattern),
         trial(
             "ports_make_flows_meet_or_part",
             LAB_NEEDS,
@@ -37,19 +33,19 @@ fn main() -> ExitCode {
             rates_are_iperf3s,
         ),
         trial(
-            "a_session_survives_a_route_move",
+            "session_survives_route_move",
             LAB_NEEDS,
-            a_session_survives_a_route_move,
+            session_survives_route_move,
         ),
         trial(
-            "datagrams_tell_what_was_lost",
+            "datagrams_report_losses",
             LAB_NEEDS,
-            datagrams_tell_what_was_lost,
+            datagrams_report_losses,
         ),
         trial(
-            "a_failed_expectation_keeps_artifacts",
+            "failed_expectation_keeps_artifacts",
             LAB_NEEDS,
-            a_failed_expectation_keeps_artifacts,
+            failed_expectation_keeps_artifacts,
         ),
     ];
     // Each measures rates, so none may have another beside it.
@@ -221,7 +217,7 @@ fn iperf3_client(lab: &Lab, flow: &Value, from: SocketAddrV4, to: SocketAddrV4) 
         .expect("iperf3 starts")
 }
 
-fn a_session_survives_a_route_move() {
+fn session_survives_route_move() {
     let text = text_of("collision");
     let text = text
         .replace("iterations = 10", "iterations = 20")
@@ -349,7 +345,7 @@ link = ["leaf0", "spine0"]
 percent = 2
 "#;
 
-fn datagrams_tell_what_was_lost() {
+fn datagrams_report_losses() {
     let home = Home::new();
     let report = report(&home, &home.file("lossy.toml", LOSSY_SCENARIO), 0);
     let flow = &flows(&report["jobs"][0])[0];
@@ -369,7 +365,7 @@ fn datagrams_tell_what_was_lost() {
     );
 }
 
-fn a_failed_expectation_keeps_artifacts() {
+fn failed_expectation_keeps_artifacts() {
     let text = text_of("collision");
     let text = text.replace("min_iteration_ms = 300", "max_iteration_ms = 1");
     let home = Home::new();

@@ -13,19 +13,16 @@ const CROSS_CONNECTS_URL: &str = "http://ocs0.mgmt/api/data/optical-switch:cross
 
 fn main() -> ExitCode {
     let tests = [
-        (
-            "the_circuits_of_the_file_are_there",
-            the_first_circuits as fn(),
-        ),
-        ("traffic_follows_a_circuit_that_moves", a_circuit_moves),
-        ("what_no_switch_can_do_is_refused", impossible_orders),
-        ("a_silent_switch_has_moved", silent),
-        ("a_switch_may_lead_to_another_port", wrong_port),
-        ("a_switch_may_do_half_of_it", partial),
-        ("a_circuit_may_stay_dark", stays_dark),
-        ("the_light_may_come_and_go", flap),
-        ("a_circuit_may_vanish", vanish),
-        ("too_weak_a_light_is_none", too_weak),
+        ("configured_circuits_exist", the_first_circuits as fn()),
+        ("traffic_follows_moved_circuit", a_circuit_moves),
+        ("impossible_circuit_is_refused", impossible_orders),
+        ("silent_switch_has_moved", silent),
+        ("faulty_switch_may_choose_wrong_port", wrong_port),
+        ("faulty_switch_may_move_half", partial),
+        ("circuit_may_stay_dark", stays_dark),
+        ("light_may_flap", flap),
+        ("circuit_may_vanish", vanish),
+        ("weak_light_is_dark", too_weak),
     ];
     let tests: Vec<Trial> = tests
         .into_iter()

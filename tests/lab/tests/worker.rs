@@ -47,7 +47,7 @@ fn ends<'r>(flow: &Flow, reports: &'r [Value]) -> [&'r Value; 2] {
 }
 
 #[test]
-fn every_pattern_delivers_what_its_programs_say() {
+fn every_pattern_delivers_its_programs() {
     for transport in TRANSPORTS {
         for (pattern, ranks) in patterns() {
             let order = Order {
@@ -93,7 +93,7 @@ fn delivers(order: &Order) {
 }
 
 #[test]
-fn a_dead_rank_is_told_of_by_those_who_talked_to_it() {
+fn peers_report_dead_rank() {
     for transport in TRANSPORTS {
         let mut job = Job::connected(&endless(transport));
         job.tell("start");
@@ -115,7 +115,7 @@ fn a_dead_rank_is_told_of_by_those_who_talked_to_it() {
 }
 
 #[test]
-fn a_dead_peer_is_noticed_while_nothing_is_sent() {
+fn dead_peer_is_noticed_while_idle() {
     for transport in TRANSPORTS {
         let compute = Duration::from_secs(3600);
         let mut job = Job::connected(&Order {
@@ -157,7 +157,7 @@ fn all_report_when_they_are_stopped() {
 }
 
 #[test]
-fn a_rank_ends_quietly_when_the_lab_is_gone() {
+fn rank_exits_cleanly_without_lab() {
     for transport in TRANSPORTS {
         let told = Job::told(&endless(transport));
         assert!(told.leave().iter().all(ExitStatus::success));
@@ -169,7 +169,7 @@ fn a_rank_ends_quietly_when_the_lab_is_gone() {
 }
 
 #[test]
-fn what_makes_no_sense_is_one_error() {
+fn invalid_assignment_is_one_error() {
     let sound = || first_assignment(&endless(Transport::Tcp));
     let changed = |change: fn(&mut Value)| {
         let mut told = sound();
@@ -213,7 +213,7 @@ fn what_makes_no_sense_is_one_error() {
 }
 
 #[test]
-fn an_address_in_use_is_named() {
+fn address_in_use_is_named() {
     let told = first_assignment(&endless(Transport::Tcp));
     let incoming = &told["flows"]
         .as_array()

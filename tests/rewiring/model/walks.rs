@@ -65,7 +65,7 @@ fn walk(seed: u64) -> Tally {
 }
 
 #[test]
-fn courses_that_are_drawn_break_no_law_and_end() {
+fn random_walks_satisfy_laws_and_end() {
     let seed = number("REWEAVE_SEED");
     let count = number("REWEAVE_WALKS").unwrap_or(DEFAULT_WALKS);
     let sum = match seed {

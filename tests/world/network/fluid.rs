@@ -63,20 +63,20 @@ mod tests {
     }
 
     #[test]
-    fn who_is_held_back_elsewhere_leaves_room() {
+    fn elsewhere_limited_flow_leaves_room() {
         let rates = shared(&[90.0, 30.0], &[(&[0], 1.0), (&[0, 1], 1.0), (&[1], 1.0)]);
         assert_eq!(rates, [75.0, 15.0, 15.0]);
     }
 
     #[test]
-    fn weights_count_only_where_something_is_shared() {
+    fn weights_count_only_on_shared_links() {
         let rates = shared(&[90.0, 30.0], &[(&[0], 2.0), (&[0], 1.0), (&[1], 0.1)]);
         assert_eq!(rates[..2], [60.0, 30.0]);
         assert!((rates[2] - 30.0).abs() < 1e-9);
     }
 
     #[test]
-    fn who_goes_nowhere_gets_nothing() {
+    fn flow_without_path_gets_nothing() {
         assert_eq!(shared(&[10.0], &[(&[], 1.0), (&[0], 1.0)]), [0.0, 10.0]);
     }
 }

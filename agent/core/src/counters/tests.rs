@@ -115,7 +115,7 @@ fn grown(readings: &[SignalReading], signal: Signal) -> Option<u64> {
 }
 
 #[test]
-fn every_counter_that_matters_has_a_meaning() {
+fn every_relevant_counter_has_meaning() {
     for (origin, name, expected) in COUNTER_NAMES {
         match meaning(origin, name) {
             Some(Meaning::Signal { signal, .. }) => assert_eq!(signal, expected, "{name}"),
@@ -133,7 +133,7 @@ fn every_counter_that_matters_has_a_meaning() {
 }
 
 #[test]
-fn corrected_bits_are_a_part_of_all_bits() {
+fn corrected_bits_relate_to_all_bits() {
     let first = driver("rx_corrected_bits_phy: 100\nrx_bits_phy: 1000000");
     let second = driver("rx_corrected_bits_phy: 350\nrx_bits_phy: 101000000");
     let said = second_reading(first, second);
@@ -141,14 +141,14 @@ fn corrected_bits_are_a_part_of_all_bits() {
 }
 
 #[test]
-fn frames_in_error_are_not_among_those_received() {
+fn errored_frames_are_not_received_frames() {
     let first = driver("rx_crc_errors_phy: 0\nrx_packets_phy: 100");
     let second = driver("rx_crc_errors_phy: 5\nrx_packets_phy: 195");
     assert_eq!(second_reading(first, second)[0].ratio(), Some(0.05));
 }
 
 #[test]
-fn the_driver_speaks_before_the_kernel() {
+fn driver_counter_outranks_kernel() {
     let both = |by_driver: u64| {
         let mut counts = driver(&format!("rx_crc_errors_phy: {by_driver}"));
         counts.extend(super::tests::counts(
@@ -164,7 +164,7 @@ fn the_driver_speaks_before_the_kernel() {
 }
 
 #[test]
-fn what_never_counted_is_not_spoken_of_until_it_does() {
+fn zero_counter_is_omitted_until_growth() {
     let said = second_reading(driver("rx_discards_phy: 0"), driver("rx_discards_phy: 0"));
     assert_eq!(said, []);
     let said = second_reading(driver("rx_discards_phy: 0"), driver("rx_discards_phy: 2"));
@@ -172,7 +172,7 @@ fn what_never_counted_is_not_spoken_of_until_it_does() {
 }
 
 #[test]
-fn a_counter_that_stands_at_its_end_has_no_growth() {
+fn saturated_counter_has_no_growth() {
     let port = |value: u64| counts(Origin::Port, &format!("link_downed: {value}"));
     assert_eq!(
         grown(&second_reading(port(3), port(5)), Signal::LinkDowns),
@@ -185,7 +185,7 @@ fn a_counter_that_stands_at_its_end_has_no_growth() {
 }
 
 #[test]
-fn a_driver_that_was_loaded_again_begins_anew_and_then_goes_on() {
+fn reloaded_driver_restarts_counters() {
     let discards = |value: u64| {
         eth0(driver(&format!(
             "rx_discards_phy: {value}\nrx_packets_phy: 1"
@@ -204,7 +204,7 @@ fn a_driver_that_was_loaded_again_begins_anew_and_then_goes_on() {
 }
 
 #[test]
-fn a_place_that_vanished_and_came_back_begins_anew() {
+fn returning_interface_restarts_counters() {
     let place = || eth0(driver("rx_discards_phy: 5"));
     let mut book = HealthBook::default();
     book.handle_counts(at(0), &[place()]);

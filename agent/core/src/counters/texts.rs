@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn segments_are_those_of_the_host_itself() {
+    fn segments_exclude_forwarded_packets() {
         let text = "Ip: Forwarding ForwDatagrams\nIp: 1 7000\n\
                     Tcp: RtoMin InSegs OutSegs RetransSegs\nTcp: 200 31 45 2\n\
                     Udp: InDatagrams OutDatagrams\nUdp: 5 6\n";
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn speeds_that_nobody_knows_are_not_known() {
+    fn invalid_link_speed_is_unknown() {
         assert_eq!(speed("200000\n").map(Rate::gbps), Some(200.0));
         for unknown in ["-1\n", "0", "", "4294967295", "fast"] {
             assert_eq!(speed(unknown), None, "{unknown}");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bus_is_read_as_kernels_of_all_ages_write_it() {
+    fn pcie_link_parses_all_kernel_formats() {
         let shown = |speed, width| pcie_link(speed, width).map(|link| link.to_string());
         let expected = Some("16 GT/s x16".to_owned());
         assert_eq!(shown("16.0 GT/s PCIe\n", "16\n"), expected);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gid_is_of_ipv4_where_it_maps_one() {
+    fn gid_maps_ipv4() {
         assert!(is_of_ipv4("0000:0000:0000:0000:0000:ffff:0a00:0001\n"));
         for other in ["fe80:0000:0000:0000:0202:c9ff:fe00:0001", "", "10.0.0.1"] {
             assert!(!is_of_ipv4(other), "{other}");
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_of_a_node_is_in_bytes() {
+    fn node_memory_is_in_bytes() {
         let text = "Node 0 MemTotal:       24 kB\nNode 0 MemFree:    1 kB\n";
         assert_eq!(node_memory_bytes(text), Some(24 * 1024));
     }
@@ -181,7 +181,7 @@ mod tests {
         #![proptest_config(crate::seeded::config())]
 
         #[test]
-        fn any_text_is_read_in_peace(text in "[0-9a-f:,. \\-\nGT/skBx]{0,80}", other in ".{0,8}") {
+        fn arbitrary_text_is_safe(text in "[0-9a-f:,. \\-\nGT/skBx]{0,80}", other in ".{0,8}") {
             let _ = (number(&text), speed(&text), duplex(&text), pcie_link(&text, &other));
             let _ = (softnet(&text), list_len(&text), node_memory_bytes(&text));
             let _ = (port_is_active(&text), named_numbers(&text).count());

@@ -98,7 +98,7 @@ fn new_switch() -> (Switch, Fence) {
 }
 
 #[test]
-fn an_instruction_is_noted_carried_out_read_back_noted_and_acknowledged() {
+fn install_is_durable_before_ack() {
     let mut fence = Fence::new(Record::default());
     fence.handle_install(install(1, 1, &[rule(1, 0)]));
     let mut switch = Switch::default();
@@ -159,7 +159,7 @@ fn unsure_switch() -> (Switch, Fence) {
 }
 
 #[test]
-fn unconfirmed_install_is_taken_back_in_time() {
+fn unconfirmed_install_is_rolled_back() {
     let (mut switch, mut fence) = unsure_switch();
     let now = switch.waits(&mut fence, START_MOMENT, ALMOST_TIMED_OUT);
     assert_eq!(switch.kernel, [rule(2, 0)]);
@@ -198,7 +198,7 @@ fn confirmed_install_stays() {
 }
 
 #[test]
-fn restart_takes_unconfirmed_install_back() {
+fn restart_rolls_back_unconfirmed_install() {
     let (mut switch, _) = unsure_switch();
     let mut fence = switch.restart();
     assert_eq!(switch.kernel, [rule(1, 0)]);
@@ -213,7 +213,7 @@ fn restart_takes_unconfirmed_install_back() {
 
 /// Dies before each step of the way back.
 #[test]
-fn way_back_survives_crashes() {
+fn rollback_survives_crashes() {
     for steps in 0..4 {
         let (mut switch, mut fence) = unsure_switch();
         let now = switch.waits(&mut fence, START_MOMENT, ALMOST_TIMED_OUT);
@@ -226,7 +226,7 @@ fn way_back_survives_crashes() {
 }
 
 #[test]
-fn stopped_agent_has_not_waited_meanwhile() {
+fn stopped_time_does_not_count() {
     let (mut switch, mut fence) = unsure_switch();
     let now = switch.waits(&mut fence, START_MOMENT, ONE_SECOND);
     let resumed = now + 10 * CONFIRM_TIMEOUT;
@@ -236,7 +236,7 @@ fn stopped_agent_has_not_waited_meanwhile() {
 }
 
 #[test]
-fn told_again_falls_back_to_what_was_confirmed_last() {
+fn repeated_instructions_revert_to_confirmed() {
     let (mut switch, mut fence) = unsure_switch();
     let now = switch.waits(&mut fence, START_MOMENT, ALMOST_TIMED_OUT);
     switch.told_unconfirmed(&mut fence, unconfirmed(3, 3, &[rule(2, 0), rule(3, 0)]));
@@ -247,7 +247,7 @@ fn told_again_falls_back_to_what_was_confirmed_last() {
 }
 
 #[test]
-fn full_disk_hinders_no_way_back() {
+fn full_disk_allows_rollback() {
     let (mut switch, mut fence) = unsure_switch();
     switch.disk_full = true;
     switch.waits(&mut fence, START_MOMENT, CONFIRM_TIMEOUT);
@@ -256,7 +256,7 @@ fn full_disk_hinders_no_way_back() {
 }
 
 #[test]
-fn refused_install_leaves_the_timeout_running() {
+fn refused_install_leaves_timeout_running() {
     let (mut switch, mut fence) = unsure_switch();
     let now = switch.waits(&mut fence, START_MOMENT, ALMOST_TIMED_OUT);
     switch.refused = Some(rule(9, 0));
@@ -273,7 +273,7 @@ fn refused_install_leaves_the_timeout_running() {
 }
 
 #[test]
-fn an_older_generation_or_token_is_refused() {
+fn agent_rejects_older_generation_or_token() {
     let (mut switch, mut fence) = new_switch();
     let newest = install(5, 50, &[rule(1, 0)]);
     assert!(switch.told(&mut fence, newest).outcome.is_ok());
@@ -295,7 +295,7 @@ fn an_older_generation_or_token_is_refused() {
 }
 
 #[test]
-fn whoever_goes_beyond_what_a_refusal_tells_is_followed() {
+fn instruction_beyond_refusal_is_followed() {
     let (mut switch, mut fence) = new_switch();
     switch.told(&mut fence, install(5, 50, &[rule(1, 0)]));
     let refused = switch.told(&mut fence, install(1, 2, &[rule(2, 0)]));
@@ -310,7 +310,7 @@ fn whoever_goes_beyond_what_a_refusal_tells_is_followed() {
 }
 
 #[test]
-fn while_an_instruction_is_followed_the_answer_to_the_one_before_is_not_given_for_it() {
+fn pending_instruction_gets_no_earlier_ack() {
     let (mut switch, mut fence) = new_switch();
     switch.told(&mut fence, install(1, 1, &[rule(1, 0)]));
     fence.handle_install(install(2, 2, &[rule(2, 0)]));
@@ -321,7 +321,7 @@ fn while_an_instruction_is_followed_the_answer_to_the_one_before_is_not_given_fo
 }
 
 #[test]
-fn a_generation_has_one_content() {
+fn generation_has_one_content() {
     let (mut switch, mut fence) = new_switch();
     switch.told(&mut fence, install(5, 50, &[rule(1, 0), rule(2, 0)]));
     let other = Err(Refusal::DifferentContent {
@@ -339,7 +339,7 @@ fn a_generation_has_one_content() {
 }
 
 #[test]
-fn a_repeated_token_gets_the_same_answer_and_changes_nothing() {
+fn repeated_token_gets_same_ack() {
     let (mut switch, mut fence) = new_switch();
     let first = switch.told(&mut fence, install(1, 1, &[rule(1, 0)]));
     fence.handle_install(install(1, 1, &[rule(1, 0)]));
@@ -354,7 +354,7 @@ fn a_repeated_token_gets_the_same_answer_and_changes_nothing() {
 }
 
 #[test]
-fn what_the_kernel_refuses_is_undone_and_can_be_followed_by_a_later_one() {
+fn kernel_refusal_is_undone() {
     let (mut switch, mut fence) = new_switch();
     switch.told(&mut fence, install(1, 1, &[rule(1, 0)]));
     switch.refused = Some(rule(9, 0));
@@ -374,7 +374,7 @@ fn what_the_kernel_refuses_is_undone_and_can_be_followed_by_a_later_one() {
 }
 
 #[test]
-fn failed_restore_is_told_apart() {
+fn failed_restore_is_reported_separately() {
     let mut fence = Fence::new(Record::default());
     fence.handle_install(install(1, 1, &[rule(1, 0)]));
     fence.handle_noted(Ok(()));
@@ -391,7 +391,7 @@ fn failed_restore_is_told_apart() {
 
 /// What it refuses for good is fenced like what it follows, over a restart, too.
 #[test]
-fn host_that_pins_nothing_is_fenced() {
+fn host_without_pins_is_fenced() {
     let mut switch = Switch::default();
     let mut fence = Fence::of_host(Record::default());
     let refused = switch.told(&mut fence, install(5, 50, &[rule(1, 0)]));
@@ -413,7 +413,7 @@ fn host_that_pins_nothing_is_fenced() {
 }
 
 #[test]
-fn a_kernel_that_holds_something_else_is_not_believed() {
+fn mismatched_kernel_readback_is_refused() {
     let mut fence = Fence::new(Record::default());
     fence.handle_install(install(1, 1, &[rule(1, 0)]));
     fence.handle_noted(Ok(()));
@@ -429,7 +429,7 @@ fn a_kernel_that_holds_something_else_is_not_believed() {
 }
 
 #[test]
-fn what_cannot_be_noted_down_is_not_done() {
+fn install_requires_durable_record() {
     let (mut switch, mut fence) = new_switch();
     switch.told(&mut fence, install(1, 1, &[rule(1, 0)]));
     switch.disk_full = true;
@@ -448,7 +448,7 @@ fn what_cannot_be_noted_down_is_not_done() {
 
 /// Nothing was noted down of the step that took it back, and it comes once more from somebody who led.
 #[test]
-fn what_was_taken_back_while_nothing_could_be_noted_does_not_come_back() {
+fn undurable_rollback_still_fences_older() {
     let (mut switch, mut fence) = new_switch();
     switch.disk_full = true;
     for told in [install(1, 1, &[rule(1, 0)]), install(2, 2, &[])] {
@@ -463,7 +463,7 @@ fn what_was_taken_back_while_nothing_could_be_noted_does_not_come_back() {
 }
 
 #[test]
-fn what_held_but_could_not_be_noted_is_undone() {
+fn install_undone_when_record_fails() {
     let (mut switch, mut fence) = new_switch();
     switch.told(&mut fence, install(1, 1, &[rule(1, 0)]));
     fence.handle_install(install(2, 2, &[rule(1, 1)]));
@@ -477,7 +477,7 @@ fn what_held_but_could_not_be_noted_is_undone() {
 }
 
 #[test]
-fn instructions_that_come_while_one_is_in_hand_wait_their_turn() {
+fn queued_instructions_run_in_order() {
     let (mut switch, mut fence) = new_switch();
     fence.handle_install(install(1, 1, &[rule(1, 0)]));
     fence.handle_install(install(2, 2, &[rule(1, 1)]));
@@ -508,7 +508,7 @@ proptest! {
     /// Of generations some are confirmed and some are not, and the agent may crash anywhere in any of them: it holds what
     /// was confirmed last, or, while it runs, what it acknowledged since.
     #[test]
-    fn crash_leaves_what_was_confirmed_last(
+    fn crash_leaves_last_confirmed_rules(
         contents in proptest::collection::vec((some_rules(), 0usize..9, any::<bool>()), 1..6),
     ) {
         let (mut switch, mut fence) = new_switch();
@@ -541,7 +541,7 @@ proptest! {
     /// Generations come one after the other; before each the agent may crash anywhere in the one
     /// before, and the coordinator repeats what was not acknowledged.
     #[test]
-    fn a_crash_anywhere_leaves_one_generation_and_the_repeated_instruction_holds(
+    fn crash_leaves_one_generation(
         contents in proptest::collection::vec((some_rules(), 0usize..7), 1..6),
     ) {
         let (mut switch, mut fence) = new_switch();

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_set_is_noticed_and_one_that_is_disciplined_is_not() {
+    fn clock_step_noticed_slewing_ignored() {
         let before = at(0, 1_000_000_000);
         assert!(before.agree(&at(1_000_000, 1_001_040_000)));
         assert!(before.agree(&at(1_000_000_000, 2_000_500_000)), "500 ppm");
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_clock_that_has_both_ends_is_taken() {
+    fn best_common_timestamp_is_used() {
         let turns = [&at(0, 100), &at(900, 1000)];
         let held = |nanos, stamps| Some(Held { nanos, stamps });
         let [early, late] = [both(200, 7_000), both(800, 7_550)];
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn no_time_is_told_across_a_clock_that_was_set() {
+    fn clock_step_invalidates_duration() {
         let set_back = [&at(0, 10_000_000), &at(1_000_000, 5_000_000)];
         assert_eq!(kernel(10_100_000).until(&kernel(4_900_000), set_back), None);
         assert_eq!(kernel(4_100_000).until(&kernel(4_900_000), set_back), None);

@@ -172,17 +172,17 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(packet in any_packet()) {
+        fn packet_roundtrips(packet in any_packet()) {
             prop_assert_eq!(Packet::read(&packet.to_bytes()), Some(packet));
         }
 
         #[test]
-        fn a_packet_that_was_cut_short_is_none(packet in any_packet(), length in 0..PACKET_BYTES) {
+        fn truncated_packet_is_rejected(packet in any_packet(), length in 0..PACKET_BYTES) {
             prop_assert_eq!(Packet::read(&packet.to_bytes()[..length]), None);
         }
 
         #[test]
-        fn any_bytes_can_be_read(bytes in vec(any::<u8>(), 0..100), flips: [u8; 8]) {
+        fn arbitrary_bytes_are_safe(bytes in vec(any::<u8>(), 0..100), flips: [u8; 8]) {
             let _ = Packet::read(&bytes);
             let mut near = Packet::Probe(Name { session: 1, number: 2 }).to_bytes();
             near[4..12].copy_from_slice(&flips);
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn other_programs_packets_are_none_of_ours() {
+    fn foreign_packets_are_rejected() {
         let mut packet = Packet::Probe(Name {
             session: 1,
             number: 2,

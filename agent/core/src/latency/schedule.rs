@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flow_has_its_turn_about_once_a_period_and_not_with_the_others() {
+    fn probes_spread_evenly_over_period() {
         let mut schedule = Schedule::new(Random::new(1), Duration::ZERO);
         schedule.handle_list(at(0), &list(64, 100, 10_000_000));
         let turns = play(&mut schedule, at(0), at(9999));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn all_together_stay_below_the_most_whatever_the_list_asks_for() {
+    fn total_probe_rate_is_capped() {
         for (asked, most) in [(880_000, 880_000), (1_000_000_000, 10_000_000)] {
             let mut schedule = Schedule::new(Random::new(2), Duration::ZERO);
             schedule.handle_list(at(0), &list(500, 1, asked));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn who_pauses_stays_below_the_most_in_every_second() {
+    fn paused_prober_keeps_rate_cap() {
         let most = 1_000_000;
         let mut schedule = Schedule::new(Random::new(6), Duration::ZERO);
         schedule.handle_list(at(0), &list(500, 1, most));
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn large_probes_take_a_tenth_of_the_rate_and_all_together_no_more_than_it() {
+    fn large_probes_use_tenth_of_rate() {
         const JUMBO_FRAME_BYTES: u64 = 9018;
         let most = 1_000_000;
         let mut schedule = Schedule::new(Random::new(7), Duration::ZERO);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_fresh_list_probing_ends() {
+    fn probing_ends_without_fresh_list() {
         let mut schedule = Schedule::new(Random::new(3), Duration::ZERO);
         schedule.handle_list(at(0), &list(8, 100, 10_000_000));
         let turns = play(&mut schedule, at(0), at(60_000));
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fresh_list_with_the_same_flows_sends_nothing_early() {
+    fn renewed_list_sends_nothing_early() {
         let fresh_every = |ms: u64| {
             let mut schedule = Schedule::new(Random::new(4), Duration::ZERO);
             let turns = (0..10_000 / ms).map(|turn| {
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_slept_does_not_make_up_for_it() {
+    fn stalled_prober_does_not_catch_up() {
         let mut schedule = Schedule::new(Random::new(5), Duration::ZERO);
         schedule.handle_list(at(0), &list(1, 10, 10_000_000));
         let turns = play(&mut schedule, at(5_000), at(5_001));

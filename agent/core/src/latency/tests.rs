@@ -230,7 +230,7 @@ fn is_about(duration: Option<Duration>, expected_ns: u64) -> bool {
 }
 
 #[test]
-fn the_time_of_a_probe_is_split_among_those_who_took_it() {
+fn probe_time_is_split_by_stage() {
     let mut world = World::new(|_| [Way::Takes(3 * NS_PER_MS), Way::Takes(5 * NS_PER_MS)]);
     world.prober.handle_list(world.moment(), &list(&[1, 2, 3]));
     let tally = world.play(10_000);
@@ -268,7 +268,7 @@ fn the_time_of_a_probe_is_split_among_those_who_took_it() {
 }
 
 #[test]
-fn a_departure_that_nobody_stamped_counts_from_when_the_program_had_its_turn() {
+fn unstamped_departure_uses_program_clock() {
     let mut world = World::new(|_| [Way::Takes(3 * NS_PER_MS), Way::Takes(5 * NS_PER_MS)]);
     world.stamps_answers = false;
     world.prober.handle_list(world.moment(), &list(&[1]));
@@ -284,7 +284,7 @@ fn a_departure_that_nobody_stamped_counts_from_when_the_program_had_its_turn() {
 }
 
 #[test]
-fn answers_that_leave_in_a_row_are_all_timed() {
+fn consecutive_responses_are_all_timed() {
     // All of a period's probes arrive at once.
     let mut world = World::new(|nth| {
         [
@@ -302,7 +302,7 @@ fn answers_that_leave_in_a_row_are_all_timed() {
 }
 
 #[test]
-fn losses_are_told_by_where_they_were() {
+fn losses_are_split_by_direction() {
     let mut world = World::new(|nth| {
         let on = Way::Takes(NS_PER_MS);
         match nth % 100 {
@@ -330,7 +330,7 @@ fn losses_are_told_by_where_they_were() {
 }
 
 #[test]
-fn where_nobody_answers_any_more_it_is_not_known_where_probes_are_lost() {
+fn silent_peer_hides_loss_direction() {
     let mut world = World::new(|nth| match nth {
         ..=50 => [Way::Takes(NS_PER_MS), Way::Takes(NS_PER_MS)],
         _ => [Way::Takes(NS_PER_MS), Way::Lost],
@@ -395,7 +395,7 @@ fn answer_delayed_by_network_is_lost() {
 }
 
 #[test]
-fn answers_that_overtake_or_come_twice_are_counted_and_lose_nothing() {
+fn reordered_and_duplicate_answers_are_counted() {
     let mut world = World::new(|nth| match nth % 10 {
         3 => [Way::Takes(250 * NS_PER_MS), Way::Takes(NS_PER_MS)],
         6 => [Way::Twice(NS_PER_MS), Way::Takes(NS_PER_MS)],
@@ -426,7 +426,7 @@ fn flows_do_not_overtake_one_another() {
 }
 
 #[test]
-fn a_clock_that_is_set_makes_no_latency_strange() {
+fn clock_step_keeps_latency_valid() {
     for host in [0, 1] {
         for step in [3600 * 1000 * NS_PER_MS, 2 * NS_PER_MS, 200_000] {
             for back in [false, true] {
@@ -458,7 +458,7 @@ fn a_clock_that_is_set_makes_no_latency_strange() {
 }
 
 #[test]
-fn a_host_on_which_nobody_listens_loses_nothing() {
+fn closed_port_counts_no_loss() {
     let mut world = World::new(|_| [Way::Lost, Way::Lost]);
     world.prober.handle_list(world.moment(), &list(&[1]));
     let mut tally = Tally::default();
@@ -481,7 +481,7 @@ fn a_host_on_which_nobody_listens_loses_nothing() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_not_lost() {
+fn unsent_probe_is_not_lost() {
     let mut world = World::new(|_| [Way::Lost, Way::Lost]);
     world.prober.handle_list(world.moment(), &list(&[1]));
     world.now_ns += 100 * NS_PER_MS;
@@ -504,7 +504,7 @@ fn what_cannot_be_sent_is_not_lost() {
 }
 
 #[test]
-fn the_responder_answers_the_roster_only_and_no_longer_than_asked() {
+fn responder_answers_roster_until_expiry() {
     let mut world = World::new(|_| [Way::Takes(NS_PER_MS), Way::Takes(NS_PER_MS)]);
     let now = world.moment();
     world
@@ -525,7 +525,7 @@ fn the_responder_answers_the_roster_only_and_no_longer_than_asked() {
 }
 
 #[test]
-fn answers_are_awaited_when_their_flow_is_not_on_the_list_any_more() {
+fn answers_awaited_after_list_change() {
     let mut world = World::new(|_| [Way::Takes(200 * NS_PER_MS), Way::Takes(200 * NS_PER_MS)]);
     world.prober.handle_list(world.moment(), &list(&[1]));
     let mut tally = world.play(300);
@@ -541,7 +541,7 @@ fn answers_are_awaited_when_their_flow_is_not_on_the_list_any_more() {
 }
 
 #[test]
-fn whom_a_new_roster_leaves_out_may_probe_on_for_a_while() {
+fn removed_prober_keeps_grace_period() {
     let mut world = World::new(|_| [Way::Takes(NS_PER_MS), Way::Takes(NS_PER_MS)]);
     world.prober.handle_list(world.moment(), &list(&[1]));
     let now = world.moment();
@@ -563,7 +563,7 @@ fn whom_a_new_roster_leaves_out_may_probe_on_for_a_while() {
 }
 
 #[test]
-fn forged_and_late_answers_are_counted_and_change_nothing() {
+fn forged_and_late_answers_are_counted() {
     let mut world = World::new(|nth| match nth {
         5 => [Way::Takes(3_000 * NS_PER_MS), Way::Takes(NS_PER_MS)],
         _ => [Way::Takes(NS_PER_MS), Way::Takes(NS_PER_MS)],
@@ -616,7 +616,7 @@ fn forged_and_late_answers_are_counted_and_change_nothing() {
 }
 
 #[test]
-fn a_crowd_of_probers_is_remembered_within_bounds() {
+fn remembered_probers_are_bounded() {
     let mut responder = Responder::default();
     responder.handle_roster(Moment::default(), [PROBER_ADDRESS], Duration::ZERO);
     let world = World::new(|_| [Way::Lost, Way::Lost]);
@@ -631,7 +631,7 @@ fn a_crowd_of_probers_is_remembered_within_bounds() {
 }
 
 #[test]
-fn a_list_that_asks_for_too_much_is_cut_down() {
+fn excessive_probe_list_is_capped() {
     let mut prober = Prober::new(1, Duration::ZERO);
     let mut list = list(&[1]);
     list.period = TimeSpan::ZERO;
@@ -658,7 +658,7 @@ fn with_large(longest: usize, ways: Ways) -> Tally {
 }
 
 #[test]
-fn large_probes_tell_whether_they_arrive_and_are_not_among_the_others() {
+fn large_probes_are_counted_separately() {
     let takes = |_| [Way::Takes(NS_PER_MS), Way::Takes(NS_PER_MS)];
     let wide = with_large(usize::MAX, takes);
     assert!((20..=60).contains(&wide.large.arrived), "{wide:?}");
@@ -676,7 +676,7 @@ fn large_probes_tell_whether_they_arrive_and_are_not_among_the_others() {
 
 /// What is lost on its way back had arrived.
 #[test]
-fn a_large_probe_whose_answer_is_lost_arrived() {
+fn lost_answer_counts_large_probe_arrived() {
     let tally = with_large(usize::MAX, |nth| match nth % 3 {
         0 => [Way::Takes(NS_PER_MS), Way::Lost],
         _ => [Way::Takes(NS_PER_MS), Way::Takes(NS_PER_MS)],
@@ -689,7 +689,7 @@ fn a_large_probe_whose_answer_is_lost_arrived() {
 }
 
 #[test]
-fn a_host_that_knows_no_mtu_sends_nothing_large() {
+fn unknown_mtu_sends_no_large_probe() {
     let mut world = World::new(|_| [Way::Takes(NS_PER_MS), Way::Takes(NS_PER_MS)]);
     world.prober.handle_list(world.moment(), &list(&[7000]));
     assert_eq!(world.play(20_000).large.sent(), 0);

@@ -217,7 +217,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn at_every_step_each_kept_destination_goes_its_old_ways_or_its_new_ones(
+        fn kept_destination_always_has_full_route(
             before in rules(),
             between in rules(),
             after in rules(),
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drain_of_many_destinations_is_one_flip() {
+    fn drain_is_one_group_flip() {
         let all = |hops: &[u8]| (1..60).map(|host| rule(host, hops)).collect::<Vec<_>>();
         let kernel = holding(&all(&[0, 1]));
         let ops = kernel.0.reconcile(&all(&[1]), free(&kernel.0)).unwrap();
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn who_shares_a_group_and_goes_another_way_gets_a_route_of_its_own() {
+    fn diverging_destination_gets_own_group() {
         let kernel = holding(&[rule(1, &[0]), rule(2, &[0])]);
         let ops = kernel
             .0
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_names_for_groups_are_told() {
+    fn exhausted_group_ids_are_reported() {
         let nothing = RouteTable::default();
         assert_eq!(nothing.reconcile(&[rule(1, &[0])], []), None);
     }

@@ -100,14 +100,14 @@ mod tests {
     }
 
     #[test]
-    fn a_series_is_like_itself_a_period_later_and_unlike_in_between() {
+    fn series_correlates_after_one_period() {
         let saw = Centred::new(&saw(10, 200));
         assert!(saw.at(10) > 0.999 && saw.at(20) > 0.999);
         assert!(saw.at(5) < 0.0);
     }
 
     #[test]
-    fn what_is_sent_is_unlike_what_is_received() {
+    fn send_and_receive_are_anticorrelated() {
         let turns: Vec<_> = (0..100)
             .map(|at| [[9.0, 0.0], [0.0, 9.0]][at / 5 % 2])
             .collect();
@@ -116,20 +116,20 @@ mod tests {
     }
 
     #[test]
-    fn one_excess_does_not_hide_the_rest() {
+    fn outlier_does_not_hide_correlation() {
         let mut values = saw(10, 200);
         values[77][0] = 1e9;
         assert!(Centred::new(&values).at(10) > 0.9);
     }
 
     #[test]
-    fn what_never_changes_is_like_nothing() {
+    fn constant_series_has_no_correlation() {
         assert_eq!(Centred::new(&[[5.0; 2]; 100]).at(7), 0.0);
         assert_eq!(Centred::new(&[]).at(0), 0.0);
     }
 
     #[test]
-    fn quantiles_are_of_the_busy_ones() {
+    fn quantiles_cover_busy_spans_only() {
         assert_eq!(quantile_of_busy(&[0.0, 0.0, 1.0, 2.0, 3.0], 0.5), 2.0);
         assert_eq!(quantile_of_busy(&[0.0], 0.5), 0.0);
     }

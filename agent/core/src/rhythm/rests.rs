@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_rests_set_iterations_apart() {
+    fn longest_rests_separate_iterations() {
         // Two bursts with a short pause between them, then a long one.
         let iteration = [9.0, 9.0, 0.0, 9.0, 0.0, 0.0, 0.2, 0.0];
         let values: Vec<_> = iteration.repeat(6);
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_has_parts_of_the_spans_beside_it() {
+    fn pause_includes_partial_spans() {
         let pause = |iteration: &[f64]| longest_pause(&iteration.repeat(6), 8.0);
         assert_eq!(pause(&[8.0, 8.0, 8.0, 8.0, 8.0, 0.0, 0.0, 8.0]), 2.0);
         assert_eq!(pause(&[8.0, 8.0, 8.0, 8.0, 6.0, 0.0, 0.0, 2.0]), 3.0);
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn rests_within_an_iteration_make_none_and_a_slow_one_is_one() {
+    fn mean_iteration_ignores_stray_rests() {
         let mean = |intervals: &[f64]| mean_iteration(intervals, 36.0);
         assert_eq!(mean(&[36.0, 19.0, 17.0, 36.0]), Some(36.0));
         assert_eq!(mean(&[36.0, 72.0, 36.0]), Some(36.0), "a rest was missed");
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_rests_has_no_rests() {
+    fn busy_or_idle_series_never_rests() {
         assert_eq!(rests(&[5.0; 100], 10.0), None);
         assert_eq!(rests(&[0.0; 100], 10.0), None);
     }

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_spread_over_the_time_in_which_they_went() {
+    fn bytes_spread_over_their_interval() {
         let mut series = Series::new(Duration::from_millis(10));
         grown(&mut series, 100, 125, 1000);
         grown(&mut series, 125, 150, 100);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_keeps_what_is_new() {
+    fn series_is_bounded_and_keeps_newest() {
         let mut series = Series::new(Duration::from_millis(10));
         for step in 0..10_000 {
             grown(&mut series, step * 10, step * 10 + 10, step);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn time_that_stands_still_or_goes_back_counts_nothing() {
+    fn non_advancing_time_counts_nothing() {
         let mut series = Series::new(Duration::from_millis(10));
         grown(&mut series, 100, 100, 1000);
         grown(&mut series, 100, 50, 1000);
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn directions_that_take_turns_do_not_overlap() {
+    fn alternating_directions_do_not_overlap() {
         let mut series = Series::new(Duration::from_millis(10));
         for step in 0..20 {
             let mut bytes = [Bytes::ZERO; 2];

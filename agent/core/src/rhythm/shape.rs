@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn shapes_are_told_apart() {
+    fn collective_shapes_are_recognized() {
         // Acknowledgements go the other way.
         assert_eq!(shape(&[[1000, 30], [30, 1000]], 0.8), Some(Shape::Ring));
         assert_eq!(shape(&[[1000, 1000]], 0.8), Some(Shape::Ring));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_none_of_them_has_no_shape() {
+    fn unknown_pattern_has_no_shape() {
         assert_eq!(shape(&[[1000, 30]], 0.0), None, "no ring without a return");
         assert_eq!(shape(&[[1000, 30], [30, 100]], 0.0), None, "uneven");
         assert_eq!(

@@ -158,7 +158,7 @@ const JOBS: [(&str, Job); 3] = [
 ];
 
 #[test]
-fn the_period_of_fifty_iterations_is_known_within_two_percent() {
+fn period_is_found_within_two_percent() {
     for (name, job) in JOBS {
         for period_ms in [171.3, 512.7, 2310.0] {
             for seed in 0..SEED_COUNT {
@@ -179,7 +179,7 @@ fn the_period_of_fifty_iterations_is_known_within_two_percent() {
 
 /// Whatever part of a span it begins and ends in.
 #[test]
-fn how_long_wires_rest_is_known_within_three_milliseconds() {
+fn rest_is_measured_within_3ms() {
     for rest_ms in [24.0, 47.0, 96.0] {
         let off_ms = (0..SEED_COUNT).filter_map(|seed| {
             let lots = &mut Lots(seed);
@@ -206,7 +206,7 @@ fn how_long_wires_rest_is_known_within_three_milliseconds() {
 }
 
 #[test]
-fn iterations_of_half_a_minute_are_found_too() {
+fn half_minute_iterations_are_found() {
     let lots = &mut Lots(1);
     let (bursts, starts) = played(ring, 31_000.0, 14, lots);
     let (mut book, now) = heard(&bursts, end_of(&starts), lots);
@@ -215,7 +215,7 @@ fn iterations_of_half_a_minute_are_found_too() {
 }
 
 #[test]
-fn the_next_gap_is_predicted() {
+fn next_gap_is_predicted() {
     for (name, job) in JOBS {
         let lots = &mut Lots(7);
         let (bursts, starts) = played(job, 400.0, 60, lots);
@@ -285,7 +285,7 @@ fn steady(_: &mut Lots) -> Vec<Burst> {
 }
 
 #[test]
-fn what_does_not_repeat_itself_has_no_rhythm() {
+fn aperiodic_traffic_has_no_period() {
     let noises: [(&str, Noise); 5] = [
         ("poisson", poisson),
         ("heavy tails", heavy_tails),
@@ -308,7 +308,7 @@ fn what_does_not_repeat_itself_has_no_rhythm() {
 }
 
 #[test]
-fn a_heartbeat_of_few_bytes_is_no_training() {
+fn small_heartbeat_is_no_training() {
     let beats = (0..100).map(|beat| Burst {
         from_ms: f64::from(beat) * 500.0,
         to_ms: f64::from(beat) * 500.0 + 5.0,
@@ -319,7 +319,7 @@ fn a_heartbeat_of_few_bytes_is_no_training() {
 }
 
 #[test]
-fn what_hosts_measure_by_is_no_training() {
+fn own_measurements_are_no_training() {
     let beats = (0..100).map(|beat| Burst {
         from_ms: f64::from(beat) * 500.0,
         to_ms: f64::from(beat) * 500.0 + 100.0,
@@ -333,13 +333,13 @@ fn what_hosts_measure_by_is_no_training() {
 }
 
 #[test]
-fn nobody_knows_at_first() {
+fn period_is_unknown_at_first() {
     let (mut book, now) = heard(&ring(1000.0), 2_000.0, &mut Lots(1));
     assert!(matches!(book.poll_rhythm(now), Rhythm::Unknown { .. }));
 }
 
 #[test]
-fn a_new_beat_is_heard_and_an_end_too() {
+fn period_change_and_end_are_noticed() {
     let lots = &mut Lots(3);
     let (mut bursts, starts) = played(ring, 400.0, 50, lots);
     let (faster, later) = played(ring, 250.0, 30, lots);
@@ -357,7 +357,7 @@ fn a_new_beat_is_heard_and_an_end_too() {
 }
 
 #[test]
-fn a_beat_that_goes_on_began_when_it_began() {
+fn continuing_period_keeps_its_start() {
     let lots = &mut Lots(3);
     let (bursts, starts) = played(ring, 400.0, 200, lots);
     let (mut book, now) = heard(&bursts, 20_000.0, lots);
@@ -373,7 +373,7 @@ fn a_beat_that_goes_on_began_when_it_began() {
 }
 
 #[test]
-fn the_shape_goes_with_the_beat() {
+fn period_carries_collective_shape() {
     let lots = &mut Lots(5);
     let (bursts, starts) = played(ring, 300.0, 40, lots);
     let (mut book, now) = heard(&bursts, end_of(&starts), lots);
@@ -396,7 +396,7 @@ fn the_shape_goes_with_the_beat() {
 
 /// Of what a host forwards for others, which repeats itself otherwise, nothing is counted.
 #[test]
-fn a_host_that_forwards_is_heard_by_its_segments_and_has_the_bytes_that_peers_tell() {
+fn relay_period_uses_own_traffic() {
     let mut book = RhythmBook::of_segments();
     let volume = |bytes| Volume {
         bytes: Bytes::new(bytes),

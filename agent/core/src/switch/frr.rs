@@ -194,7 +194,7 @@ mod tests {
         ip route 0.0.0.0/0 172.16.1.1\n!\nvrf red\n ip route 10.9.0.6/32 172.16.1.1\nexit-vrf\n!\nend\n";
 
     #[test]
-    fn ours_are_told_from_what_others_have_configured() {
+    fn own_frr_routes_are_recognized() {
         let configured = Configured::read(RUNNING_CONFIG);
         assert_eq!(configured.rules(), [rule(1, &[0, 1])]);
         let others: Vec<_> = configured.others.keys().copied().collect();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_is_told_before_what_goes() {
+    fn frr_adds_routes_before_removing() {
         let lines = Configured::read(RUNNING_CONFIG).lines_to(&[rule(1, &[1, 2]), rule(9, &[0])]);
         let expected = [
             "ip route 10.9.0.1/32 172.16.2.1 up2 tag 213213 onlink",
@@ -213,12 +213,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_ours_is_left_and_what_it_cannot_do_is_said() {
+    fn frr_keeps_foreign_routes_refuses_conflicts() {
         let configured = Configured::read(RUNNING_CONFIG);
         let refused = |rule: RouteRule| configured.lines_to(&[rule]).unwrap_err().to_string();
         assert_eq!(
             refused(rule(2, &[0])),
-            "somebody else's route to 10.9.0.2 is there: ip route 10.9.0.2/32 172.16.1.1"
+            "a foreign route to 10.9.0.2 exists: ip route 10.9.0.2/32 172.16.1.1"
         );
         let mut heavy = rule(1, &[0, 1]);
         heavy.hops[1].weight = 3;
@@ -226,7 +226,7 @@ mod tests {
         for strange in ["up0 | include x", "", "up0\nno router bgp", "a,b"] {
             let mut named = rule(1, &[0]);
             named.hops[0].interface = strange.to_owned();
-            assert!(refused(named).contains("no name"), "{strange:?}");
+            assert!(refused(named).contains("not a valid interface name"), "{strange:?}");
         }
         // Beside a route of another distance ours is the one that counts; 8.4 takes `weight 5` for such.
         for last in [3, 4, 7] {
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_is_the_first_line_but_for_the_machine() {
+    fn frr_version_omits_machine_name() {
         let text = "FRRouting 8.4.4 (vm) on Linux(6.18).\nCopyright 1996-2005 Kunihiro Ishiguro";
         assert_eq!(version(text), Some("FRRouting 8.4.4"));
         assert_eq!(version("FRRouting 10.1"), Some("FRRouting 10.1"));
@@ -252,7 +252,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn at_every_line_each_kept_destination_has_all_its_old_ways_or_all_its_new_ones(
+        fn each_frr_line_keeps_full_routes(
             before in rules(),
             after in rules(),
         ) {
@@ -275,14 +275,14 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_read_in_peace(text in "(ip route |10.9.0.1/32|up0|tag|[ \n]|213213|[0-9.]{1,9}){0,20}") {
+        fn arbitrary_text_is_safe(text in "(ip route |10.9.0.1/32|up0|tag|[ \n]|213213|[0-9.]{1,9}){0,20}") {
             let _ = Configured::read(&text).lines_to(&[rule(1, &[0])]);
             let _ = version(&text);
         }
     }
 
     #[test]
-    fn hops_are_named_with_their_interface_so_that_no_word_is_taken_for_one() {
+    fn frr_hops_name_their_interface() {
         assert!(line(host(1), &hop(0)).contains(" 172.16.0.1 up0 "));
     }
 }

@@ -32,16 +32,18 @@ impl fmt::Display for Unfit {
                 weight,
             } => write!(
                 f,
-                "it is told routes without weights, and that to {destination} has a hop of weight {weight}"
+                "it supports only routes without weights, but the one to {destination} has a hop \
+                 of weight {weight}"
             ),
-            Self::Name { interface } => write!(f, "{interface:?} is no name it could be told"),
+            Self::Name { interface } => write!(
+                f,
+                "{interface:?} is not a valid interface name \
+                for it"
+            ),
             Self::NotOurs {
                 destination,
                 as_it_stands,
-            } => write!(
-                f,
-                "somebody else's route to {destination} is there: {as_it_stands}"
-            ),
+            } => write!(f, "a foreign route to {destination} exists: {as_it_stands}"),
         }
     }
 }
@@ -91,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_changes_has_both_ways_first_and_what_goes_none() {
+    fn changed_routes_join_old_and_new() {
         let before = [rule(1, &[0]), rule(2, &[1]), rule(3, &[0])];
         let after = [rule(1, &[1]), rule(2, &[1]), rule(4, &[2])];
         let expected = [rule(1, &[0, 1]), rule(2, &[1]), rule(4, &[2])];

@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_is_written_as_sonic_reads_it() {
+    fn route_is_written_for_sonic() {
         let edits = Held::default().edits_to(&[rule(1, &[0, 1])]).unwrap();
         let [Edit::Set(key, fields), Edit::Set(mark, _)] = &edits[..] else {
             panic!("{edits:?}");
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_at_the_other_end_is_reached_over_the_interface_alone() {
+    fn attached_host_uses_interface_alone() {
         let mut attached = rule(1, &[0]);
         attached.hops[0].next_hop = host(1);
         let held = holding(std::slice::from_ref(&attached));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_have_configured_is_left_to_them() {
+    fn sonic_keeps_foreign_routes() {
         for key in [
             "STATIC_ROUTE|default|10.9.0.1/32",
             "STATIC_ROUTE|10.9.0.1/32",
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_changed_by_another_is_put_right() {
+    fn foreign_route_change_is_repaired() {
         let mut held = holding(&[rule(1, &[0])]);
         held.handle_entry(route_key(host(1)), fields(&rule(1, &[1])));
         let edits = held.edits_to(&[rule(1, &[0])]).unwrap();
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_others_add_are_theirs() {
+    fn foreign_fields_are_kept() {
         let mut added = fields(&rule(1, &[0]));
         added.insert("bfd".to_owned(), "true".to_owned());
         let mut held = holding(&[rule(1, &[0])]);
@@ -280,7 +280,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn one_transaction_leads_from_any_routes_to_any_others(before in rules(), after in rules()) {
+        fn one_transaction_replaces_any_routes(before in rules(), after in rules()) {
             let held = holding(&before);
             prop_assert_eq!(held.rules(), before.clone());
             let edits = held.edits_to(&after).unwrap();
@@ -294,7 +294,7 @@ mod tests {
         }
 
         #[test]
-        fn any_entry_is_read_in_peace(key in "(STATIC_ROUTE|REWEAVE_STATIC_ROUTE|\\||default|10.9.0.1/32){0,6}", text in ".{0,30}") {
+        fn arbitrary_entry_is_safe(key in "(STATIC_ROUTE|REWEAVE_STATIC_ROUTE|\\||default|10.9.0.1/32){0,6}", text in ".{0,30}") {
             let mut held = Held::default();
             let fields = ["nexthop", "ifname"].map(|name| (name.to_owned(), text.clone()));
             held.handle_entry(key, fields.into());

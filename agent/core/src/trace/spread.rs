@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn all_next_hops_are_found_in_nearly_all_cases() {
+    fn nearly_all_next_hops_are_found() {
         for (spines, cores) in [(1, 1), (2, 2), (4, 4), (8, 2), (16, 1)] {
             let mut found = 0;
             for seed in 0..100 {
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_way_takes_few_flows_and_none_twice() {
+    fn single_path_needs_few_distinct_flows() {
         let spread = explore(1, 1, 1);
         assert_eq!(spread.flows(), 6);
         let ports: BTreeSet<_> = spread.asked.iter().map(|flow| flow.source.port()).collect();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_says_nothing_is_named_and_leads_nowhere() {
+    fn silent_hop_is_named_without_fork() {
         let mut spread = Spread::new(like());
         for flow in spread.poll_flows() {
             let routers = vec![router(1, 0), None, router(3, 0)];
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn more_ways_than_can_be_told_apart_end_the_search() {
+    fn too_many_paths_end_search() {
         let spread = explore(200, 1, 3);
         assert!(spread.flows() <= MAX_FLOWS);
         assert!(spread.forks().iter().any(|fork| !fork.complete));

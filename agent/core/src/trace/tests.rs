@@ -206,7 +206,7 @@ fn through(spine: u8) -> Routers {
 }
 
 #[test]
-fn sixteen_flows_are_told_their_spines_within_a_fifth_of_a_second() {
+fn sixteen_flows_are_traced_in_200ms() {
     let flows: Vec<_> = (0..16).map(|port| flow(40_000 + port)).collect();
     let mut scene = Scene::watching(&flows);
     for (number, flow) in (0..).zip(&flows) {
@@ -223,7 +223,7 @@ fn sixteen_flows_are_told_their_spines_within_a_fifth_of_a_second() {
 }
 
 #[test]
-fn one_router_is_not_asked_faster_than_the_least_gap() {
+fn router_probes_keep_minimum_gap() {
     let mut scene = Scene::watching(&[flow(1), flow(2), flow(3)]);
     scene.play(900);
     let to_leaf = scene
@@ -238,7 +238,7 @@ fn one_router_is_not_asked_faster_than_the_least_gap() {
 }
 
 #[test]
-fn each_flow_is_traced_every_second_and_at_once_when_asked() {
+fn flow_is_retraced_every_second() {
     let mut scene = Scene::watching(&[flow(1)]);
     let found = scene.play(3500);
     assert_eq!(paths(&found).len(), 4);
@@ -251,7 +251,7 @@ fn each_flow_is_traced_every_second_and_at_once_when_asked() {
 }
 
 #[test]
-fn a_silent_router_stays_unknown_after_three_tries() {
+fn silent_router_gets_three_tries() {
     let mut scene = Scene::watching(&[flow(1)]);
     scene.network.silent.insert(router(1, 0));
     let found = scene.play(1500);
@@ -262,7 +262,7 @@ fn a_silent_router_stays_unknown_after_three_tries() {
 }
 
 #[test]
-fn a_lost_answer_costs_a_retry_and_no_hop() {
+fn lost_answer_costs_only_retry() {
     let mut scene = Scene::watching(&[flow(1)]);
     scene.network.silent.insert(router(1, 0));
     assert_eq!(scene.play(200), []);
@@ -272,7 +272,7 @@ fn a_lost_answer_costs_a_retry_and_no_hop() {
 }
 
 #[test]
-fn another_way_is_told_once_two_traces_agree() {
+fn new_path_needs_two_equal_traces() {
     let mut scene = Scene::watching(&[flow(1)]);
     scene.play(500);
     scene.network.spine_of.insert(flow(1), 2);
@@ -292,7 +292,7 @@ fn another_way_is_told_once_two_traces_agree() {
 }
 
 #[test]
-fn a_change_in_the_middle_of_a_trace_is_not_told_as_a_way() {
+fn path_change_during_trace_is_discarded() {
     let mut scene = Scene::watching(&[flow(1)]);
     scene.play(500);
     // The old spine falls silent, so that the question to it is asked again when there is a new
@@ -308,7 +308,7 @@ fn a_change_in_the_middle_of_a_trace_is_not_told_as_a_way() {
 }
 
 #[test]
-fn routers_that_answer_once_a_second_are_asked_as_slowly() {
+fn rate_limited_router_is_asked_slowly() {
     let flows: Vec<_> = (0..16).map(|port| flow(40_000 + port)).collect();
     let mut scene = Scene::watching(&flows);
     scene.network.answer_gap = Some(Duration::from_secs(1));
@@ -333,7 +333,7 @@ fn routers_that_answer_once_a_second_are_asked_as_slowly() {
 
 /// And nothing goes further.
 #[test]
-fn of_a_flow_to_a_host_that_does_not_echo_the_beginning_is_traced() {
+fn trace_stops_without_echo_from_host() {
     let mut scene = Scene::watching(&[flow(1)]);
     scene.network.receiver_echoes = false;
     let found = scene.play(10_000);
@@ -356,7 +356,7 @@ fn of_a_flow_to_a_host_that_does_not_echo_the_beginning_is_traced() {
 
 /// Behind a router that nothing leads on from, nobody answers.
 #[test]
-fn a_flow_that_gets_lost_is_traced_to_where_it_gets_lost() {
+fn lost_flow_is_traced_to_loss() {
     let mut scene = Scene::watching(&[flow(1)]);
     scene.network.receiver_echoes = false;
     scene
@@ -382,7 +382,7 @@ fn a_flow_that_gets_lost_is_traced_to_where_it_gets_lost() {
 }
 
 #[test]
-fn an_answer_that_comes_twice_or_too_late_changes_nothing() {
+fn duplicate_and_late_answers_are_ignored() {
     let mut scene = Scene::watching(&[flow(1)]);
     scene.play(500);
     let (_, probe) = *scene.network.sent.last().expect("a probe was sent");
@@ -399,7 +399,7 @@ fn an_answer_that_comes_twice_or_too_late_changes_nothing() {
 }
 
 #[test]
-fn what_the_receiver_s_agent_says_of_the_distance_needs_no_echo() {
+fn receiver_distance_replaces_echo() {
     let mut scene = Scene::watching(&[flow(1)]);
     scene.network.receiver_echoes = false;
     scene.tracer.handle_distance(at(0), RECEIVER_ADDRESS, 3);
@@ -413,7 +413,7 @@ fn what_the_receiver_s_agent_says_of_the_distance_needs_no_echo() {
 }
 
 #[test]
-fn the_last_hop_is_confirmed_by_what_arrives_of_the_flow_itself() {
+fn flow_packet_confirms_last_hop() {
     let mut scene = Scene::watching(&[flow(1), flow(2)]);
     scene.network.receiver_looks = true;
     let found = scene.play(2_500);
@@ -428,14 +428,14 @@ fn the_last_hop_is_confirmed_by_what_arrives_of_the_flow_itself() {
 }
 
 #[test]
-fn nothing_goes_all_the_way_where_nobody_looks() {
+fn probes_stop_short_of_unwatched_receiver() {
     let mut scene = Scene::watching(&[flow(1)]);
     scene.play(130_000);
     assert!(scene.network.arrived.is_empty());
 }
 
 #[test]
-fn another_way_is_not_confirmed_by_what_came_the_old_one() {
+fn old_confirmation_excludes_new_path() {
     let mut scene = Scene::watching(&[flow(1)]);
     scene.network.receiver_looks = true;
     scene.play(1_500);
@@ -450,7 +450,7 @@ fn another_way_is_not_confirmed_by_what_came_the_old_one() {
 }
 
 #[test]
-fn a_longer_way_than_that_of_others_is_traced_to_its_end() {
+fn longer_path_is_traced_to_end() {
     let mut scene = Scene::watching(&[flow(1)]);
     scene.tracer.handle_distance(at(0), RECEIVER_ADDRESS, 2);
     scene.tracer.handle_sight(at(0), &flow(1), Sight::Past(3));
@@ -461,7 +461,7 @@ fn a_longer_way_than_that_of_others_is_traced_to_its_end() {
 }
 
 #[test]
-fn a_flow_that_is_traced_once_is_forgotten_then() {
+fn one_shot_trace_is_forgotten() {
     let mut scene = Scene::watching(&[flow(1)]);
     scene.network.receiver_looks = true;
     scene.network.spine_of.insert(flow(2), 2);
@@ -484,7 +484,7 @@ fn a_flow_that_is_traced_once_is_forgotten_then() {
 }
 
 #[test]
-fn a_flow_to_a_deaf_host_is_not_traced_once_for_ever() {
+fn one_shot_trace_ends_without_echo() {
     let mut scene = Scene::watching(&[]);
     scene.network.receiver_echoes = false;
     scene.tracer.trace_once(at(0), flow(1));
@@ -494,7 +494,7 @@ fn a_flow_to_a_deaf_host_is_not_traced_once_for_ever() {
 }
 
 #[test]
-fn a_reluctant_router_slows_no_other_at_its_distance_down() {
+fn slow_router_does_not_delay_peers() {
     let flows: Vec<_> = (0..8).map(flow).collect();
     let mut scene = Scene::watching(&flows);
     for (number, flow) in (0..).zip(&flows) {
@@ -519,7 +519,7 @@ fn a_reluctant_router_slows_no_other_at_its_distance_down() {
 }
 
 #[test]
-fn a_neighbour_has_no_router_before_it() {
+fn neighbour_path_has_no_router() {
     let mut tracer = Tracer::default();
     tracer.watch(at(0), &[flow(1)]);
     let probe = tracer.poll_probe(at(0)).expect("an echo");
@@ -541,7 +541,7 @@ fn a_neighbour_has_no_router_before_it() {
 }
 
 #[test]
-fn a_silent_router_does_not_slow_the_others_down() {
+fn silent_router_does_not_delay_others() {
     let flows: Vec<_> = (0..8).map(flow).collect();
     let mut scene = Scene::watching(&flows);
     scene.network.silent.insert(router(1, 1));
@@ -559,7 +559,7 @@ fn a_silent_router_does_not_slow_the_others_down() {
 }
 
 #[test]
-fn asking_often_keeps_no_trace_from_its_end() {
+fn frequent_requests_let_traces_finish() {
     let mut scene = Scene::watching(&[]);
     scene.network.silent.insert(router(1, 0));
     let mut found = vec![];
@@ -574,7 +574,7 @@ fn asking_often_keeps_no_trace_from_its_end() {
 }
 
 #[test]
-fn what_was_asked_for_in_the_middle_of_a_trace_is_traced_after_it() {
+fn request_during_trace_runs_afterwards() {
     let mut scene = Scene::watching(&[flow(1)]);
     scene.play(500);
     scene.network.silent.insert(router(1, 0));
@@ -587,7 +587,7 @@ fn what_was_asked_for_in_the_middle_of_a_trace_is_traced_after_it() {
 }
 
 #[test]
-fn a_router_that_speaks_again_is_asked_as_fast_as_before() {
+fn recovered_router_is_asked_fast_again() {
     let flows: Vec<_> = (0..16).map(flow).collect();
     let mut scene = Scene::watching(&flows);
     scene.play(1_000);

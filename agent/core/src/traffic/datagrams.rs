@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn only_datagrams_that_this_host_sends_are_its_flows() {
+    fn only_sent_datagrams_are_flows() {
         let flows = [
             count(1, Protocol::Udp, Direction::Sent, 100),
             count(1, Protocol::Tcp, Direction::Sent, 200),
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_ends_by_silence_and_may_come_back() {
+    fn silent_datagram_flow_ends_and_returns() {
         let mut book = DatagramBook::default();
         let flow = |bytes| [count(1, Protocol::Udp, Direction::Sent, bytes)];
         assert_eq!(heard(&mut book, 0, &flow(100)), [100]);

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_through_is_not_ours() {
+    fn forwarded_traffic_is_not_own() {
         let own = BTreeSet::from([host(1), host(9)]);
         let pairs = [
             pair(1, 2, Direction::Sent, 100),
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn of_too_many_peers_those_with_the_most_bytes_stay() {
+    fn busiest_peers_are_kept() {
         let own = BTreeSet::from([host(1)]);
         let pairs: Vec<_> = (0..5000_u32)
             .map(|number| PairCount {

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn what_sockets_carry_adds_up_by_peer_beyond_their_ends() {
+    fn socket_bytes_sum_by_peer() {
         let mut traffic = SocketTraffic::default();
         assert_eq!(
             totals(&mut traffic, &[socket(1, 900, 0)]),
@@ -108,14 +108,14 @@ mod tests {
     }
 
     #[test]
-    fn who_was_looked_for_in_vain_counts_from_its_beginning() {
+    fn late_found_socket_counts_from_zero() {
         let mut traffic = SocketTraffic::default();
         assert_eq!(totals(&mut traffic, &[]), [0, 0]);
         assert_eq!(totals(&mut traffic, &[socket(1, 70, 0)]), [70, 0]);
     }
 
     #[test]
-    fn a_port_used_again_counts_from_zero() {
+    fn reused_port_counts_from_zero() {
         let mut traffic = SocketTraffic::default();
         totals(&mut traffic, &[socket(1, 0, 0)]);
         assert_eq!(totals(&mut traffic, &[socket(1, 1000, 0)]), [1000, 0]);

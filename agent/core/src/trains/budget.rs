@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_goes_than_the_rate_and_what_there_was_at_first() {
+    fn budget_limits_rate_and_burst() {
         let mut budget = Budget::new(1000, 500);
         let mut gone = 0;
         for ms in 0..10_000 {
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn it_says_how_long_to_wait() {
+    fn budget_computes_wait_time() {
         let mut budget = Budget::new(1000, 500);
         assert!(budget.take(at(0), 500) && !budget.take(at(0), 1));
         assert_eq!(budget.wait(at(0), 200), Some(Duration::from_millis(200)));

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn trains_grow_until_they_tell_a_rate_or_are_as_long_as_may_be() {
+    fn trains_grow_until_rate_is_known() {
         let short = Verdict::AtLeast(9e9);
         let course = after(&[(short, 6), (Verdict::Rate(1e9), 6)]);
         assert_eq!((course.shape().packets, course.trains()), (256, 6));
@@ -105,14 +105,14 @@ mod tests {
     }
 
     #[test]
-    fn a_few_that_went_wrong_change_nothing() {
+    fn few_failed_trains_change_nothing() {
         let wrong = Verdict::Unclear(Unclear::Unsteady);
         let course = after(&[(wrong, 2), (Verdict::Rate(1e9), 4), (wrong, 2)]);
         assert_eq!((course.shape().packets, course.trains()), (64, 8));
     }
 
     #[test]
-    fn trains_that_are_lost_become_shorter_and_stay_so() {
+    fn lost_trains_become_shorter() {
         let lost = Verdict::Unclear(Unclear::Lost);
         let course = after(&[(Verdict::AtLeast(9e9), 6), (lost, 3)]);
         assert_eq!(course.shape().packets, 128);

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slowest_link_spreads_a_train_out() {
+    fn slowest_link_sets_train_rate() {
         for mbps in [10, 100, 1000, 10_000] {
             let told = rate(&crossing(shaped(64, mbps, 0)));
             assert!((told / mbps as f64 - 1.0).abs() < 0.005, "{told}");
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_that_a_bucket_lets_pass_does_not_count() {
+    fn token_bucket_burst_is_ignored() {
         let told = rate(&crossing(shaped(64, 100, 13)));
         assert!((told / 100.0 - 1.0).abs() < 0.005, "{told}");
         let told = rate(&crossing(shaped(256, 1000, 83)));
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_train_that_a_bucket_swallows_tells_no_rate() {
+    fn swallowed_train_gives_no_rate() {
         for burst in [9, 12, 13, 20, 40, 50, 60] {
             let verdict = crossing(shaped(64, 100, burst)).verdict();
             match verdict {
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn arrivals_that_are_late_now_and_then_do_not_matter() {
+    fn jittered_arrivals_keep_rate() {
         let mut random = Random::new(3);
         let mut arrived = shaped(128, 1000, 0);
         for at in &mut arrived {
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_tell_as_long_as_there_are_enough_of_them() {
+    fn batched_arrivals_need_enough_batches() {
         let in_batches = |of: u64| {
             let arrived = shaped(256, 1000, 0);
             let end = |number: u64| (number / of + 1) * of - 1;
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_arrives_as_fast_as_it_was_sent_is_a_lower_bound() {
+    fn unspread_train_is_lower_bound() {
         let mut train = crossing(shaped(64, 10_000, 0));
         train.offered_bits_per_s = Some(11e9);
         assert!(
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_do_not_matter_until_they_are_most_of_it() {
+    fn minor_losses_keep_rate() {
         let apart = u64::from(TEST_FRAME_BYTES) * 8;
         let mut train = crossing((0..48).map(|number| number * apart).collect());
         train.packets = 64;
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_train_whose_pace_changes_tells_nothing() {
+    fn train_of_changing_rate_is_unclear() {
         let apart = u64::from(TEST_FRAME_BYTES) * 8;
         let mut at = 0;
         let slower = |number: u64| {

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bounds_are_those_of_the_sign_test() {
+    fn bounds_match_sign_test() {
         // Ranks from tables of distribution-free intervals of the median.
         for (count, rank) in [(6, 1), (8, 1), (9, 2), (12, 3), (20, 6), (25, 8), (50, 18)] {
             let rates: Vec<_> = (1..=count).map(f64::from).collect();
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_outliers_do_not_matter() {
+    fn outliers_do_not_shift_median() {
         let rates = (0..20).map(|it| match it % 7 {
             0 => Verdict::Rate(3e9),
             it => Verdict::Rate(1e9 + it as f64 * 1e6),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_knows_by_few_trains_or_by_trains_that_disagree() {
+    fn few_or_disagreeing_trains_are_unknown() {
         let five = told([Verdict::Rate(1e9); 5]);
         let few = |trains| Bandwidth::Unknown {
             why: Unclear::Few,
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn trains_as_fast_as_they_were_sent_are_a_lower_bound() {
+    fn unspread_trains_give_lower_bound() {
         let rate = Rate::from_bits_per_s(7_000_000_000);
         let trains = 9;
         assert_eq!(

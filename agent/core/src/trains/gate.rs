@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_train_goes_in_the_gap_and_ends_before_it() {
+    fn train_fits_into_gap() {
         let (mut open, mut longest) = (0, 0);
         for ms in (10_000..12_000).step_by(10) {
             let gate = gate(Rhythm::Found(beat()), ms, in_burst);
@@ -172,13 +172,13 @@ mod tests {
     }
 
     #[test]
-    fn none_goes_while_the_wires_are_busy_in_a_gap() {
+    fn busy_wires_close_gap() {
         let gate = gate(Rhythm::Found(beat()), 10_400, |_| true);
         assert_eq!(gate.open_until(at(10_400)), None);
     }
 
     #[test]
-    fn none_goes_by_a_beat_that_is_doubtful_or_was_heard_long_ago() {
+    fn doubtful_or_old_period_closes_gate() {
         let doubtful = Beat {
             confidence_percent: Percent::new(40).unwrap(),
             ..beat()
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_rhythm_it_takes_quiet_and_without_knowledge_none_goes() {
+    fn gate_without_period_needs_idleness() {
         let watched = Duration::from_secs(10);
         let busy_until = |end: u64| {
             gate(
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn none_goes_when_nobody_watches_the_wires() {
+    fn unwatched_wires_close_gate() {
         let watched = Duration::from_secs(10);
         let gate = gate(
             Rhythm::None {

@@ -223,20 +223,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(train in any_train(), message in any_message()) {
+        fn message_roundtrips(train in any_train(), message in any_message()) {
             let bytes = message.to_bytes(train);
             prop_assert_eq!(Message::read(&bytes), Some((train, message)));
         }
 
         #[test]
-        fn a_message_that_was_cut_short_is_none(
+        fn truncated_message_is_rejected(
             train in any_train(), message in any_message(), length in 0..HEADER_BYTES,
         ) {
             prop_assert_eq!(Message::read(&message.to_bytes(train)[..length]), None);
         }
 
         #[test]
-        fn any_bytes_can_be_read(bytes in vec(any::<u8>(), 0..1200), kind: u8, code: u8) {
+        fn arbitrary_bytes_are_safe(bytes in vec(any::<u8>(), 0..1200), kind: u8, code: u8) {
             let _ = Message::read(&bytes);
             let mut near = bytes;
             near.resize(near.len().max(HEADER_BYTES), 0);

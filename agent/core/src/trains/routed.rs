@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_train_tells_is_told_with_its_way_or_late() {
+    fn train_reading_waits_for_path() {
         let mut routed = Routed::default();
         let [one, other] = [7432, 7433].map(reading);
         routed.handle_reading(at(0), one.clone());

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flow_has_a_train_once_a_period_until_the_list_has_run_out() {
+    fn each_flow_gets_train_per_period() {
         let mut table = table(&list(4, 100_000_000));
         let trains = play(&mut table, 600_000);
         assert_eq!(trains.len(), 20, "four flows in five minutes");
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_to_save_up_for_a_train_need_not_look_before() {
+    fn waiting_for_budget_needs_no_polls() {
         let rate = 1_000_000;
         let mut table = table(&list(8, rate));
         let (mut now, mut looks, mut trains) = (at(0), 0, 0);
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn all_trains_together_stay_within_their_share() {
+    fn trains_share_rate_budget() {
         let rate = 1_000_000;
         let trains = play(&mut table(&list(250, rate)), 300_000);
         let sent: u64 = trains.iter().map(|(.., shape)| frames(*shape) * 8).sum();
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_train_that_would_outlast_its_gap_waits() {
+    fn train_longer_than_gap_waits() {
         let mut table = table(&list(1, 100_000_000));
         let now = at(60_000);
         assert_eq!(table.poll(now, now + Duration::from_millis(45)), None);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_without_trains_ends_them() {
+    fn list_without_trains_ends_them() {
         let mut table = table(&list(4, 100_000_000));
         let without = ProbeList {
             trains_every: None,
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_link_has_short_trains_and_fresh_lists_change_nothing() {
+    fn slow_link_keeps_short_trains() {
         let slow = list(1, 10_000);
         let mut table = table(&slow);
         table.handle_list(at(0), &slow);

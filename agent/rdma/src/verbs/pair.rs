@@ -244,7 +244,7 @@ impl Pair {
         let mut way = self.way_to(far);
         let way = unsafe { ibv_create_ah(self.domain.raw(), &mut way) };
         if way.is_null() {
-            return Err(failed("find a way to the other host"));
+            return Err(failed("find a route to the other host"));
         }
         self.way = Some(way);
         Ok(())

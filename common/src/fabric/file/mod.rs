@@ -57,8 +57,8 @@ impl Fabric {
             "graph" => table.finish().and_then(|file| reader.graph(&file)),
             other => {
                 let problem = format!(
-                    "{other:?} is no kind of fabric; use \"ideal\", \"leaf-spine\", \"direct\" or \
-                     \"graph\""
+                    "{other:?} is not a kind of fabric; use \"ideal\", \"leaf-spine\", \"direct\" \
+                     or \"graph\""
                 );
                 Err(reader.0.error(kind.span(), problem))
             }
@@ -239,10 +239,7 @@ impl Reader<'_> {
                 .ok()
                 .and_then(|index| ids.get(index))
                 .copied();
-            id.ok_or_else(|| {
-                self.0
-                    .error(pair.span(), format!("there is no host h{index}"))
-            })
+            id.ok_or_else(|| self.0.error(pair.span(), format!("no host h{index}")))
         };
         let [a, b] = *pair.get_ref();
         Ok([host(a)?, host(b)?])
@@ -260,7 +257,7 @@ impl Reader<'_> {
         let mut links = 0;
         for link in &file.link {
             let find = |name: &Spanned<String>| {
-                let problem = || format!("there is no node named {:?}", name.get_ref());
+                let problem = || format!("no node named {:?}", name.get_ref());
                 builder
                     .find(name.get_ref())
                     .ok_or_else(|| self.0.error(name.span(), problem()))
@@ -405,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named_with_their_place() {
+    fn errors_name_their_place() {
         let replaced = |from, to| error(&LEAF_SPINE.replace(from, to));
         let said = replaced("spines = 3", "spines = 0");
         assert_eq!(
@@ -424,7 +421,7 @@ mod tests {
         );
         let said = replaced("leaf-spine", "torus");
         assert!(
-            said.starts_with("fabric.toml:2: kind: \"torus\" is no kind"),
+            said.starts_with("fabric.toml:2: kind: \"torus\" is not a kind"),
             "{said}"
         );
         let said = replaced("hosts_per_leaf = 4", "hosts_per_leaf = 1000000");
@@ -438,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn links_that_do_not_fit_are_refused() {
+    fn invalid_links_are_refused() {
         let direct = |rest: &str| {
             error(&format!(
                 "kind = \"direct\"\nhosts = 12\nlink_gbps = 25\n{rest}"
@@ -453,7 +450,7 @@ mod tests {
         assert!(
             direct("links = [[0, 1],\n [1, 0]]").starts_with("fabric.toml:5: links: \"h1\" and")
         );
-        assert!(direct("links = [[0, 12]]").contains("there is no host h12"));
+        assert!(direct("links = [[0, 12]]").contains("no host h12"));
         assert!(direct("links = [[3, 3]]").contains("\"h3\" is linked to itself"));
         assert!(direct("").contains("either `strides` or `links`"));
         let surplus = direct("links = [[0, 1],\n [0, 1, 2]]");
@@ -469,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn links_beyond_counting_are_refused_before_they_are_made() {
+    fn too_many_links_are_refused() {
         let spines = LEAF_SPINE.replace("spines = 3", "spines = 1000000");
         let leaves = spines.replace("leaves = 2", "leaves = 100000");
         let said = error(&leaves);
@@ -484,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_do_not_fit_are_refused() {
+    fn invalid_node_names_are_refused() {
         let graph = |name: &str, end: &str| {
             error(&format!(
                 "kind = \"graph\"\n[[node]]\nname = \"a\"\nrole = \"host\"\n\
@@ -493,8 +490,8 @@ mod tests {
             ))
         };
         assert!(graph("a", "a").contains(":6: name: there are two nodes named \"a\""));
-        assert!(graph("../b", "a").contains(":6: name: \"../b\" is no name for a node"));
-        assert!(graph("localhost", "a").contains(":6: name: \"localhost\" is what every host"));
-        assert!(graph("b", "c").contains(":10: b: there is no node named \"c\""));
+        assert!(graph("../b", "a").contains(":6: name: \"../b\" is not a valid name for a node"));
+        assert!(graph("localhost", "a").contains(":6: name: \"localhost\" is ambiguous"));
+        assert!(graph("b", "c").contains(":10: b: no node named \"c\""));
     }
 }

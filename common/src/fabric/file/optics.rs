@@ -47,7 +47,7 @@ impl Reader<'_> {
     ) -> Result<(), InputError> {
         let text = address.get_ref();
         let problem = |_| {
-            let problem = format!("{text:?} is no IPv4 address");
+            let problem = format!("{text:?} is not an IPv4 address");
             self.0.error(address.span(), problem)
         };
         let parsed: Ipv4Addr = text.parse().map_err(problem)?;
@@ -86,7 +86,7 @@ impl Reader<'_> {
 
     fn add_fibre(&self, builder: &mut FabricBuilder, fibre: &GraphFibre) -> Result<(), InputError> {
         let missing = |at: &Spanned<String>, what: &str| {
-            let problem = format!("there is no {what} named {:?}", at.get_ref());
+            let problem = format!("no {what} named {:?}", at.get_ref());
             self.0.error(at.span(), problem)
         };
         let node = builder.find(fibre.node.get_ref());
@@ -117,7 +117,7 @@ impl Reader<'_> {
         {
             return Ok(text.clone());
         }
-        let problem = format!("{text:?} is no name of an interface");
+        let problem = format!("{text:?} is not an interface name");
         Err(self.0.error(name.span(), problem))
     }
 
@@ -187,7 +187,7 @@ gbps = 100
     }
 
     #[test]
-    fn every_pair_of_fibres_is_a_link_and_dark_without_its_circuit() {
+    fn fibre_pairs_are_dark_without_circuit() {
         let fabric = Fabric::parse("f.toml", TRIANGLE_FABRIC).unwrap();
         let names: Vec<_> = fabric.links().map(|(id, _)| fabric.link_name(id)).collect();
         assert_eq!(names, ["a-b", "a-c", "b-c"]);
@@ -204,7 +204,7 @@ gbps = 100
     }
 
     #[test]
-    fn what_light_loses_is_told_or_nothing() {
+    fn optical_loss_is_optional_and_bounded() {
         let fabric = |from: &str, to: &str| {
             let text = TRIANGLE_FABRIC.replacen(from, to, 1);
             Fabric::parse("f.toml", &text).unwrap()
@@ -222,16 +222,16 @@ gbps = 100
         let said = error("ports = 4", "ports = 4\nloss_db = -1");
         assert_eq!(
             said,
-            "f.toml:11: loss_db: -1 dB is no loss of light: 0 to 100"
+            "f.toml:11: loss_db: -1 dB is not a valid optical loss: 0 to 100"
         );
     }
 
     #[test]
-    fn what_cannot_be_plugged_in_is_named_with_its_place() {
+    fn invalid_fibre_port_is_named() {
         let said = error("port = 4", "port = 5");
         assert_eq!(
             said,
-            "f.toml:28: port: \"ocs0\" has ports 1 to 4, and no port 5"
+            "f.toml:28: port: \"ocs0\" has ports 1 to 4, but no port 5"
         );
         let said = error("port = 4", "port = 2");
         assert_eq!(said, "f.toml:28: port: port 2 of \"ocs0\" is taken already");
@@ -242,14 +242,17 @@ gbps = 100
         );
         let said = error("name = \"ocs0\"", "name = \"ocs1\"");
         assert!(
-            said.contains("optical: there is no optical switch named \"ocs0\""),
+            said.contains("optical: no optical switch named \"ocs0\""),
             "{said}"
         );
         let said = error("10.255.0.1", "10.255.0");
-        assert!(said.contains("\"10.255.0\" is no IPv4 address"), "{said}");
+        assert!(
+            said.contains("\"10.255.0\" is not an IPv4 address"),
+            "{said}"
+        );
         let said = error("interface = \"fab0\"", "interface = \"fab 0\"");
         assert!(
-            said.contains("\"fab 0\" is no name of an interface"),
+            said.contains("\"fab 0\" is not an interface name"),
             "{said}"
         );
     }

@@ -164,7 +164,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: 2000, ..Default::default() })]
 
     #[test]
-    fn a_broken_file_is_read_or_refused_with_its_place(
+    fn broken_scenario_reads_or_names_place(
         text in select(VALID_SCENARIOS),
         slips in prop::collection::vec(Slip::any(), 1..4),
     ) {
@@ -186,7 +186,7 @@ proptest! {
 }
 
 #[test]
-fn the_files_are_sound_before_they_are_broken() {
+fn valid_scenarios_parse() {
     let fabric = include_str!("../../../../tests/lab/scenarios/two-leaves.toml");
     for text in VALID_SCENARIOS {
         Scenario::parse("s.toml", text, |_| Ok(fabric.to_owned())).unwrap();

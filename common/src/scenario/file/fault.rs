@@ -77,7 +77,7 @@ impl Reader<'_> {
             }
             "partition" => self.partition(table)?,
             other => {
-                let problem = format!("{other:?} is no kind of fault; known are {FAULT_KINDS}");
+                let problem = format!("{other:?} is not a kind of fault; known are {FAULT_KINDS}");
                 return Err(self.document.error(kind.span(), problem));
             }
         })
@@ -97,10 +97,8 @@ impl Reader<'_> {
             .nth(nth);
         found.ok_or_else(|| {
             let (a, b) = (a.get_ref(), b.get_ref());
-            self.document.error(
-                span,
-                format!("there is no link {nth} between {a:?} and {b:?}"),
-            )
+            self.document
+                .error(span, format!("no link {nth} between {a:?} and {b:?}"))
         })
     }
 
@@ -245,7 +243,7 @@ at_s = 1
     }
 
     #[test]
-    fn keys_that_do_not_fit_are_refused() {
+    fn invalid_fault_keys_are_refused() {
         let said = |text: &str| fault(text).unwrap_err();
         let loss = "kind = 'link-loss'\nlink = ['h0', 'h1']\npercent = ";
         assert_eq!(
@@ -257,7 +255,7 @@ at_s = 1
         let apart = said("kind = 'link-down'\nlink = ['h0', 'h2']");
         assert_eq!(
             apart,
-            "s.toml:17: link: there is no link 0 between \"h0\" and \"h2\""
+            "s.toml:17: link: no link 0 between \"h0\" and \"h2\""
         );
         let both = said("kind = 'partition'\na = ['h0']\nb = ['h1', 'h0']");
         assert_eq!(both, "s.toml:18: b: \"h0\" is on both sides");

@@ -108,7 +108,7 @@ impl Reader<'_> {
     ) -> Result<PathChoice, InputError> {
         match (named, via) {
             (Some(_), Some(via)) => {
-                let problem = "`paths` says already which way flows go";
+                let problem = "`paths` already sets the paths of flows";
                 Err(self.document.error(via.span(), problem))
             }
             (None, Some(via)) => Ok(PathChoice::Via(self.node(via)?)),
@@ -180,7 +180,7 @@ impl Reader<'_> {
     ) -> Result<(), InputError> {
         match value {
             Some(value) if owner != pattern => {
-                let problem = format!("`{key}` means nothing to this pattern");
+                let problem = format!("`{key}` has no effect with this pattern");
                 Err(self.document.error(value.span(), problem))
             }
             _ => Ok(()),
@@ -196,7 +196,7 @@ impl Reader<'_> {
         for pair in pairs.get_ref() {
             let ranks = self.rank_pair(pair.clone(), ranks)?;
             if known.contains(&ranks) {
-                let problem = format!("[{}, {}] stands there twice", ranks[0], ranks[1]);
+                let problem = format!("[{}, {}] is a duplicate", ranks[0], ranks[1]);
                 return Err(self.document.error(pair.span(), problem));
             }
             known.push(ranks);
@@ -212,7 +212,7 @@ impl Reader<'_> {
         let [from, to] = *pair.get_ref();
         let known = |rank: i64| (0..ranks as i64).contains(&rank);
         if !known(from) || !known(to) || from == to {
-            let problem = format!("[{from}, {to}] is no pair of different ranks below {ranks}");
+            let problem = format!("[{from}, {to}] is not a pair of different ranks below {ranks}");
             return Err(self.document.error(pair.span(), problem));
         }
         Ok([from, to].map(|rank| Rank::from_index(rank as usize)))

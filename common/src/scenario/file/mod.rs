@@ -165,12 +165,12 @@ impl Reader<'_> {
 
     fn job_named(&self, name: &Spanned<String>) -> Result<usize, InputError> {
         let found = self.jobs.iter().position(|job| job.name == *name.get_ref());
-        let problem = || format!("there is no job named {:?}", name.get_ref());
+        let problem = || format!("no job named {:?}", name.get_ref());
         found.ok_or_else(|| self.document.error(name.span(), problem()))
     }
 
     fn node(&self, name: &Spanned<String>) -> Result<NodeId, InputError> {
-        let problem = || format!("there is no node named {:?}", name.get_ref());
+        let problem = || format!("no node named {:?}", name.get_ref());
         let found = self.fabric.find(name.get_ref());
         found.ok_or_else(|| self.document.error(name.span(), problem()))
     }
@@ -214,7 +214,7 @@ impl Reader<'_> {
     fn limit(&self, value: &Spanned<f64>) -> Result<Duration, InputError> {
         let limit = self.seconds(value)?;
         if limit.is_zero() {
-            let problem = "nothing can end within no time: more than 0";
+            let problem = "it must be more than 0";
             return Err(self.document.error(value.span(), problem));
         }
         Ok(limit)
@@ -291,7 +291,7 @@ max_stall_ms = 250
     }
 
     #[test]
-    fn a_scenario_is_read_whole() {
+    fn scenario_parses_completely() {
         let scenario = parse(SCENARIO).unwrap();
         let job = &scenario.jobs[0];
         assert_eq!(scenario.fabric.name(job.hosts[1]), "h2");
@@ -308,7 +308,7 @@ max_stall_ms = 250
     }
 
     #[test]
-    fn switches_may_have_their_routes_from_frr() {
+    fn switches_may_use_frr() {
         let by_frr = |switches: &str| {
             let frr = format!("frr = [{switches}]\ncapture = ");
             parse(&SCENARIO.replacen("capture = ", &frr, 1))
@@ -339,7 +339,7 @@ max_stall_ms = 250
     }
 
     #[test]
-    fn a_fabric_may_stand_in_a_file_of_its_own() {
+    fn fabric_may_be_separate_file() {
         let text = "fabric = \"two.toml\"\nname = \"n\"\n";
         let read = |path: &str| {
             assert_eq!(path, "two.toml");
@@ -362,11 +362,11 @@ max_stall_ms = 250
     }
 
     #[test]
-    fn mistakes_are_named_with_their_place() {
+    fn errors_name_their_place() {
         let said = |from, to| error_after(from, to);
         assert_eq!(
             said("\"h2\"", "\"h9\""),
-            "s.toml:17: hosts: there is no node named \"h9\""
+            "s.toml:17: hosts: no node named \"h9\""
         );
         assert_eq!(
             said("\"h2\"", "\"h0\""),
@@ -381,14 +381,14 @@ max_stall_ms = 250
         assert!(said("8_000_000", "-1").starts_with("s.toml:18: bytes: -1 is not between"));
         assert!(
             said("\"collide\"", "\"best\"")
-                .starts_with("s.toml:22: paths: \"best\" is not known here")
+                .starts_with("s.toml:22: paths: \"best\" is unknown here")
         );
-        assert!(said("\"link-down\"", "\"flood\"").starts_with("s.toml:25: kind: \"flood\" is no"));
-        assert!(said("\"spine1\"", "\"h2\"").contains(":28: link: there is no link 0 between"));
+        assert!(said("\"link-down\"", "\"flood\"").contains(":25: kind: \"flood\" is not a"));
+        assert!(said("\"spine1\"", "\"h2\"").contains(":28: link: no link 0 between"));
         assert!(said("rank = 3", "rank = 4").starts_with("s.toml:34: rank: 4 is not between 0"));
         assert!(
             said("[[expect]]\njob = \"train\"", "[[expect]]\njob = \"trian\"")
-                .starts_with("s.toml:37: job: there is no job named \"trian\"")
+                .starts_with("s.toml:37: job: no job named \"trian\"")
         );
         assert_eq!(
             said("seed = 7", "sede = 7"),
@@ -406,7 +406,7 @@ max_stall_ms = 250
         assert_eq!(past.jobs[0].paths, PathChoice::Via(spine));
         let both = said("paths = \"collide\"", "paths = \"hash\"\nvia = \"spine1\"");
         assert!(
-            both.starts_with("s.toml:23: via: `paths` says already"),
+            both.starts_with("s.toml:23: via: `paths` already sets"),
             "{both}"
         );
         let station = SCENARIO.replace("seed = 7", "management = true");
@@ -414,10 +414,10 @@ max_stall_ms = 250
         assert!(!parse(SCENARIO).unwrap().management);
         assert!(said("at_s = 2", "at_s = -2").starts_with("s.toml:26: at_s: -2 is not a time"));
         assert!(
-            said("\"leaf0\", \"h3\"", "\"leaf9\"").starts_with("s.toml:4: capture: there is no")
+            said("\"leaf0\", \"h3\"", "\"leaf9\"").starts_with("s.toml:4: capture: no node named")
         );
         assert!(said("\"leaf0\", \"h3\"", "\"h3\", \"h3\"").contains("\"h3\" is named twice"));
-        assert!(said("seed = 7", "limit_s = 0").starts_with("s.toml:3: limit_s: nothing can end"));
+        assert!(said("seed = 7", "limit_s = 0").starts_with("s.toml:3: limit_s: it must be"));
         let never = said(
             "max_resets = 0",
             "min_iteration_ms = 2\nmax_iteration_ms = 1",
@@ -427,25 +427,28 @@ max_stall_ms = 250
             "s.toml:38: min_iteration_ms: 2 is more than max_iteration_ms"
         );
         assert!(said("at_s = 2\n", "").contains("at_s: this key is missing"));
-        assert!(said("compute_ms = 5", "group_size = 2").contains("means nothing to this pattern"));
+        assert!(said("compute_ms = 5", "group_size = 2").contains("no effect with this pattern"));
     }
 
     #[test]
-    fn names_that_could_not_name_a_file_are_refused() {
+    fn unsafe_file_names_are_refused() {
         let (long, said) = ("x".repeat(300), error_after);
         for bad in ["../x", "", "a/b", "a\\nb", ".", "-x", &long] {
             let quoted = format!("\"{bad}\"");
             let job = said("\"train\"", &quoted);
-            let expected = format!("s.toml:15: name: {quoted} is no name for a job: use up to 32");
+            let expected = format!(
+                "s.toml:15: name: {quoted} is not a valid name for a job: use \
+                                    up to 32"
+            );
             assert!(job.starts_with(&expected), "{job}");
             let scenario = said("\"two-leaves\"", &quoted);
-            let expected = format!("s.toml:2: name: {quoted} is no name for a scenario");
+            let expected = format!("s.toml:2: name: {quoted} is not a valid name for a scenario");
             assert!(scenario.starts_with(&expected), "{scenario}");
         }
     }
 
     #[test]
-    fn patterns_ask_for_what_they_need() {
+    fn patterns_require_their_keys() {
         let with = |pattern: &str| error_after("\"ring-allreduce\"", pattern);
         assert!(with("\"pipeline\"").starts_with("s.toml:16: pattern: it needs `microbatches`"));
         let uneven = with("\"hierarchical-allreduce\"\ngroup_size = 3");
@@ -455,12 +458,12 @@ max_stall_ms = 250
         );
         let same = with("\"streams\"\npairs = [[0, 1], [2, 2]]");
         assert!(
-            same.starts_with("s.toml:17: pairs: [2, 2] is no pair"),
+            same.starts_with("s.toml:17: pairs: [2, 2] is not a pair"),
             "{same}"
         );
         for (pairs, problem) in [
             ("[]", "name at least one pair"),
-            ("[[0, 1], [0, 1]]", "[0, 1] stands there twice"),
+            ("[[0, 1], [0, 1]]", "[0, 1] is a duplicate"),
             ("[[0, 1, 2]]", "a pair has two elements, this has 3"),
         ] {
             let said = with(&format!("\"streams\"\npairs = {pairs}"));
@@ -469,7 +472,7 @@ max_stall_ms = 250
     }
 
     #[test]
-    fn hosts_that_send_to_each_other_need_a_way() {
+    fn communicating_hosts_need_path() {
         let islands = |pairs: &str| {
             format!(
                 "name = 'n'\n[fabric]\nkind = 'direct'\nhosts = 4\nlink_gbps = 1\n\

@@ -26,7 +26,7 @@ fn links(site: &Site, pairs: &[[&str; 2]]) -> BTreeSet<LinkId> {
 }
 
 #[test]
-fn a_pin_takes_its_switch_its_flow_and_all_links_behind_it_before_and_after() {
+fn pin_claims_switch_flow_and_links() {
     let site = Site::leaf_spine();
     let flow = site.flow("h0", "h2");
     let claims = of_pins(&site, &[site.pin(flow, "leaf0", "spine1")]);
@@ -44,7 +44,7 @@ fn a_pin_takes_its_switch_its_flow_and_all_links_behind_it_before_and_after() {
 }
 
 #[test]
-fn what_was_pinned_so_already_is_not_taken() {
+fn unchanged_pin_claims_nothing() {
     let mut site = Site::leaf_spine();
     let pin = site.pin(site.flow("h0", "h2"), "leaf0", "spine1");
     site.pins = vec![pin];
@@ -67,7 +67,7 @@ fn of_ring(ring: &Ring, tables: Tables, circuits: Circuits) -> Claims {
 }
 
 #[test]
-fn a_route_takes_who_is_told_and_the_ways_behind_it_alone() {
+fn route_claims_instructed_nodes_and_paths() {
     let ring = Ring::new();
     let mut tables = ring.tables.clone();
     let table = ring.with(0, 2, 3);
@@ -86,7 +86,7 @@ fn a_route_takes_who_is_told_and_the_ways_behind_it_alone() {
 
 /// Told what it does anyhow, a node sends nothing elsewhere.
 #[test]
-fn a_table_that_says_what_the_network_does_by_itself_moves_nothing() {
+fn redundant_table_claims_only_node() {
     let mut ring = Ring::new();
     let h0 = ring.site.node("h0");
     let only: Vec<_> = [1, 3].map(|to| ring.site.node(&format!("h{to}"))).to_vec();
@@ -106,7 +106,7 @@ fn a_table_that_says_what_the_network_does_by_itself_moves_nothing() {
 }
 
 #[test]
-fn circuits_take_their_switch_and_whoever_passes_it() {
+fn circuit_change_claims_switch_and_users() {
     let ring = Ring::new();
     let kept = [[3, 6], [5, 8], [7, 2]];
     let kept = kept.map(|[a, b]| Circuit::new(PortId(a), PortId(b)));

@@ -117,31 +117,31 @@ impl Ring {
 }
 
 #[test]
-fn a_node_that_turns_round_alone_is_sound_only_where_no_other_sends_to_it() {
+fn lone_route_reversal_may_loop() {
     let ring = Ring::new();
     // h1 sends to h3 by h2; by h0 it would meet h0, which goes by h3 directly.
     assert_eq!(ring.round([ring.with(1, 3, 0)]), [""; 0]);
     // h0 sends to h2 by h1: h1 would send it back.
     let said = ring.round([ring.with(1, 2, 0)]);
-    assert_eq!(said, ["what is for h2 may circle: h0 > h1 > h0"]);
+    assert_eq!(said, ["traffic for h2 may circle: h0 > h1 > h0"]);
     // Together they would be sound, and one after the other they are not.
     let both = [ring.with(1, 2, 0), ring.with(0, 2, 3)];
     assert_eq!(
         ring.round(both),
-        ["what is for h2 may circle: h0 > h1 > h0"]
+        ["traffic for h2 may circle: h0 > h1 > h0"]
     );
     assert_eq!(ring.round([ring.with(0, 2, 3)]), [""; 0]);
 }
 
 #[test]
-fn what_a_node_may_hold_already_counts() {
+fn possibly_held_tables_count_in_check() {
     let ring = Ring::new();
     let round = |table: ForwardingTable| Round::from([(table.at, table)]);
     let unsure = round(ring.with(0, 2, 3));
     let said = ring.judge(Leg::Round(&round(ring.with(3, 2, 0))), &unsure, 0.0);
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(
-        said[0].starts_with("what is for h2 may circle: h0 > h3"),
+        said[0].starts_with("traffic for h2 may circle: h0 > h3"),
         "{said:?}"
     );
 }
@@ -170,13 +170,13 @@ fn links_that_lead_nowhere_are_named() {
     };
     let said = ring.round([nowhere]);
     assert!(
-        said.contains(&"what is for h2 may be lost at h0: no way on".to_owned()),
+        said.contains(&"traffic for h2 may be lost at h0: no next hop".to_owned()),
         "{said:?}"
     );
 }
 
 #[test]
-fn circuits_move_only_when_nothing_passes_them() {
+fn circuits_move_only_when_unused() {
     let mut ring = Ring::new();
     // h0-h1 would go dark.
     let kept = [[3, 6], [5, 8], [7, 2]];
@@ -217,7 +217,7 @@ fn circuits_move_only_when_nothing_passes_them() {
 
 /// Each takes half of what there is then, and half must stay of what there is when all is well.
 #[test]
-fn one_wave_after_the_other_does_not_take_its_share_of_what_is_left() {
+fn successive_waves_keep_capacity_floor() {
     let mut ring = Ring::new();
     let narrow = |ring: &Ring, circuits: &[[u16; 2]]| {
         let said = ring.switch(circuits, 0.5);
@@ -245,7 +245,7 @@ fn one_wave_after_the_other_does_not_take_its_share_of_what_is_left() {
 }
 
 #[test]
-fn circuits_that_cannot_be_are_refused() {
+fn impossible_circuits_are_refused() {
     let ring = Ring::new();
     let twice = ring.switch(&[[1, 4], [1, 6]], 0.0);
     assert_eq!(twice[0], "port 1 of ocs0 is in two circuits");
@@ -263,7 +263,7 @@ fn circuits_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn a_plan_is_judged_by_what_it_leads_to() {
+fn plan_is_checked_by_its_result() {
     let ring = Ring::new();
     let judge = |plan: &Plan| {
         let unsure = Round::new();
@@ -284,7 +284,7 @@ fn a_plan_is_judged_by_what_it_leads_to() {
     let said = judge(&with(ring.with(1, 2, 0)));
     assert_eq!(
         said[0].to_string(),
-        "what is for h2 may circle: h0 > h1 > h0"
+        "traffic for h2 may circle: h0 > h1 > h0"
     );
     let flow = ring.site.flow("h0", "h2");
     let pinned = ring.site.pin(flow, "h0", "h1");
@@ -297,7 +297,7 @@ fn a_plan_is_judged_by_what_it_leads_to() {
 
 /// Or nobody could ever be led around what is down.
 #[test]
-fn what_led_over_a_dead_link_may_be_led_elsewhere() {
+fn routes_over_dead_links_may_change() {
     let mut ring = Ring::new();
     let dead = ring.hop(1, 2).link;
     ring.site.down.insert(dead);
@@ -310,7 +310,7 @@ fn what_led_over_a_dead_link_may_be_led_elsewhere() {
 
 /// All pairs of fibres are links, of which four have a circuit.
 #[test]
-fn pin_to_a_dark_fibre_is_refused() {
+fn pin_to_dark_fibre_is_refused() {
     let ring = Ring::new();
     let site = &ring.site;
     let (at, flow) = (site.node("h0"), site.flow("h0", "h2"));
@@ -331,7 +331,7 @@ fn pin_to_a_dark_fibre_is_refused() {
 
 /// Packets of the flow would go on to wherever the fibre leads then.
 #[test]
-fn circuit_under_a_pin_stays() {
+fn circuit_under_pin_stays() {
     let ring = Ring::new();
     let site = &ring.site;
     let flow = site.flow("h0", "h2");

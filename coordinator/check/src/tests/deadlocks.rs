@@ -183,7 +183,7 @@ fn runner() -> TestRunner {
 }
 
 #[test]
-fn what_may_wait_for_what_is_what_some_mixture_makes_wait() {
+fn buffer_waits_match_all_mixtures() {
     let (compared, circles) = (Cell::new(0), Cell::new(0));
     let compare = |case: Case| {
         let site = case.network.site();
@@ -212,7 +212,7 @@ fn what_may_wait_for_what_is_what_some_mixture_makes_wait() {
 
 /// With pins, classes and nodes that may have followed already.
 #[test]
-fn destinations_that_go_on_as_now_close_no_circle() {
+fn unchanged_destinations_close_no_deadlock() {
     let (clean, circles) = (Cell::new(0), Cell::new(0));
     let compare = |case: Case| {
         let site = case.network.site();
@@ -262,7 +262,7 @@ fn ring() -> (Site, Tables, Round) {
 }
 
 #[test]
-fn a_ring_that_is_closed_is_told_buffer_by_buffer_and_a_class_more_opens_it() {
+fn ring_deadlock_opens_with_extra_class() {
     let (site, before, mut round) = ring();
     let (nothing, circuits) = (Tables::new(), Circuits::new());
     let network = lossless(&site, &before, &nothing, &circuits);

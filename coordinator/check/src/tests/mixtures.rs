@@ -194,7 +194,7 @@ proptest! {
     #![proptest_config(seeded(3000, 1))]
 
     #[test]
-    fn whatever_fails_in_some_mixture_is_refused_and_without_choices_nothing_else(case in case()) {
+    fn failing_mixtures_are_refused(case in case()) {
         let site = case.site();
         let planned = case.pins(&site, &case.after);
         let verdict = site.check(&planned);
@@ -207,7 +207,7 @@ proptest! {
     }
 
     #[test]
-    fn pins_from_leaves_to_spines_are_sound(
+    fn leaf_to_spine_pins_are_sound(
         pins in prop::collection::vec((0..2usize, 0..2usize, 0..2usize, 0..3usize), 0..8),
         in_force in 0..8usize,
     ) {

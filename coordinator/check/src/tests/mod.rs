@@ -154,7 +154,7 @@ fn plan(pins: &[Pin]) -> Plan {
 }
 
 #[test]
-fn a_pin_to_another_spine_is_sound() {
+fn pin_to_another_spine_is_sound() {
     let mut site = Site::leaf_spine();
     let flow = site.flow("h0", "h2");
     let pin = site.pin(flow, "leaf0", "spine1");
@@ -165,7 +165,7 @@ fn a_pin_to_another_spine_is_sound() {
 }
 
 #[test]
-fn two_relays_that_pin_a_flow_at_each_other_are_a_loop() {
+fn mutual_relay_pins_form_loop() {
     let site = Site::relays("abc", &["ab", "bc", "ac"]);
     let flow = site.flow("a", "c");
     let said = site.fault(&[site.pin(flow, "a", "b"), site.pin(flow, "b", "a")]);
@@ -176,7 +176,7 @@ fn two_relays_that_pin_a_flow_at_each_other_are_a_loop() {
 }
 
 #[test]
-fn a_leaf_that_sends_its_own_hosts_flow_up_again_is_a_loop() {
+fn upward_pin_at_destination_leaf_loops() {
     let site = Site::leaf_spine();
     let said = site.fault(&[site.pin(site.flow("h0", "h2"), "leaf1", "spine2")]);
     assert!(
@@ -186,7 +186,7 @@ fn a_leaf_that_sends_its_own_hosts_flow_up_again_is_a_loop() {
 }
 
 #[test]
-fn what_is_sound_before_and_after_may_loop_in_between() {
+fn sound_plans_may_loop_in_between() {
     // Before: a - b - c. After: b - a - c. If b goes first, a and b send to each other.
     let mut site = Site::relays("abc", &["ab", "bc", "ac"]);
     let flow = site.flow("a", "c");
@@ -197,7 +197,7 @@ fn what_is_sound_before_and_after_may_loop_in_between() {
 }
 
 #[test]
-fn a_spine_without_a_link_to_the_destinations_leaf_is_a_black_hole() {
+fn spine_without_downlink_is_black_hole() {
     let site = Site::of(
         r#"
         kind = "graph"
@@ -222,12 +222,12 @@ fn a_spine_without_a_link_to_the_destinations_leaf_is_a_black_hole() {
     assert_eq!(
         said,
         "tcp 10.0.0.0:40000 > 10.0.0.1:5201, sent by leaf0 over link leaf0-h2, may be lost at h2: \
-         no way on to h1"
+         no next hop to h1"
     );
 }
 
 #[test]
-fn links_that_are_down_carry_nothing() {
+fn down_links_carry_nothing() {
     let mut site = Site::leaf_spine();
     let pin = site.pin(site.flow("h0", "h2"), "leaf0", "spine1");
     site.down = BTreeSet::from([site.link("leaf0", "spine1")]);
@@ -239,7 +239,7 @@ fn links_that_are_down_carry_nothing() {
     site.down = BTreeSet::from([site.link("spine1", "leaf1")]);
     let said = site.fault(&[pin]);
     assert!(
-        said.ends_with("may be lost at spine1: no way on to h2"),
+        said.ends_with("may be lost at spine1: no next hop to h2"),
         "{said}"
     );
     // Whoever is pinned to a dead link may be freed of it.
@@ -249,7 +249,7 @@ fn links_that_are_down_carry_nothing() {
 }
 
 #[test]
-fn a_flow_may_not_be_freed_into_a_pin_that_leads_nowhere() {
+fn unpinning_into_dead_pin_is_refused() {
     // Freed at a, it may come to b, which sends it over a link that is down until it is freed too.
     let mut site = Site::relays("abcd", &["ab", "bd", "ac", "cd", "bc"]);
     let flow = site.flow("a", "d");
@@ -264,7 +264,7 @@ fn a_flow_may_not_be_freed_into_a_pin_that_leads_nowhere() {
 }
 
 #[test]
-fn a_plan_follows_on_the_generation_in_force() {
+fn plan_must_follow_current_generation() {
     let site = Site::leaf_spine();
     let said = |parent, generation| {
         let (parent, generation) = (Generation(parent), Generation(generation));
@@ -278,7 +278,7 @@ fn a_plan_follows_on_the_generation_in_force() {
     };
     assert_eq!(
         said(3, 4),
-        ["the plan builds on generation 3, but 4 is in force; plan anew"]
+        ["the plan builds on generation 3, but 4 is in force; make a new plan"]
     );
     assert_eq!(
         said(4, 4),
@@ -289,7 +289,7 @@ fn a_plan_follows_on_the_generation_in_force() {
 }
 
 #[test]
-fn pins_that_mean_nothing_are_named() {
+fn invalid_pins_are_named() {
     let site = Site::leaf_spine();
     let flow = site.flow("h0", "h2");
     let pin = site.pin(flow, "leaf0", "spine1");
@@ -340,7 +340,7 @@ fn pins_that_mean_nothing_are_named() {
 }
 
 #[test]
-fn faults_of_several_flows_are_all_told() {
+fn faults_of_all_flows_are_reported() {
     let site = Site::leaf_spine();
     let [one, other] = [site.flow("h0", "h2"), site.flow("h1", "h3")];
     let faults = site.check(&[

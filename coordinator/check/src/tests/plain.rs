@@ -328,7 +328,7 @@ fn runner() -> TestRunner {
 }
 
 #[test]
-fn rounds_get_the_plain_verdict() {
+fn rounds_match_plain_check() {
     let counts: [Cell<u32>; 4] = Default::default();
     let compare = |case: Case| {
         let site = case.site();
@@ -370,7 +370,7 @@ fn rounds_get_the_plain_verdict() {
 }
 
 #[test]
-fn tables_claim_what_they_plainly_need() {
+fn claims_match_plain_computation() {
     let (needing, as_before) = (Cell::new(0), Cell::new(0));
     let compare = |case: Case| {
         let mut site = case.site();

@@ -13,20 +13,21 @@ use crate::error::CliError;
 use crate::page::{Ink, Page};
 use crate::{Output, print};
 
-/// List who asked for what, or verify the audit log
+/// List operator requests, or verify the audit log
 ///
-/// Who asked for what and when, and whether it was done or refused, the newest first
+/// Operator requests with time, requester and result, newest first
 ///
-/// It is what the coordinator was asked that leads now, over whichever way; the others have what they were.
+/// Shows the log of the current leader, for every interface. Requests that another coordinator handled are in the log
+/// of that coordinator.
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Audit {
     #[command(subcommand)]
     command: Option<AuditCommand>,
-    /// How many to show at most
+    /// Maximum number of entries
     #[arg(long, value_name = "N", default_value_t = 50)]
     most: usize,
-    /// Only what was refused
+    /// Only refused requests
     #[arg(long)]
     refused: bool,
 }
@@ -80,7 +81,7 @@ impl Audit {
 
 fn lay_out(page: &mut Page, audit: &[Audited]) {
     if audit.is_empty() {
-        return page.line("nobody has asked for anything");
+        return page.line("no requests");
     }
     let rows = audit.iter().map(|it| row(page, it));
     let rows: Vec<_> = rows.collect();
@@ -124,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_of_thousands_of_letters_makes_no_row_wider_than_a_screen() {
+    fn long_names_keep_rows_narrow() {
         let asked = |what: String| Audited {
             number: 1,
             at: "2026-11-20T14:00:00Z".to_owned(),

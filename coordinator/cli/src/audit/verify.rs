@@ -16,16 +16,16 @@ use crate::{Output, print};
 /// Where a coordinator has it by default.
 const DEFAULT_AUDIT_PATH: &str = "/var/lib/reweave/coordinator/audit";
 
-/// Checks the audit files of a coordinator: each line follows on the one before by its SHA-256
+/// Verify the SHA-256 chain of a coordinator's audit files
 ///
-/// Works without a coordinator. Exits with 1 where a line was changed, added or removed. A missing end shows only
-/// with --expect and a digest that was kept elsewhere; `reweave --output json audit` prints digests.
+/// Works without a coordinator. Exits with 1 if a line was changed, added or removed. A truncated end is detected only
+/// with --expect and a digest that was stored elsewhere; `reweave --output json audit` prints digests.
 #[derive(Debug, Args)]
 pub(super) struct Verify {
-    /// The folder with the files, or a copy of it
+    /// Folder with the audit files, or with a copy
     #[arg(default_value = DEFAULT_AUDIT_PATH)]
     folder: PathBuf,
-    /// The digest of a line that must be among them
+    /// Digest of a line that the files must contain
     #[arg(long, value_name = "DIGEST")]
     expect: Option<String>,
 }
@@ -84,16 +84,14 @@ fn lay_out(page: &mut Page, verified: &Verified) {
         unwritten,
         ..
     } = verified;
-    page.line(&format!(
-        "{entries} entries, {first} to {last}, each as it was written"
-    ));
+    page.line(&format!("{entries} entries, {first} to {last}, all intact"));
     if *torn_lines > 0 {
         page.line(&format!("{torn_lines} lines were cut off by a crash"));
     }
     if *unwritten > 0 {
         page.line(&format!("{unwritten} entries could not be written"));
     }
-    page.line(&format!("digest of the last {digest}"));
+    page.line(&format!("digest of the last entry {digest}"));
 }
 
 /// The oldest first.
@@ -172,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn first_line_that_does_not_fit_is_named() {
+    fn first_mismatching_line_is_named() {
         let folder = written();
         let whole = verify(&folder, None).unwrap();
         assert_eq!((whole.entries, whole.first, whole.last), (6, 1, 6));
@@ -195,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn oldest_file_begins_with_the_entry_it_is_named_after() {
+    fn oldest_file_starts_with_named_entry() {
         let folder = written();
         fs::remove_file(folder.path().join("001.jsonl")).unwrap();
         assert_eq!(verify(&folder, None).unwrap().first, 4);
@@ -208,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn end_that_is_gone_shows_against_a_digest_kept_elsewhere() {
+    fn missing_end_fails_external_digest() {
         let folder = written();
         let head = verify(&folder, None).unwrap().digest;
         verify(&folder, Some(&head)).unwrap();

@@ -11,22 +11,21 @@ use crate::error::CliError;
 use crate::page::Page;
 use crate::{Output, print, say};
 
-/// Whether these hosts are good for a job, what speaks against them, and in which order ranks follow each other best
+/// Check whether hosts are fit for a job: problems found, and the best rank order
 ///
-/// What a ring gets is told as if all shortest ways were in even use. Exits with 0 when nothing speaks against them,
-/// and with 1 when something does.
+/// The ring bandwidth assumes that all shortest paths are used evenly. Exit codes: 0 no problem found, 1 at least one.
 #[derive(Debug, Args)]
 pub(crate) struct Gate {
-    /// As Slurm writes them: node[01-04,07]
+    /// Slurm hostlist: node[01-04,07]
     #[arg(long, value_name = "LIST", value_parser = hostlist)]
     hosts: Hostlist,
-    /// How many ranks each host takes, in the hostfile
+    /// Ranks per host, in the hostfile
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     slots: u16,
-    /// For this job: in the order that it was told first, where it is registered on these hosts
+    /// Use the order that this job was first given, if it is registered on these hosts
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
-    /// The hostfile has a line for each rank, as Slurm reads SLURM_HOSTFILE, and not `slots=`, as mpirun does
+    /// Write one line per rank, as SLURM_HOSTFILE requires, instead of `slots=` for mpirun
     #[arg(long)]
     line_per_rank: bool,
 }
@@ -73,12 +72,12 @@ pub(super) fn lay_out(page: &mut Page, told: &Allocation) {
     page.line(&format!("behind the same switches: {}", groups.join("; ")));
     if let Some([listed, ordered]) = told.ring_bits_per_s {
         page.line(&format!(
-            "each sends to the next around a ring: {listed} as listed, {ordered} in this order"
+            "rate of a ring: {listed} as listed, {ordered} in this order"
         ));
     }
     match told.is_good {
-        true => page.line("nothing speaks against these hosts"),
-        false => page.heading("What speaks against these hosts"),
+        true => page.line("no problem found with these hosts"),
+        false => page.heading("Problems with these hosts"),
     }
     for against in &told.against {
         page.line(&format!("  {against}"));
@@ -96,14 +95,14 @@ mod tests {
     }
 
     #[test]
-    fn hostfiles_are_as_mpirun_and_slurm_read_them() {
+    fn hostfiles_fit_mpirun_and_slurm() {
         let order = texts(&["h1", "h0"]);
         assert_eq!(hostfile(&order, 8), "h1 slots=8\nh0 slots=8\n");
         assert_eq!(lines(&order, 2), "h1\nh1\nh0\nh0\n");
     }
 
     #[test]
-    fn what_speaks_against_hosts_is_told_after_their_order() {
+    fn host_objections_follow_their_order() {
         let gbps = |gbps: u64| Rate::from_bits_per_s(gbps * 1_000_000_000);
         let told = Allocation {
             is_good: false,
@@ -117,9 +116,9 @@ mod tests {
         let rows = [
             "order: h0, h1, h4",
             "behind the same switches: h0 h1; h4",
-            "each sends to the next around a ring: 1.0 Gb/s as listed, 2.0 Gb/s in this order",
+            "rate of a ring: 1.0 Gb/s as listed, 2.0 Gb/s in this order",
             "",
-            "What speaks against these hosts",
+            "Problems with these hosts",
             "  the agent on h1 is silent",
         ];
         assert_eq!(page.text.lines().collect::<Vec<_>>(), rows);

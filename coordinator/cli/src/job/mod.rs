@@ -20,15 +20,15 @@ pub(crate) enum Job {
     Phase(order::Phase),
     End(order::End),
     Gate(gate::Gate),
-    /// No plan may touch a link that its flows use, until it is thawed
+    /// Freeze a job: no plan may touch a link that its flows use, until it is thawed
     Freeze(Hosts),
-    /// Plans may touch its links again
+    /// Thaw a job: plans may touch its links again
     Thaw(Hosts),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Hosts {
-    /// One host stands for the job that it works for now; several are all of its hosts
+    /// One host stands for the job that runs on it now; several hosts are all hosts of the job
     #[arg(required = true, value_name = "HOST")]
     hosts: Vec<String>,
 }

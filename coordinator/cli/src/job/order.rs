@@ -21,34 +21,34 @@ use crate::{Output, apply, duration, print, show};
 /// How often is looked whether something can be mended yet.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Tells of a job and its hosts; the same once more says that it is there still
+/// Register a job and its hosts; a repeated call confirms that the job still runs
 #[derive(Debug, Args)]
 pub(crate) struct Register {
-    /// What the job is called
+    /// Name of the job
     job: String,
-    /// Its hosts in the order of its ranks, as Slurm writes them: node[01-04,07]
+    /// Hosts in rank order, as a Slurm hostlist: node[01-04,07]
     #[arg(long, value_name = "LIST", value_parser = hostlist)]
     hosts: Hostlist,
-    /// Its ranks may run in another order: the best as of now, which is told and stays
+    /// Allow another rank order: the best order is printed and stays fixed
     #[arg(long)]
     reorder: bool,
 }
 
-/// Plans what mends its ways, has that checked and carried out, waits for the end of it, and tells what was gained
+/// Optimise the routes of a job: plan, check, apply, wait for the result and print the gain
 ///
-/// What is done is what the coordinator would do by itself in automatic mode, within the same policy, for flows
-/// between hosts of this job. Exits with 0 unless a change was begun and not kept.
+/// Does what automatic mode would do, within the same policy, for flows between hosts of this job. Exits with 0 unless
+/// a change was started and not kept.
 #[derive(Debug, Args)]
 pub(crate) struct Start {
-    /// What the job is called
+    /// Name of the job
     job: String,
-    /// Its hosts in the order of its ranks, as Slurm writes them, where it is not registered yet
+    /// Hosts in rank order, as a Slurm hostlist, if the job is not registered yet
     #[arg(long, value_name = "LIST", value_parser = hostlist)]
     hosts: Option<Hostlist>,
-    /// What may be changed for it
+    /// What may be changed for the job
     #[arg(long, value_enum, default_value_t = Topology::Auto)]
     topology: Topology,
-    /// Where there is nothing to mend yet, look again for so long: what flows need is known when they are there
+    /// Retry for this long while there is nothing to improve; demand is known only once flows run
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = within)]
     within: Duration,
 }
@@ -62,28 +62,28 @@ fn within(text: &str) -> Result<Duration, String> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Topology {
-    /// Routes, as the planner sees fit
+    /// Routes, chosen by the planner
     Auto,
-    /// Nothing; the best order of its ranks is told
+    /// Nothing; only the best rank order is printed
     None,
 }
 
-/// Tells of another phase of its traffic, so that links that it will fill are foreseen
+/// Announce the next traffic phase of a job, so that links it will saturate are predicted
 #[derive(Debug, Args)]
 pub(crate) struct Phase {
-    /// What the job is called
+    /// Name of the job
     job: String,
-    /// What the phase is called
+    /// Name of the phase
     phase: String,
-    /// What each host will send to the next, around a ring; nothing is foreseen when left out
+    /// Rate that each host will send to the next in a ring; without it, nothing is predicted
     #[arg(long, value_name = "G", value_parser = rate, allow_negative_numbers = true)]
     ring_gbps: Option<Rate>,
 }
 
-/// It is over: it is not foreseen and not frozen any more, and its pins go when its flows have ended
+/// End a job: predictions and freezes end, and its pins are removed once its flows have ended
 #[derive(Debug, Args)]
 pub(crate) struct End {
-    /// What the job is called
+    /// Name of the job
     job: String,
 }
 
@@ -220,7 +220,7 @@ fn lay_out(page: &mut Page, started: &Started<'_>, names: &Names) {
     gate::lay_out(page, &started.allocation);
     match (&started.change, &started.because) {
         (Some(record), _) => show::record(page, record, names),
-        (None, Some(because)) => page.line(&format!("nothing is changed: {because}")),
+        (None, Some(because)) => page.line(&format!("no change: {because}")),
         (None, None) => {}
     }
 }

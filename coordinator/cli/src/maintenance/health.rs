@@ -26,7 +26,7 @@ impl Patient<'_> {
     fn itself(&self, status: &Status, since: Duration) -> Option<String> {
         let node = self.node;
         if let Some(optical) = status.opticals.iter().find(|it| it.optical == node) {
-            return (!optical.is_driven).then(|| format!("the driver of {node} is not there"));
+            return (!optical.is_driven).then(|| format!("the driver of {node} is not connected"));
         }
         if !self.has_agent {
             return None;
@@ -36,11 +36,11 @@ impl Patient<'_> {
             .age_ms
             .is_some_and(|age| Duration::from_millis(age) < since);
         if agent.state != AgentState::Up || !is_heard {
-            return Some(format!("the agent of {node} is not heard"));
+            return Some(format!("the agent of {node} is not connected"));
         }
-        let runs = agent.build.as_deref().unwrap_or("of no known version");
+        let runs = agent.build.as_deref().unwrap_or("of an unknown version");
         let wanted = self.version.filter(|version| *version != runs);
-        wanted.map(|wanted| format!("the agent of {node} is {runs}, and not {wanted}"))
+        wanted.map(|wanted| format!("the agent of {node} is {runs} instead of {wanted}"))
     }
 
     /// Whether a finding speaks of it, or of one of its links.
@@ -66,7 +66,7 @@ fn trouble_of(link: &String, links: &[LinkStatus], since: Duration) -> Option<St
     let is_heard = |it: &&LinkStatus| Duration::from_millis(it.age_ms) < since;
     let heard: Vec<_> = links.iter().filter(is_it).filter(is_heard).collect();
     if heard.is_empty() {
-        return Some(format!("nobody tells whether {link} is up"));
+        return Some(format!("state of {link} is unknown: no end reports it"));
     }
     let is_up = heard.iter().all(|it| it.up);
     (!is_up).then(|| format!("{link} is down"))
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_heard_since_with_all_links_up_is_well() {
+    fn healthy_switch_has_no_troubles() {
         assert_eq!(troubles(|_, _| ()), "");
         assert_eq!(troubles(|_, it| it.version = Some("1.2.3")), "");
     }
@@ -114,19 +114,19 @@ mod tests {
     /// What was heard before the work says nothing of now.
     #[test]
     fn each_trouble_is_named() {
-        let unheard = "the agent of leaf0 is not heard";
+        let unheard = "the agent of leaf0 is not connected";
         assert_eq!(troubles(|it, _| it.agents[2].age_ms = Some(1500)), unheard);
         assert_eq!(
             troubles(|it, _| it.agents[2].state = AgentState::Silent),
             unheard
         );
-        let other = "the agent of leaf0 is 1.2.3, and not 1.2.4";
+        let other = "the agent of leaf0 is 1.2.3 instead of 1.2.4";
         assert_eq!(troubles(|_, it| it.version = Some("1.2.4")), other);
         assert_eq!(
             troubles(|it, _| it.links[1].up = false),
             "leaf0-spine1 is down"
         );
-        let silent = "nobody tells whether leaf0-spine0 is up";
+        let silent = "state of leaf0-spine0 is unknown: no end reports it";
         assert_eq!(troubles(|it, _| it.links[0].age_ms = 1500), silent);
         let without = |it: &mut Status, patient: &mut Patient<'_>| {
             it.agents.truncate(2);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn findings_of_its_links_and_of_itself_concern_it() {
+    fn own_findings_concern_switch() {
         let links = links();
         let patient = Patient {
             node: "spine1",

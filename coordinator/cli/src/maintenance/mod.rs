@@ -22,40 +22,40 @@ use crate::{Output, print};
 
 use work::{Report, Work};
 
-/// Drain a switch, work on it, and let it carry again
+/// Drain a switch, service it, and return it to traffic
 ///
-/// Drain a switch, prove that nothing passes it, run a command, look whether it is well, let it carry again
+/// Drain a switch, prove that its links are idle, run a command, check health, and return it to traffic
 ///
-/// The command has the switch's name in REWEAVE_NODE, and what it prints goes to standard error. Whatever
-/// fails, the switch stays drained, and what to do is said; run again, it goes on from there. Without a
-/// switch it lists what is under maintenance.
+/// The command gets the name of the switch in REWEAVE_NODE; its output goes to standard error. After any failure the
+/// switch stays drained and the remedy is printed; a repeated call continues from there. Without a switch, lists nodes
+/// under maintenance.
 #[derive(Debug, Args)]
 pub(crate) struct Maintenance {
-    /// The switch or optical switch to work on
+    /// Switch or optical switch
     #[arg(value_name = "NODE")]
     node: Option<String>,
-    /// The work is done: look whether it is well, and let it carry again
+    /// The work is done: check health and return the switch to traffic
     #[arg(long, requires = "node", conflicts_with = "command")]
     finish: bool,
-    /// Drain it though flows become slower by it
+    /// Drain it even if flows become slower
     #[arg(long, requires = "node")]
     force: bool,
-    /// Make the changes at once, whatever hours the policy has for them
+    /// Make the changes now, outside the change windows of the policy
     #[arg(long, requires = "node")]
     now: bool,
-    /// The version that its agent must have afterwards
+    /// Version that its agent must have afterwards
     #[arg(long, value_name = "VERSION", requires = "node")]
     expect_version: Option<String>,
-    /// It has no agent: its links alone tell whether it is well
+    /// The switch has no agent: judge its health by its links alone
     #[arg(long, requires = "node", conflicts_with = "expect_version")]
     no_agent: bool,
-    /// How long it may take to be well again after the command; a bare number is in seconds
+    /// Time limit for the switch to become healthy after the command; a bare number is in seconds
     #[arg(long = "within-s", value_name = "TIME", default_value = "2m", requires = "node", value_parser = seconds)]
     within: Duration,
-    /// How long it is watched after it carries again; a bare number is in seconds
+    /// How long to watch the switch after its return to traffic; a bare number is in seconds
     #[arg(long = "watch-s", value_name = "TIME", default_value = "10s", requires = "node", value_parser = seconds)]
     watch: Duration,
-    /// What to run on this machine, after `--`
+    /// Command to run on this machine, after `--`
     #[arg(last = true, value_name = "COMMAND", requires = "node")]
     command: Vec<String>,
 }
@@ -95,7 +95,7 @@ fn list(reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
 
 pub(crate) fn table(page: &mut Page, maintenance: &[MaintenanceStatus]) {
     if maintenance.is_empty() {
-        return page.line("nothing is under maintenance");
+        return page.line("no node is under maintenance");
     }
     let rows = maintenance.iter().map(|it| row(page, it));
     let rows: Vec<_> = rows.collect();
@@ -105,7 +105,7 @@ pub(crate) fn table(page: &mut Page, maintenance: &[MaintenanceStatus]) {
 fn row(page: &Page, it: &MaintenanceStatus) -> [String; 5] {
     let carries = match it.not_empty.as_slice() {
         [] => page.ink(Ink::Green, "nothing"),
-        why => page.ink(Ink::Yellow, &format!("not known: {}", why.join("; "))),
+        why => page.ink(Ink::Yellow, &format!("unknown: {}", why.join("; "))),
     };
     [
         it.name.clone(),
@@ -126,7 +126,10 @@ fn stage(stage: MaintenanceStage) -> &'static str {
 
 fn lay_out(page: &mut Page, report: &Report) {
     match &report.stopped_because {
-        None => page.line(&format!("{} carries again, and is well", report.node)),
+        None => page.line(&format!(
+            "{} carries traffic again and is healthy",
+            report.node
+        )),
         Some(why) => {
             let why = page.ink(Ink::Red, &format!("stopped: {why}"));
             page.line(&why);

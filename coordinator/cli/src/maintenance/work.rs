@@ -131,11 +131,11 @@ impl<'w> Work<'w> {
             if !is_open {
                 self.step("drain", Self::drain)?;
             }
-            self.step("prove that nothing passes it", Self::prove)?;
+            self.step("prove that it is idle", Self::prove)?;
             self.step("run the command", Self::run_command)?;
         }
-        self.step("look whether it is well", Self::look)?;
-        self.step("let it carry again", Self::give_back)?;
+        self.step("check its health", Self::look)?;
+        self.step("return it to traffic", Self::give_back)?;
         self.step("watch it", Self::watch)?;
         Ok(self.bring(None).map(|_| ())?)
     }
@@ -158,11 +158,11 @@ impl<'w> Work<'w> {
     fn what_to_do(&self, stop: &Stop) -> String {
         let node = self.node;
         match stop.is_untouched {
-            true => format!("{node} carries as before, and nothing was run"),
+            true => format!("{node} carries traffic as before; the command did not run"),
             false => format!(
-                "what was drained of {node} stays so; put right what is wrong, then run this again to go on \
-                 from there, or `reweave maintenance {node} --finish` to let it carry again without \
-                 running anything"
+                "{node} stays drained; fix the problem, then repeat this command to continue from \
+                 there, or run `reweave maintenance {node} --finish` to return it to traffic \
+                 without a command"
             ),
         }
     }
@@ -190,7 +190,7 @@ impl<'w> Work<'w> {
         self.bring(None)?;
         let why = told(&record);
         Err(Stop::untouched(format!(
-            "it was not drained: {why}; --force drains it though flows become slower"
+            "it was not drained: {why}; --force drains it even if flows become slower"
         )))
     }
 
@@ -232,11 +232,11 @@ impl<'w> Work<'w> {
             match mark.map(|mark| &mark.not_empty[..]) {
                 Some([]) => Ok(()),
                 Some(why) => Err(why.join("; ")),
-                None => Err("somebody else has ended it".to_owned()),
+                None => Err("another operator has ended it".to_owned()),
             }
         };
         let seen = self.line.wait(DRAIN_TIMEOUT, is_empty)?;
-        seen.map_err(|why| Stop::drained(format!("it may still carry something: {why}")))?;
+        seen.map_err(|why| Stop::drained(format!("it may still carry traffic: {why}")))?;
         self.bring(Some(MaintenanceStage::Working))?;
         Ok(())
     }
@@ -256,7 +256,7 @@ impl<'w> Work<'w> {
         self.since = Instant::now();
         match ended.success() {
             true => Ok(()),
-            false => Err(Stop::drained(format!("{program} has failed: {ended}"))),
+            false => Err(Stop::drained(format!("{program} failed: {ended}"))),
         }
     }
 
@@ -279,7 +279,7 @@ impl<'w> Work<'w> {
             }
         };
         let seen = self.line.wait(self.asked.within, is_well)?;
-        seen.map_err(|why| Stop::drained(format!("it is not well: {why}")))
+        seen.map_err(|why| Stop::drained(format!("it is not healthy: {why}")))
     }
 
     /// Where jobs are worse off with it, the coordinator takes that back by itself.
@@ -291,7 +291,7 @@ impl<'w> Work<'w> {
             Some(record) => {
                 self.bring(Some(MaintenanceStage::Draining))?;
                 let why = told(&record);
-                Err(Stop::drained(format!("jobs are worse off with it: {why}")))
+                Err(Stop::drained(format!("jobs are slower with it: {why}")))
             }
         }
     }
@@ -320,7 +320,7 @@ impl<'w> Work<'w> {
         let is_drained = record.is_none_or(|record| record.outcome == Outcome::Committed);
         let then = match is_drained {
             true => "it is drained again",
-            false => "and it could not be drained again",
+            false => "and draining it again failed",
         };
         Ok(Stop::drained(format!("{cause}: {then}")))
     }

@@ -24,50 +24,49 @@ use crate::sim::input;
 use crate::voice::tell;
 use crate::{Output, print};
 
-/// Which flows of a table to move so that no link is fuller than it needs to be
+/// Which flows of a table to move so that no link is fuller than necessary
 #[derive(Debug, Args)]
 pub(crate) struct Balance {
-    /// The fabric they run on
+    /// Fabric file
     #[arg(long, value_name = "FABRIC")]
     fabric: PathBuf,
-    /// A table: src,dst,bytes[,start_us][,path][,sport,dport,proto][,end_us][,job][,move], where a * in
-    /// a path stands for a hop that did not answer, and move is pin, port or never
+    /// Flow table: src,dst,bytes[,start_us][,path][,sport,dport,proto][,end_us][,job][,move], where * in a path is a
+    /// hop that did not answer, and move is pin, port or never
     #[arg(long, value_name = "FLOWS")]
     flows: PathBuf,
     #[command(flatten)]
     hashing: Hashing,
-    /// Switches run Linux and choose by this net.ipv4.fib_multipath_hash_policy (3: with
-    /// fib_multipath_hash_fields 0x37), keyed by --seed as net.ipv4.fib_multipath_hash_seed; the table
-    /// then has the columns src_ip and dst_ip
+    /// Switches run Linux and hash by this net.ipv4.fib_multipath_hash_policy (3: with fib_multipath_hash_fields 0x37),
+    /// keyed by --seed as net.ipv4.fib_multipath_hash_seed; the table then has the columns src_ip and dst_ip
     #[arg(long, value_name = "POLICY", conflicts_with = "hash")]
     linux: Option<Policy>,
-    /// A table of probes with their paths, by which source ports are chosen where the switches' hash is
-    /// not known: the same columns, with 0 bytes
+    /// Table of probes with their paths, to choose source ports if the hash of the switches is unknown: the same
+    /// columns, with 0 bytes
     #[arg(long, value_name = "PROBES")]
     probed: Option<PathBuf>,
-    /// A link that loses this share of packets counts as slower, as in leaf0-spine1=0.01; may be repeated
+    /// Treat a link that loses this share of packets as slower, as in leaf0-spine1=0.01; may be repeated
     #[arg(long, value_name = "LINK=SHARE")]
     lossy: Vec<String>,
-    /// A link that shall carry nothing; may be repeated
+    /// Drained link; may be repeated
     #[arg(long, value_name = "LINK")]
     drain: Vec<String>,
-    /// A fall of max/mean by less than this is not worth a move
+    /// Smallest fall of max/mean that justifies a move
     #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
     least_gain: f64,
-    /// How far sizes of flows may be off; what is gained must be more than this besides
+    /// Uncertainty of flow sizes; the gain must exceed it
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     uncertainty: f64,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum Policy {
-    /// Addresses alone
+    /// Addresses only
     #[value(name = "0")]
     Addresses,
     /// Addresses, protocol and ports
     #[value(name = "1")]
     Ports,
-    /// The same by their fields
+    /// Addresses, protocol and ports, by their fields
     #[value(name = "3")]
     Fields,
 }
@@ -147,7 +146,8 @@ impl Links {
             bound,
         } = self;
         format!(
-            "what crosses the fullest link takes it {before:.1} us now and {after:.1} us then, and {bound:.1} us at least"
+            "the fullest link needs {before:.1} us now, {after:.1} us after the moves; lower \
+             bound {bound:.1} us"
         )
     }
 }
@@ -337,7 +337,7 @@ impl Answer {
 fn doubts(fabric: &Fabric, table: &Table, plan: &Rebalanced) -> Vec<String> {
     let stuck = plan.stuck.iter().map(|&(flow, link)| {
         let link = fabric.link_name(link);
-        format!("flow {flow} stays on {link}, which shall carry nothing: it may not go elsewhere")
+        format!("flow {flow} stays on the drained link {link}: it must not be moved")
     });
     let left_out = table.doubts.iter().map(ToString::to_string);
     left_out.chain(stuck).collect()
@@ -478,7 +478,8 @@ fn lay_out(page: &mut Page, answer: &Answer, table: &Table, fabric: &Fabric) {
             worst_since_us,
         } = course;
         page.line(&format!(
-            "over time FIM is {mean_fim:.1} % as it is, and {worst_fim:.1} % from {worst_since_us} us on"
+            "over time FIM is {mean_fim:.1} % on average, {worst_fim:.1} % at worst, from \
+             {worst_since_us} us"
         ));
     }
     if answer.fullest_us.before > 0.0 {
@@ -488,10 +489,10 @@ fn lay_out(page: &mut Page, answer: &Answer, table: &Table, fabric: &Fabric) {
     if answer.predicted > 0 {
         let predicted = answer.predicted;
         page.line(&match predicted {
-            1 => "1 flow was not traced: its way is a prediction, by the hash".to_owned(),
-            _ => format!(
-                "{predicted} flows were not traced: their ways are a prediction, by the hash"
-            ),
+            1 => "1 flow was not traced: its path is predicted by the hash".to_owned(),
+            _ => {
+                format!("{predicted} flows were not traced: their paths are predicted by the hash")
+            }
         });
     }
     let name = |flow: usize| {
@@ -526,9 +527,9 @@ fn verdict(answer: &Answer) -> String {
     } = answer;
     let verdict = match (needed, answer.proven) {
         (0, _) if *levelling > 0 => return format!("{} {LEVELLING_REASON}", moves(*levelling)),
-        (0, _) if *stuck > 0 => "who shall leave a link has nowhere else to go".to_owned(),
+        (0, _) if *stuck > 0 => "flows on drained links have no other path".to_owned(),
         (0, _) if *gap_percent < MAX_ROUNDING_PERCENT => "no flow needs to move".to_owned(),
-        (0, true) => "what could be gained is not worth a move".to_owned(),
+        (0, true) => "the possible gain does not justify a move".to_owned(),
         (0, false) => format!("nothing better was found; {}", at_most(*gap_percent)),
         (_, true) => {
             let needed = moves(needed);
@@ -553,8 +554,9 @@ fn moves(count: usize) -> String {
     }
 }
 
-const OPTIMAL_REASON: &str = "no choice of ways makes the fullest link less full, and none that makes it as full moves fewer";
-const LEVELLING_REASON: &str = "so that fewer share a link, though the fullest stays as full";
+const OPTIMAL_REASON: &str = "no choice of paths lowers the fullest link further or needs fewer \
+                              moves";
+const LEVELLING_REASON: &str = "reduce sharing, while the fullest link stays as full";
 /// Of more links, one is named.
 const MAX_NAMED_LINKS: usize = 8;
 /// Rounding leaves more.

@@ -11,13 +11,13 @@ use crate::ask::Reach;
 use crate::error::CliError;
 use crate::kept::Keep;
 
-/// Which circuits optical switches shall hold, and the routes that go with them
+/// Plan circuits of optical switches and the routes that go with them
 ///
-/// Without any, those that surely speed up what is sent now. It is judged, shown, and carried out by `reweave
-/// apply`, while jobs run.
+/// Without arguments, plans circuits that speed up the current traffic. The plan is checked and shown; `reweave apply`
+/// applies it while jobs run.
 #[derive(Debug, Args)]
 pub(crate) struct Circuits {
-    /// All that an optical switch shall hold, such as ocs0=1-9,2-10; ocs0= is none. Others stay as they are
+    /// All circuits of an optical switch, such as ocs0=1-9,2-10; ocs0= is none. Switches not listed stay unchanged
     #[arg(value_name = "SWITCH=CIRCUITS", value_parser = wish)]
     wishes: Vec<(OpticalName, CircuitSet)>,
     #[command(flatten)]

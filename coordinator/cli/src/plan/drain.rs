@@ -10,15 +10,16 @@ use crate::ask::Reach;
 use crate::error::CliError;
 use crate::kept::Keep;
 
-/// Which links and switches shall carry nothing, and no others; with --none, none any more
+/// Set the drained links and switches; with --none, none
 ///
-/// It is judged, shown, and carried out by `reweave apply`, while jobs run.
+/// The list is complete: links not listed carry traffic again. The plan is checked and shown; `reweave apply` applies
+/// it while jobs run.
 #[derive(Debug, Args)]
 pub(crate) struct Drain {
-    /// All links that shall carry nothing, such as leaf0-spine1; a switch or an optical switch for all of its own
+    /// All links to drain, such as leaf0-spine1; a switch or an optical switch stands for all its links
     #[arg(required_unless_present = "none", value_name = "LINK|NODE")]
     links: Vec<String>,
-    /// All links carry again what the network sends over them by itself
+    /// Drain no link: all links carry their regular traffic again
     #[arg(long, conflicts_with = "links")]
     none: bool,
     #[command(flatten)]

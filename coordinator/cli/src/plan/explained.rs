@@ -70,8 +70,8 @@ impl Other {
         let what = match rival {
             Rival::IdealSwitch => "an ideal switch",
             Rival::EqualCost => "a fat tree of the same cost",
-            Rival::TwoToOne => "a fat tree with half of the way up",
-            Rival::Expander => "random links, shortest ways",
+            Rival::TwoToOne => "a fat tree with half of the uplinks",
+            Rival::Expander => "random links, shortest paths",
         };
         Self {
             what,
@@ -184,7 +184,7 @@ impl Explained {
     }
 
     fn show_lost(&self, page: &mut Page) {
-        page.heading("What was weighed besides");
+        page.heading("Alternatives");
         let row = |it: &Weighed| {
             [
                 it.what.clone(),
@@ -198,14 +198,14 @@ impl Explained {
             self.lost.iter().map(row),
         );
         if let Some(interval) = &self.interval {
-            page.heading("What exact shares leave out");
+            page.heading("Error of the fluid model");
             let row = |it: &reweave_planner::workload::effects::Cost| {
                 [it.effect.to_owned(), format!("{:.2}", it.ms)]
             };
             page.table(["effect", "by itself ms"], interval.costs.iter().map(row));
             if !interval.untold.is_empty() {
                 let untold = interval.untold.join(", ");
-                page.line(&format!("  too much work to tell apart: {untold}"));
+                page.line(&format!("  too much work to separate: {untold}"));
             }
         }
     }
@@ -214,9 +214,9 @@ impl Explained {
         page.heading("When something fails");
         let without = self.backups.iter().filter(|it| !it.is_ready()).count();
         page.line(&match without {
-            0 => "  for each link it is known what of the tables changes when it fails".to_owned(),
-            1 => "  one link has no way around it".to_owned(),
-            _ => format!("  {without} links have no way around them"),
+            0 => "  table changes are precomputed for the failure of each link".to_owned(),
+            1 => "  one link has no detour".to_owned(),
+            _ => format!("  {without} links have no detour"),
         });
         let [links, others]: [Vec<_>; 2] = [true, false].map(|is_link| {
             let failures = self.failures.iter();
@@ -233,7 +233,7 @@ impl Explained {
                     failure.failed
                 ),
                 None => format!(
-                    "  without {}, some cannot reach each other any more",
+                    "  without {}, some hosts cannot reach each other",
                     failure.failed
                 ),
             });
@@ -260,10 +260,10 @@ fn range(failures: &[&Failure]) -> String {
     let apart = failures.len() - going.len();
     let apart = match apart {
         0 => String::new(),
-        _ => format!("; without one of {apart}, some cannot reach each other any more"),
+        _ => format!("; without one of {apart}, some hosts cannot reach each other"),
     };
     match &going[..] {
-        [] => "some cannot reach each other any more, whichever it is".to_owned(),
+        [] => "some hosts cannot reach each other, for every failure".to_owned(),
         [(best, _), .., (worst, failure)] if spelled(Some(*best)) != spelled(Some(*worst)) => {
             format!(
                 "an iteration takes {best:.2} to {worst:.2} ms over other routes, most without {}{apart}",
@@ -280,7 +280,7 @@ fn spelled(ms: Option<f64>) -> String {
 
 impl Cost {
     fn show(&self, page: &mut Page) {
-        page.heading("What must be bought");
+        page.heading("Bill of materials");
         let Bill {
             patch_panels,
             optical_switches,
@@ -312,7 +312,7 @@ impl Cost {
 
     /// Each with its own spread, where that is known in words.
     fn show_others(&self, page: &mut Page) {
-        let [what, ms] = ["what else could be bought", "iteration ms"];
+        let [what, ms] = ["alternatives by cost", "iteration ms"];
         let row = |it: &Other| [it.what.to_owned(), spelled(it.iteration_ms)];
         if self.others.iter().all(|it| it.spread.is_none()) {
             return page.table([what, ms], self.others.iter().map(row));

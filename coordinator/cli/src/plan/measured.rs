@@ -184,7 +184,7 @@ fn weigh(found: &mut Discovered, links: &[LinkStatus], causes: &[Cause]) -> Vec<
     found.nodes.retain(|node| {
         let stays = node.role == Role::Switch || has_link(&node.name);
         if !stays {
-            remarks.push(format!("{} is left out: no link leads to it", node.name));
+            remarks.push(format!("{} is left out: it has no link", node.name));
         }
         stays
     });
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_host_has_reported_yet_that_is_said_and_what_to_do() {
+    fn missing_reports_are_named_with_remedy() {
         let all = ["h0", "h1", "h2"];
         for (asked, reported, instead) in [
             (None, &[][..], ", or name a file by --fabric"),
@@ -391,23 +391,24 @@ mod tests {
             (Some(&["h0", "h1"][..]), &["h2"], ""),
         ] {
             let expected = format!(
-                "no host has reported yet where its links lead: start their agents, of which `reweave hosts` tells{instead}"
+                "no host has reported its links yet: start the agents that `reweave hosts` \
+                 lists{instead}"
             );
             assert_eq!(told(asked, reported, &all), Some(expected));
         }
     }
 
     #[test]
-    fn where_too_few_hosts_are_reached_it_is_said_why() {
+    fn too_few_reached_hosts_are_explained() {
         assert_eq!(told(None, &["h0"], &["h1", "h2"]), None);
         let alone = told(Some(&["h0", "h1"]), &["h0"], &["h1"]);
-        let expected = "too few hosts are reached: h1 is left out: no link leads to it";
+        let expected = "too few hosts are reachable: h1 is left out: it has no link";
         assert_eq!(alone.as_deref(), Some(expected));
         assert_eq!(told(Some(&["h0"]), &["h0"], &["h1"]), None);
     }
 
     #[test]
-    fn of_other_hosts_nothing_stays() {
+    fn other_hosts_are_removed() {
         let mut found = found();
         keep_hosts(&mut found, &["h0".to_owned(), "h2".to_owned()]);
         let names: Vec<_> = found.nodes.iter().map(|node| &node.name[..]).collect();
@@ -416,13 +417,13 @@ mod tests {
     }
 
     #[test]
-    fn links_are_as_wide_as_they_are_known_to_be() {
+    fn links_use_known_speeds() {
         assert_eq!(weighed(&[], &[]), (vec![10.0; 6], vec![]));
         assert_eq!(weighed(&status(|_, _| ()), &[]), (vec![1.0; 6], vec![]));
     }
 
     #[test]
-    fn what_is_drained_or_down_is_left_out_with_the_hosts_behind_it() {
+    fn drained_or_down_links_are_excluded() {
         let links = status(|link, it| match link {
             "leaf0-spine0.1" => it.drained = true,
             "h1-leaf1" if it.hop.from == "h1" => it.up = false,
@@ -433,13 +434,13 @@ mod tests {
         let said = [
             "h1-leaf1 is left out: it is down, or drained",
             "leaf0-spine0.1 is left out: it is down, or drained",
-            "h1 is left out: no link leads to it",
+            "h1 is left out: it has no link",
         ];
         assert_eq!(remarks, said);
     }
 
     #[test]
-    fn what_loses_packets_is_worth_less() {
+    fn lossy_links_weigh_less() {
         let link = name(4);
         let subject = Subject::Hop {
             from: "spine0".to_owned(),
@@ -457,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_of_hosts_that_are_not_there_are_no_evidence() {
+    fn pairs_of_absent_hosts_are_ignored() {
         let pair = |from: &str, to: &str, rail, rate| MeasuredPair {
             from: from.to_owned(),
             to: to.to_owned(),

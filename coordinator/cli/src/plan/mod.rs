@@ -35,9 +35,9 @@ use crate::error::CliError;
 use crate::exit::ExitOption;
 use crate::kept::Keep;
 
-/// Plan what would mend the cluster, or plan from files
+/// Plan improvements for the cluster, or plan from files
 ///
-/// What would mend the cluster; with a subcommand, what would suit flows or a job, whatever cluster there is
+/// Plan improvements for the cluster; with a subcommand, plan for flows or a job from files
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Plan {
@@ -52,7 +52,7 @@ pub(crate) struct Plan {
 #[derive(Debug, Subcommand)]
 enum What {
     Create(Create),
-    /// Which flows of a table to move so that no link is fuller than it needs to be
+    /// Which flows of a table to move so that no link is fuller than necessary
     Balance(balance::Balance),
     Show(recorded::Show),
     Diff(recorded::Diff),
@@ -60,21 +60,21 @@ enum What {
     Drain(drain::Drain),
     Weights(weights::Weights),
     Order(order::Order),
-    /// Which host takes which place in a job
+    /// Assign the hosts of a job to ranks
     Ranks(ranks::Ranks),
-    /// How collectives of each size are best done, as a table for NCCL's tuner plugins
+    /// Best algorithm and protocol per collective size, as a table for NCCL's tuner plugins
     Tuner(tuner::Tuner),
-    /// Whom to probe so that every link is crossed both ways, where the switches' hash is known
+    /// Choose probe flows that cross every link in both directions, if the hash of the switches is known
     Probes(probes::Probes),
-    /// Which hosts to wire to which for a job, and how its traffic goes there
+    /// Design the links between the hosts of a job, and its routes
     Topology(Box<topology::Topology>),
-    /// Other routes at once, when something of a topology fails
+    /// Reroute at once when part of a topology fails
     Repair(repair::Repair),
-    /// Which servers and circuits each job of a shared cluster has, who waits, what is changed
+    /// Allocate servers and circuits of a shared cluster to jobs: allocations, queue and changes
     Shard(shard::Shard),
 }
 
-/// What would mend the cluster: the same as `reweave plan` by itself
+/// Plan improvements for the cluster; the same as `reweave plan` by itself
 #[derive(Debug, Args)]
 struct Create {
     #[command(flatten)]

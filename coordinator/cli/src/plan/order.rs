@@ -10,12 +10,12 @@ use crate::ask::Reach;
 use crate::error::CliError;
 use crate::kept::Keep;
 
-/// A better order of a registered job's ranks, which it is told when it starts the next time
+/// Plan a better rank order for a registered job, used at its next start
 ///
-/// It is shown, and carried out by `reweave apply`; the job that runs goes on as it is.
+/// The plan is shown; `reweave apply` applies it. The running job is unchanged.
 #[derive(Debug, Args)]
 pub(crate) struct Order {
-    /// What the job is called
+    /// Name of the job
     job: String,
     #[command(flatten)]
     keep: Keep,

@@ -37,7 +37,7 @@ fn parsed(file: &str, text: &str) -> Result<Prices, InputError> {
     let price = |part: &Spanned<f64>| match *part.get_ref() {
         price if (0.0..MAX_PRICE).contains(&price) => Ok(price),
         other => {
-            let problem = format!("{} is no price of a part", Number(other));
+            let problem = format!("{} is not the price of a part", Number(other));
             Err(document.error(part.span(), problem))
         }
     };
@@ -53,6 +53,6 @@ fn parsed(file: &str, text: &str) -> Result<Prices, InputError> {
     if prices.bill(1).patch_panels > 0.0 {
         return Ok(prices);
     }
-    let problem = "all that circuits need is free, and nothing can be weighed against that";
+    let problem = "all parts for circuits cost 0, so costs cannot be compared";
     Err(document.error(parts.panel_port.span(), problem))
 }

@@ -24,24 +24,23 @@ const MAX_FLOWS_PER_LINK: f64 = 1000.0;
 
 #[derive(Debug, Args)]
 pub(crate) struct Probes {
-    /// The fabric whose links shall be crossed
+    /// Fabric whose links are probed
     #[arg(long, value_name = "FABRIC")]
     fabric: PathBuf,
     #[command(flatten)]
     hashing: Hashing,
-    /// Switches run Linux and choose by this net.ipv4.fib_multipath_hash_policy (3: with
-    /// fib_multipath_hash_fields 0x37), keyed by --seed as net.ipv4.fib_multipath_hash_seed; each host of the
-    /// fabric has its address then
+    /// Switches run Linux and hash by this net.ipv4.fib_multipath_hash_policy (3: with fib_multipath_hash_fields 0x37),
+    /// keyed by --seed as net.ipv4.fib_multipath_hash_seed; each host of the fabric then needs its address
     #[arg(long, value_name = "POLICY", conflicts_with = "hash")]
     linux: Option<Policy>,
-    /// A table of probes and of their answers with the ways they took, where the switches' hash is not known:
-    /// src,dst,bytes,path,sport,dport. Of those to port 7333 few are chosen
+    /// Table of probes and answers with their paths, if the hash of the switches is unknown:
+    /// src,dst,bytes,path,sport,dport. A few of the probes to port 7333 are chosen
     #[arg(long, value_name = "PROBES", conflicts_with_all = ["hash", "linux", "seed"])]
     probed: Option<PathBuf>,
-    /// How many probes a second shall cross each direction of each link
+    /// Probes per second across each direction of each link
     #[arg(long, value_name = "N", default_value_t = 10.0)]
     rate: f64,
-    /// How many probes a second each flow sends
+    /// Probes per second of each flow
     #[arg(long, value_name = "N", default_value_t = 2.5)]
     flow_rate: f64,
 }
@@ -146,8 +145,8 @@ struct Covered {
     doubts: Vec<String>,
 }
 
-const UNTRACED_FORWARD: &str = "not every link of their ways is known";
-const UNTRACED_RETURN: &str = "not every link of their answers' ways is known";
+const UNTRACED_FORWARD: &str = "not every link of their paths is known";
+const UNTRACED_RETURN: &str = "not every link of their answers' paths is known";
 /// Of those left out; JSON names all.
 const MAX_NAMED_PAIRS: usize = 8;
 
@@ -225,6 +224,6 @@ fn lay_out(page: &mut Page, answer: &Answer) {
     page.table(["from", "to", "by port"], rows);
     let (flows, least) = (answer.flows, answer.least_flows);
     page.line(&format!(
-        "{flows} flows of probes; fewer than {least} could not do"
+        "{flows} flows of probes; at least {least} are needed"
     ));
 }

@@ -31,19 +31,19 @@ const MAX_INTERVAL_RANKS: usize = 32;
 
 #[derive(Debug, Args)]
 pub(crate) struct Ranks {
-    /// The fabric it will run on; the coordinator's, as it is now, when left out
+    /// Fabric file [default: the coordinator's fabric, as it is now]
     #[arg(long, value_name = "FABRIC")]
     fabric: Option<PathBuf>,
-    /// The job file: a preset, or operators with their profile
+    /// Job file: a preset, or operators with their profile
     #[arg(long, value_name = "JOB")]
     job: PathBuf,
-    /// How many hosts it takes; all when left out
+    /// Number of hosts [default: all]
     #[arg(long, value_name = "N")]
     hosts: Option<usize>,
-    /// Measured pairs of hosts, a table: from,to,gbps, and where hosts have several rails, rail
+    /// Table of measured pairs of hosts: from,to,gbps, and rail if hosts have several rails
     #[arg(long, value_name = "PAIRS")]
     pairs: Option<PathBuf>,
-    /// Another seed may find another order that is as good
+    /// Seed; another seed may find another order that is as good
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
 }
@@ -104,7 +104,7 @@ impl Ranks {
         let after = source.work(found.order.clone())?;
         let mut answer = Answer::new(&fabric, &found, [&work, &after])?;
         if answer.after_ms > answer.before_ms {
-            tell("the order that was found is slower when simulated: hosts stay as they are");
+            tell("the order found is slower in simulation: the order of hosts is unchanged");
             let alone = placement::left_alone(&request).ok_or_else(unfit)?;
             answer = Answer::new(&fabric, &alone, [&work, &work])?;
         }
@@ -242,20 +242,26 @@ fn lay_out(page: &mut Page, answer: &Answer) {
     let gain = answer.gain_percent;
     page.line(&match answer.is_by_name {
         true => {
-            format!("{judged_by}: {before_ms:.3} ms; no order that was tried is faster than names")
+            format!(
+                "{judged_by}: {before_ms:.3} ms; no tried order is faster than the order by \
+                     name"
+            )
         }
         false => {
-            format!("{judged_by}: {before_ms:.3} ms by name, {after_ms:.3} ms so, {gain:.1} % less")
+            format!(
+                "{judged_by}: {before_ms:.3} ms by name, {after_ms:.3} ms in this order, \
+                     {gain:.1} % less"
+            )
         }
     });
     if let Some([least, most]) = answer.gain_interval_percent.filter(|_| !answer.is_by_name) {
         page.line(&format!(
-            "between {least:.1} % and {most:.1} % less, whatever switches hash"
+            "between {least:.1} % and {most:.1} % less, for any hash of the switches"
         ));
     }
     let groups = answer.groups.len();
     page.line(&match groups {
-        1 => "all hang on the same switches".to_owned(),
+        1 => "all hosts are on the same switches".to_owned(),
         _ => format!("{groups} groups reduce among themselves first"),
     });
     for tier in answer.tiers.iter().skip(1) {

@@ -13,23 +13,23 @@ use crate::error::CliError;
 use crate::names::Names;
 use crate::{Output, exit, print, show};
 
-/// A plan that was made: what it changes, what it promised and why, and what became of it
+/// Show a recorded plan: its changes, predictions, reasons and outcome
 #[derive(Debug, Args)]
 pub(super) struct Show {
-    /// The number `reweave plan` or `reweave history` gave
+    /// Generation printed by `reweave plan` or `reweave history`
     #[arg(value_name = "N", value_parser = number)]
     generation: u64,
 }
 
-/// Show what a plan changes, line by line
+/// Show the changes of a plan, one per line
 ///
-/// What a plan changes of what was there before it, a line each, and what each asks of jobs that run
+/// Show the changes of a plan against its parent generation, one per line, with the effect on running jobs
 #[derive(Debug, Args)]
 pub(crate) struct Diff {
-    /// The number `reweave plan` or `reweave history` gave
+    /// Generation printed by `reweave plan` or `reweave history`
     #[arg(value_name = "N", value_parser = number)]
     generation: u64,
-    /// Exit with 3 where it changes anything
+    /// Exit with 3 if the plan changes anything
     #[arg(long)]
     detailed_exitcode: bool,
 }

@@ -30,22 +30,22 @@ use crate::{Output, print};
 use given::Given;
 use rewired::Rewired;
 
-/// Other routes at once, when something of a topology fails, and then other circuits that are worth it
+/// Reroute at once when part of a topology fails, then move circuits if that pays off
 #[derive(Debug, Args)]
 pub(crate) struct Repair {
-    /// What `plan topology --output json` said
+    /// Output of `plan topology --output json`
     plan: PathBuf,
-    /// What has failed: a link as in h0-h1, the port of h0 at it as in h0:h1, a host as in h0, or a panel
-    /// as in panel0; may be repeated
+    /// Failed element: a link as in h0-h1, the port of h0 at it as in h0:h1, a host as in h0, or a panel as in panel0;
+    /// may be repeated
     #[arg(long, required = true, value_name = "WHAT")]
     failed: Vec<String>,
-    /// How many iterations the job still has: circuits are moved only where that saves more than it costs
+    /// Remaining iterations of the job: circuits are moved only if that saves more time than it costs
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     iterations: Option<u64>,
-    /// What moves circuits: patch-panel, 3d-mems, 2d-mems or silicon-photonic
+    /// Technology that moves circuits: patch-panel, 3d-mems, 2d-mems or silicon-photonic
     #[arg(long, value_name = "WHAT", default_value = "patch-panel", value_parser = switching)]
     switching: Switching,
-    /// Also what comes of further failures, and what else could be built
+    /// Also the effect of further failures, and alternatives
     #[arg(long)]
     explain: bool,
 }
@@ -203,7 +203,7 @@ impl Broken<'_> {
 }
 
 fn show(page: &mut Page, answer: &AtOnce) {
-    page.heading("Other routes at once");
+    page.heading("Immediate routes");
     page.line(&format!(
         "  without {}, an iteration takes {:.2} ms instead of {:.2} ms",
         answer.failed.join(" and "),

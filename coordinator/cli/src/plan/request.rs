@@ -15,16 +15,16 @@ const MAX_HOSTS: usize = 1 << 14;
 
 #[derive(Debug, Clone, Args, Serialize, Deserialize)]
 pub(crate) struct Ports {
-    /// How many hosts the job has, called h0, h1, ...
+    /// Number of hosts of the job, called h0, h1, ...
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub(crate) hosts: usize,
-    /// How many ports of a host are for its circuits; those for storage and control do not count
+    /// Ports per host for circuits, without those for storage and control
     #[arg(long, value_name = "D", allow_negative_numbers = true)]
     pub(crate) degree: usize,
-    /// The rate of a port
+    /// Rate of a port
     #[arg(long, value_name = "B", value_parser = rate, allow_negative_numbers = true)]
     pub(crate) gbps: Rate,
-    /// Another seed may find another topology that is as good
+    /// Seed; another seed may find another topology that is as good
     #[arg(
         long,
         value_name = "S",
@@ -32,26 +32,26 @@ pub(crate) struct Ports {
         allow_negative_numbers = true
     )]
     pub(crate) seed: u64,
-    /// A port of this host does not work; may be repeated
+    /// Host with a broken port; may be repeated
     #[arg(long, value_name = "HOST")]
     dead_port: Vec<String>,
-    /// These two hosts cannot be joined; may be repeated
+    /// Two hosts that cannot be joined; may be repeated
     #[arg(long, value_name = "HOST-HOST")]
     cut: Vec<String>,
-    /// How far a cable reaches, when hosts stand in a row
+    /// Maximum length of a cable, for hosts in a row
     #[arg(long, value_name = "M", requires = "spacing_m", value_parser = length, allow_negative_numbers = true)]
     reach_m: Option<f64>,
-    /// How far a host stands from the next
+    /// Distance between neighbouring hosts
     #[arg(long, value_name = "M", value_parser = length, allow_negative_numbers = true)]
     spacing_m: Option<f64>,
-    /// A patch panel or optical switch with so many ports of each of these hosts, as in h0..h7=4; may be
+    /// Patch panel or optical switch with this number of ports for each of these hosts, as in h0..h7=4; may be
     /// repeated, and then only hosts of one panel are joined
     #[arg(long, value_name = "HOST..HOST=PORTS")]
     panel: Vec<String>,
-    /// What a host can forward for others in all; as much as its ports carry when left out
+    /// Total forwarding rate of a host [default: the rate of its ports]
     #[arg(long, value_name = "G", value_parser = rate, allow_negative_numbers = true)]
     pub(crate) relay_gbps: Option<Rate>,
-    /// The memory of a server, or of a GPU for presets
+    /// Memory of a server, or of a GPU for presets
     #[arg(long, value_name = "GB", allow_negative_numbers = true)]
     memory_gb: Option<f64>,
 }

@@ -43,7 +43,7 @@ impl Searching {
     pub(super) fn go_on(&self, progress: &Progress) -> bool {
         self.say(|| {
             let Progress { tried, best_ms } = progress;
-            format!("{tried} ways tried, {best_ms:.2} ms so far")
+            format!("{tried} candidates tried, best {best_ms:.2} ms")
         })
     }
 
@@ -51,7 +51,7 @@ impl Searching {
     pub(super) fn weighs(&self, progress: sim::Progress) -> bool {
         self.say(|| {
             let sim::Progress { done, tasks } = progress;
-            format!("how sure that is: {done} of {tasks} simulations")
+            format!("interval: {done} of {tasks} simulations")
         })
     }
 
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_waits_sees_how_far_a_search_is() {
+    fn search_progress_is_shown() {
         let mut searching = Searching::begin(None);
         searching.visible = true;
         assert_eq!(
@@ -126,19 +126,19 @@ mod tests {
         let best_ms = 19.666;
         assert!(searching.go_on(&Progress { tried: 36, best_ms }));
         let line = searching.said().line(Duration::from_secs(3));
-        assert_eq!(line, "36 ways tried, 19.67 ms so far, 3 s");
+        assert_eq!(line, "36 candidates tried, best 19.67 ms, 3 s");
         assert!(line.len() < MAX_LINE_COLUMNS);
     }
 
     #[test]
-    fn nobody_is_told_of_a_short_wait_or_too_often() {
+    fn short_wait_shows_no_progress() {
         let ms = Duration::from_millis;
         assert!(!is_due(ms(900), None) && is_due(ms(1100), None));
         assert!(!is_due(ms(5000), Some(ms(200))) && is_due(ms(5000), Some(ms(300))));
     }
 
     #[test]
-    fn when_the_time_is_up_it_is_up() {
+    fn search_ends_at_deadline() {
         assert!(!Searching::begin(Some(Duration::ZERO)).in_time());
         assert!(Searching::begin(Some(Duration::MAX)).in_time());
     }

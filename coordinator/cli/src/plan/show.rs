@@ -138,7 +138,7 @@ impl Spread {
         };
         let splits: Vec<Vec<u32>> = found.deal.iter().map(of_operator).collect();
         let mut report = vec![format!(
-            "operators and links were searched in turn, {} ways to split: {}",
+            "operators and links were searched in turn, {} splits: {}",
             found.tried,
             course(&found.course)
         )];
@@ -169,7 +169,7 @@ impl Spread {
 }
 
 fn bounded(bound_ms: Option<f64>) -> Option<String> {
-    bound_ms.map(|ms| format!("however it is spread, nothing is faster than {ms:.2} ms"))
+    bound_ms.map(|ms| format!("lower bound for any spread: {ms:.2} ms"))
 }
 
 fn course(course: &[f64]) -> String {

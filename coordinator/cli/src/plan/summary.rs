@@ -117,13 +117,13 @@ impl Summary {
     }
 
     pub(super) fn show_lengths(&self, page: &mut Page) {
-        page.heading("How far hosts are apart");
+        page.heading("Distance between hosts");
         let rows = (1..).zip(&self.pairs_by_hops);
         page.table(
             ["links", "pairs"],
             rows.map(|(hops, pairs): (u32, _)| [hops.to_string(), pairs.to_string()]),
         );
-        page.heading("How full links are");
+        page.heading("Load of links");
         let tenths = self.load_percent.iter().map(|it| format!("{it:.1}"));
         page.line(&format!(
             "  from the least to the most used, in tenths of all: {} %",
@@ -209,7 +209,7 @@ fn report(proposal: &Proposal) -> Vec<String> {
         ),
         between(proposal),
         format!(
-            "with this spread nothing is faster than {:.2} ms: {}",
+            "lower bound for this spread: {:.2} ms: {}",
             proposal.bound_ms,
             what_bounds(proposal)
         ),
@@ -231,10 +231,10 @@ fn report(proposal: &Proposal) -> Vec<String> {
 
 fn between(proposal: &Proposal) -> String {
     match &proposal.interval {
-        None => "how far that is off was not found out, which takes time and much work".to_owned(),
+        None => "error not computed: it takes many simulations".to_owned(),
         Some(Interval {
             low_ms, high_ms, ..
-        }) => format!("with what exact shares leave out, between {low_ms:.2} and {high_ms:.2} ms"),
+        }) => format!("with the error of the fluid model, between {low_ms:.2} and {high_ms:.2} ms"),
     }
 }
 
@@ -249,13 +249,13 @@ fn dark(proposal: &Proposal) -> Option<String> {
     let why = match (dark, ends % 2 == 1) {
         (0, _) => return None,
         (1, true) if alike => format!(
-            ": {hosts} hosts of {each} ports have an odd number of ends; {} hosts, or a degree of {}, \
+            ": {hosts} hosts of {each} ports have an odd number of ends; {} hosts, or degree {}, \
              would use all",
             hosts + 1,
             each - 1
         ),
         (1, true) => ", as hosts have an odd number of ports that work".to_owned(),
-        _ => ", as what has failed or cannot be joined leaves them no partner".to_owned(),
+        _ => ", because failed or unjoinable ports leave no partner".to_owned(),
     };
     Some(format!("{} {stay} dark{why}", counted(dark, "port")))
 }
@@ -267,11 +267,11 @@ const MAX_LOST_CANDIDATES: usize = 4;
 fn what_bounds(proposal: &Proposal) -> &'static str {
     let bounds = &proposal.ideal.bounds;
     if bounds.compute_ms >= proposal.bound_ms {
-        "the busiest server computes so long"
+        "compute time of the busiest server"
     } else if bounds.chain_ms > bounds.communication_ms && bounds.chain_ms <= proposal.bound_ms {
-        "so long is the longest chain of tasks that wait for one another"
+        "longest chain of dependent tasks"
     } else {
-        "the busiest server sends so long over all its ports"
+        "send time of the busiest server over all its ports"
     }
 }
 
@@ -308,7 +308,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lost_is_told_with_what_it_lost_by() {
+    fn rejected_candidate_names_its_loss() {
         let told = |ms: f64, mean_hops: f64| {
             let lost = Lost {
                 what: "it".to_owned(),

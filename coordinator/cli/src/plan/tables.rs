@@ -62,7 +62,7 @@ pub(super) fn routes(tables: &Tables, wiring: &Wiring) -> Result<Routes, String>
         let known = number.filter(|&it| (it as usize) < hosts);
         known.ok_or_else(|| {
             format!(
-                "its tables name {name}, and its hosts are h0 to h{}",
+                "its tables name {name}, but its hosts are h0 to h{}",
                 hosts - 1
             )
         })

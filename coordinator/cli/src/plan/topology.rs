@@ -30,10 +30,10 @@ use crate::error::CliError;
 use crate::work::{Deal, Kind, Source};
 use crate::{Output, print};
 
-/// Which hosts to wire to which for a job, and how its traffic goes there
+/// Design the links between the hosts of a job, and its routes
 #[derive(Debug, Args)]
 pub(crate) struct Topology {
-    /// The job file: a preset, or operators with their profile
+    /// Job file: a preset, or operators with their profile
     #[arg(long)]
     job: PathBuf,
     #[command(flatten)]
@@ -41,17 +41,17 @@ pub(crate) struct Topology {
     /// Spread the model as its file says, and operators over all servers
     #[arg(long)]
     keep: bool,
-    /// How many ways to split operators are simulated at most in each turn
+    /// Maximum number of operator splits simulated per turn
     #[arg(long, value_name = "N", conflicts_with = "keep")]
     tries: Option<u32>,
-    /// After so long, the best that is known by then is the answer; a bare number is in seconds
+    /// Time limit: the best result found by then is printed; a bare number is in seconds
     #[arg(long = "within-s", value_name = "TIME", value_parser = within)]
     within: Option<Duration>,
-    /// Also what was weighed, the length of ways, the load of links, ways around each link
+    /// Also the alternatives, path lengths, link load, and detours around each link
     #[arg(long)]
     explain: bool,
-    /// What parts cost, for --explain: a file with transceiver, switch_port, panel_port, optical_port,
-    /// and if need be card_port and fibre; what is published when left out
+    /// Prices for --explain: a file with transceiver, switch_port, panel_port, optical_port, and optionally card_port
+    /// and fibre [default: published prices]
     #[arg(long, value_name = "PRICES.toml", requires = "explain")]
     prices: Option<PathBuf>,
     /// Draw the topology into this file
@@ -92,7 +92,7 @@ impl Topology {
         } = found.spread;
         summary.add(report);
         if !searching.in_time() {
-            summary.add(vec!["the time was up before all was weighed".to_owned()]);
+            summary.add(vec!["the time limit ended the search early".to_owned()]);
         }
         let answer = Answer {
             summary,

@@ -35,27 +35,26 @@ const SIZE_FACTOR: f64 = 4.0;
 
 #[derive(Debug, Args)]
 pub(crate) struct Tuner {
-    /// The fabric, all hosts of which take part; the coordinator's, as it is now, when left out
+    /// Fabric file; all its hosts take part [default: the coordinator's fabric, as it is now]
     #[arg(long, value_name = "FABRIC")]
     fabric: Option<PathBuf>,
-    /// What they do
+    /// Collective
     #[arg(long, value_enum, default_value = "allreduce")]
     op: Tuned,
-    /// Up to this size
+    /// Maximum size
     #[arg(long, value_name = "BYTES", default_value_t = 1e9)]
     most_bytes: f64,
-    /// What one channel of the library copies at most
+    /// Maximum copy rate of one channel of the library
     #[arg(long, value_name = "GBPS", default_value = "160", value_parser = rate)]
     channel_gbps: Rate,
-    /// What each channel but the first adds to each step, as one thread starts what all of them send
+    /// Start-up time that each further channel adds to a step, because one thread starts all channels
     #[arg(long, value_name = "US", default_value_t = DEFAULT_CHANNEL_START_US)]
     start_us: f64,
-    /// How many ranks each host has
+    /// Ranks per host
     #[arg(long, value_name = "N", default_value_t = 1)]
     ranks_per_host: u32,
-    /// What nccl-tests printed on this fabric, by which simulated times are calibrated: FILE, or, where
-    /// NCCL_ALGO and NCCL_PROTO bound the library, as in ring/ll=FILE, and to 4 channels as in
-    /// ring/ll/4=FILE; may be repeated
+    /// Output of nccl-tests on this fabric, to calibrate simulated times: FILE, or ring/ll=FILE if NCCL_ALGO and
+    /// NCCL_PROTO bound the library, or ring/ll/4=FILE if also 4 channels did; may be repeated
     #[arg(long, value_name = "[ALGO/PROTO[/CHANNELS]=]FILE")]
     measured: Vec<String>,
 }
@@ -338,14 +337,23 @@ fn doubts(ground: &Ground<'_>, printed: &Printed, found: &Calibration) -> Vec<St
         .operation
         .iter()
         .filter(|&operation| *operation != program);
-    let other = other.map(|operation| format!("{operation} was measured, and {program} is asked"));
+    let other = other.map(|operation| {
+        format!(
+            "the measurement is of {operation}, but the request \
+        is for {program}"
+        )
+    });
     let ranks = ground.hosts() * ground.ranks_per_host;
     let fewer = printed.ranks.iter().filter(|&&measured| measured != ranks);
-    let fewer =
-        fewer.map(|measured| format!("{measured} ranks were measured, and {ranks} are asked"));
+    let fewer = fewer.map(|measured| {
+        format!(
+            "the measurement has {measured} ranks, but the request has \
+                                      {ranks}"
+        )
+    });
     let poor = (found.off > MAX_FIT_ERROR).then(|| {
         let off = 100.0 * found.off;
-        format!("what was measured is {off:.0} % off what this fabric could be, however it is calibrated")
+        format!("the measurement deviates {off:.0} % from this fabric after calibration")
     });
     other.chain(fewer).chain(poor).collect()
 }

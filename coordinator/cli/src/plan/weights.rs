@@ -10,12 +10,12 @@ use crate::ask::Reach;
 use crate::error::CliError;
 use crate::kept::Keep;
 
-/// How much of what switches send each of several equal ways gets: what it is worth; with --none, all the same
+/// Weight equal-cost paths by their capacity (UCMP); with --none, equally (ECMP)
 ///
-/// It is judged, shown, and carried out by `reweave apply`, while jobs run. Links that are drained stay so.
+/// The plan is checked and shown; `reweave apply` applies it while jobs run. Drained links stay drained.
 #[derive(Debug, Args)]
 pub(crate) struct Weights {
-    /// All equal ways get the same again
+    /// Weight all equal-cost paths equally again
     #[arg(long)]
     none: bool,
     #[command(flatten)]

@@ -125,7 +125,7 @@ impl Task {
         let Ok(started) = started else { return false };
         if let Some(generation) = started.generation {
             let job = &self.job;
-            voice::tell(&format!("plan {generation} is being carried out for {job}"));
+            voice::tell(&format!("plan {generation} is being applied for {job}"));
         }
         !self.is_first
     }
@@ -151,7 +151,7 @@ fn may_be_heard(error: &CliError) -> bool {
 
 fn warn(error: &CliError) {
     voice::tell(&format!(
-        "warning: the coordinator does not know that the job is over: {}",
+        "warning: the end of the job was not reported to the coordinator: {}",
         error.told()
     ));
 }

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mpirun_carries_what_is_of_all_hosts_unless_it_is_told_what_to_carry() {
+    fn mpirun_carries_common_variables_unless_chosen() {
         let carried = |line: &str, is_set| {
             let words: Vec<_> = line.split(' ').map(OsString::from).collect();
             let given = ["REWEAVE_JOB", "REWEAVE_HOSTFILE", "NCCL_PROFILER_PLUGIN"];

@@ -29,36 +29,35 @@ use surroundings::{Surroundings, place};
 
 /// Run a command as one job
 ///
-/// Runs a command as one job: registered, with its ranks in the best order, and ended when the command ends
+/// Run a command as one job: registered, with its ranks in the best order, and ended with the command
 ///
-/// The command gets signals that this one gets, and this one exits as the command does, or with 128 and the number
-/// of the signal that ended it. Where no coordinator answers in time, it runs as if nothing had been. What it finds in
-/// its environment is in docs/schedulers.md.
+/// Signals are forwarded to the command. Exits with the exit code of the command, or with 128 plus the number of the
+/// signal that ended it. If no coordinator answers in time, the command runs unchanged. docs/schedulers.md lists the
+/// environment variables that the command gets.
 #[derive(Debug, Args)]
 pub(crate) struct Run {
-    /// What the job is called [default: slurm- and SLURM_JOB_ID, else run- and the number of this process]
+    /// Name of the job [default: slurm- and SLURM_JOB_ID, else run- and the number of this process]
     #[arg(long, value_name = "NAME")]
     job: Option<String>,
-    /// Its hosts, as Slurm writes them: node[01-04,07]; where there are none, nobody is asked [default:
-    /// SLURM_JOB_NODELIST]
+    /// Hosts, as a Slurm hostlist: node[01-04,07]; without hosts, no coordinator is asked [default: SLURM_JOB_NODELIST]
     #[arg(long, value_name = "LIST", value_parser = hostlist)]
     hosts: Option<Hostlist>,
-    /// Which of them this is [default: as the machine is called]
+    /// Which of the hosts this is [default: the name of this machine]
     #[arg(long, value_name = "HOST", env = "SLURMD_NODENAME")]
     node: Option<String>,
-    /// How many ranks each host takes; then SLURM_HOSTFILE names one line for each
+    /// Ranks per host; SLURM_HOSTFILE then gets one line per rank
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     slots: Option<u16>,
-    /// What may be changed for it while it runs
+    /// What may be changed for the job while it runs
     #[arg(long, value_enum, default_value_t = Topology::None)]
     topology: Topology,
-    /// How long the command waits for a coordinator before it starts without one, and how long its end waits to be heard;
-    /// a bare number is in milliseconds
+    /// Time limit for a coordinator to answer before the command starts without one, and for the end of the job to be
+    /// reported; a bare number is in milliseconds
     #[arg(long = "max-wait-ms", value_name = "TIME", default_value = "1200ms", value_parser = max_wait)]
     max_wait: Duration,
     #[command(flatten)]
     nccl: nccl::Told,
-    /// The command, and what it is told
+    /// Command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -159,13 +158,13 @@ fn is_first(node: Option<&str>, listed: &[String]) -> bool {
 fn warn_of_a_stranger(node: Option<&str>, hosts: &[String]) {
     if let Some(node) = node.filter(|_| place(hosts, node).is_none()) {
         tell(&format!(
-            "warning: {node} is not one of the job's hosts, {}: it gets no PET_ variables; --node says which of them \
-             this is",
+            "warning: {node} is not one of the job's hosts, {}: it gets no PET_ variables; --node \
+             gives its name",
             hosts.join(", ")
         ));
     }
 }
 
 fn runs_as_it_is(why: &str) {
-    tell(&format!("warning: the command runs as it is: {why}"));
+    tell(&format!("warning: the command runs unchanged: {why}"));
 }

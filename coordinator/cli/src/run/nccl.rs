@@ -22,12 +22,11 @@ const NCCL_SYSTEM_CONFIG: &str = "/etc/nccl.conf";
 
 #[derive(Debug, Args)]
 pub(super) struct Told {
-    /// Which NCCL the ranks have: it is told which NICs to use, and by which queue pairs, algorithm and protocol, as the
-    /// coordinator knows the links of the job's hosts. What is set already stays
+    /// Version of NCCL of the ranks: sets NICs, queue pairs, algorithm and protocol from the links of the job's hosts.
+    /// Variables that are set already stay unchanged
     #[arg(long, value_name = "2.N", value_parser = release)]
     nccl: Option<Release>,
-    /// How large the all-reduces are that decide: algorithm and protocol, for collectives of all sizes, are those that
-    /// are quickest at this one
+    /// All-reduce size to optimise for; algorithm and protocol apply to collectives of all sizes
     #[arg(long, value_name = "N", requires = "nccl", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000_000))]
     all_reduce_bytes: Option<u64>,
 }
@@ -101,7 +100,7 @@ fn without_set(variables: Vec<(&'static str, String)>) -> Vec<(&'static str, Str
             (None, Some((file, _))) => format!("in {}", file.display()),
             (None, None) => return true,
         };
-        tell(&format!("NCCL: {name} stays as it is set {by}"));
+        tell(&format!("NCCL: {name} is already set {by} and stays"));
         false
     };
     variables.into_iter().filter(is_left).collect()
@@ -125,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_sets_what_stands_in_it_and_not_what_is_a_remark() {
+    fn comments_in_file_set_nothing() {
         let text = "# NCCL_ALGO=tree\nNCCL_PROTO=simple\n";
         assert!(sets(text, "NCCL_PROTO") && !sets(text, "NCCL_ALGO") && !sets(text, "NCCL"));
     }

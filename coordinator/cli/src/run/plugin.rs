@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_set_where_it_is_and_nobody_has_chosen_another() {
+    fn plugin_set_if_present_and_unchosen() {
         let scratch = tempfile::tempdir().unwrap();
         let place = scratch.path().join("plugin.so");
         let at = Some(place.clone().into_os_string());

@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_finds_its_place_and_files_that_name_all() {
+    fn each_host_finds_place_and_hostfiles() {
         let order = vec!["h2".to_owned(), "h0".to_owned()];
         let node = Some("h0");
         let told = Surroundings::new("train".to_owned(), order.clone(), node, Some(2)).unwrap();
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_found_by_its_full_name_and_by_its_short_one_where_that_is_clear() {
+    fn host_found_by_unambiguous_name() {
         let at = |hosts: &[&str], node| {
             let hosts: Vec<_> = hosts.iter().map(|host| (*host).to_owned()).collect();
             place(&hosts, Some(node))

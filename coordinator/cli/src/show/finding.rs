@@ -15,7 +15,7 @@ use reweave_common::printable::shown;
 /// Of `jobs`, those are told that a collision hurts; whom causes hurt they say themselves.
 pub(crate) fn findings(page: &mut Page, findings: &Findings, names: &Names, jobs: &[JobStatus]) {
     if findings.findings.is_empty() {
-        page.line("nothing is wrong that Reweave could see");
+        page.line("no findings");
     }
     for finding in &findings.findings {
         match finding {
@@ -35,12 +35,12 @@ pub(crate) fn not_seen(page: &mut Page, not_seen: &NotSeen, names: &Names) {
     let gaps = gaps(not_seen, names);
     let lines = match gaps.len() {
         0 => return,
-        1 | 2 => vec![format!("not all is seen: {}", gaps.join("; "))],
+        1 | 2 => vec![format!("incomplete data: {}", gaps.join("; "))],
         many => {
             let shown = gaps.iter().take(MAX_GAPS).map(|gap| format!("  {gap}"));
             let more = many.saturating_sub(MAX_GAPS);
             let more = (more > 0).then(|| format!("  and {more} more; `--output json` has them"));
-            let head = format!("not all is seen, {many} gaps:");
+            let head = format!("incomplete data, {many} gaps:");
             [head].into_iter().chain(shown).chain(more).collect()
         }
     };
@@ -55,7 +55,7 @@ fn gaps(not_seen: &NotSeen, names: &Names) -> Vec<String> {
     let silent = not_seen.nodes.iter();
     let silent = silent.map(|node| format!("{node} does not report"));
     let ways = not_seen.ways_of.iter();
-    let ways = ways.map(|flow| format!("the way of {} is not known", flows.name(flow)));
+    let ways = ways.map(|flow| format!("the path of {} is unknown", flows.name(flow)));
     let doubts = not_seen.doubts.iter();
     let doubts = doubts.map(|doubt| spaced(&one_line(&flows.named(doubt))));
     silent.chain(ways).chain(doubts).collect()
@@ -102,7 +102,7 @@ fn one_line(said: &str) -> String {
 }
 
 fn useless_pin(page: &mut Page, found: &UselessPin, names: &Names) {
-    let words = format!("Useless pin at {}", hop(&found.hop));
+    let words = format!("Ineffective pin at {}", hop(&found.hop));
     let words = page.ink(Ink::Red, &words);
     page.heading(&words);
     let flows = names.flows([found.flow]);
@@ -128,8 +128,8 @@ fn collision(page: &mut Page, found: &Collision, names: &Names, jobs: &[JobStatu
     page.table(["flow", "gets", "could get"], rows);
     let imbalance = &found.imbalance;
     page.line(&format!(
-        "  flow imbalance {:.0} % (the best possible is {:.0} %), by rate {:.0} %; the fullest link \
-         carries {:.2} times the mean",
+        "  flow imbalance {:.0} % (floor {:.0} %), by rate {:.0} %; the fullest link carries \
+         {:.2} times the mean",
         imbalance.fim_percent,
         imbalance.floor_percent,
         imbalance.weighted_percent,
@@ -169,9 +169,9 @@ pub(super) fn why(finding: &Finding, flows: &FlowNames<'_>) -> String {
 fn shared(found: &Collision) -> String {
     let room: Vec<_> = found.with_room.iter().map(hop).collect();
     let elsewhere = match &room[..] {
-        [] => "though it could be shared better".to_owned(),
-        [one] => format!("while {one} has room"),
-        several => format!("while {} have room", several.join(", ")),
+        [] => "though a better distribution exists".to_owned(),
+        [one] => format!("while {one} has free capacity"),
+        several => format!("while {} have free capacity", several.join(", ")),
     };
     format!(
         "{} is {:.0} % full and shared by {} flows, {elsewhere}",

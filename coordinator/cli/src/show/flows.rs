@@ -11,7 +11,7 @@ use crate::page::Page;
 pub(super) fn fastest(page: &mut Page, flows: &[FlowStatus], names: &Names, detail: Detail) {
     page.heading("Flows");
     if flows.is_empty() {
-        return page.line("  nobody sends much");
+        return page.line("  no large flows");
     }
     let names = names.flows(flows.iter().map(|flow| flow.flow));
     let row = |flow: &FlowStatus| {
@@ -102,7 +102,7 @@ pub(crate) fn imbalance(page: &mut Page, found: &FlowImbalance) {
     let over: Vec<_> = found.worst_over.iter().map(hop).collect();
     page.heading("Flow imbalance");
     page.line(&format!(
-        "  mean {:.0} %; at worst {:.0} % (the best possible is {:.0} %) over {}",
+        "  mean {:.0} %; worst {:.0} % (floor {:.0} %) over {}",
         found.mean_fim_percent,
         found.worst.fim_percent,
         found.worst.floor_percent,

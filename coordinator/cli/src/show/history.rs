@@ -9,7 +9,7 @@ use crate::page::{Ink, Page, age};
 
 pub(crate) fn history(page: &mut Page, records: &[Record], names: &Names) {
     if records.is_empty() {
-        page.line("nothing was ever changed");
+        page.line("no changes");
     }
     for shown in records {
         record(page, shown, names);
@@ -37,7 +37,7 @@ pub(crate) fn record(page: &mut Page, record: &Record, names: &Names) {
     ));
     page.line(&format!("  {}", signatures(record)));
     if let Some(taken) = record.plan.takes_back {
-        page.line(&format!("  takes plan {taken} back"));
+        page.line(&format!("  rolls plan {taken} back"));
     }
     for made in &record.plan.moves {
         page.line(&format!("  {}", words_of(made, &flows)));
@@ -70,10 +70,10 @@ fn outcome(record: &Record) -> String {
         Outcome::Running => "under way".to_owned(),
         Outcome::Committed => "kept".to_owned(),
         Outcome::RolledBack { generation, .. } => {
-            format!("taken back; the old routes are generation {generation} now")
+            format!("rolled back; the old routes are generation {generation} now")
         }
-        Outcome::Abandoned { .. } => "given up before anything was changed".to_owned(),
-        Outcome::Held { .. } => "not taken back for sure; a person must look".to_owned(),
+        Outcome::Abandoned { .. } => "aborted before any change".to_owned(),
+        Outcome::Held { .. } => "rollback unconfirmed; needs an operator".to_owned(),
     }
 }
 
@@ -188,9 +188,9 @@ mod tests {
         }
     }
 
-    const PLAN_TEXT: &str = "Plan 5, made for generation 4 of the routes\n  takes plan 3 back\n  \
-        change                              for jobs that run\n  - h1 > h5 pinned to leaf0 > spine1  \
-        live-safe\n";
+    const PLAN_TEXT: &str = "Plan 5, made for generation 4 of the routes\n  rolls plan 3 back\n  \
+        change                              for jobs that run\n  - h1 > h5 pinned to leaf0 > \
+        spine1  live-safe\n";
 
     fn shown(outcome: Outcome) -> String {
         let mut page = Page::default();
@@ -199,11 +199,10 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_that_takes_another_back_is_shown_with_the_pins_it_moves() {
-        let apply =
-            "\ncarry it out with  reweave apply 5  (--force where flows become slower by it)\n";
+    fn rollback_plan_is_shown_with_pins() {
+        let apply = "\napply it with  reweave apply 5  (--force if flows become slower)\n";
         assert_eq!(shown(Outcome::Offered), format!("{PLAN_TEXT}{apply}"));
-        let came_of_it = "\nPlan 5: kept\n  made by ada, 12 s ago\n  takes plan 3 back\n";
+        let came_of_it = "\nPlan 5: kept\n  made by ada, 12 s ago\n  rolls plan 3 back\n";
         assert_eq!(
             shown(Outcome::Committed),
             format!("{PLAN_TEXT}{came_of_it}")

@@ -22,7 +22,7 @@ pub(super) fn in_trouble(page: &mut Page, agents: &[AgentStatus], detail: Detail
     }
     for agent in agents.iter().filter(|agent| agent.discarded_readings > 0) {
         page.line(&format!(
-            "  of what {} said, {} readings were not believed: not its own, or too many",
+            "  {}: {} readings rejected: not its own, or too many",
             agent.node, agent.discarded_readings
         ));
     }
@@ -38,7 +38,7 @@ pub(super) fn lacks(page: &mut Page, lacks: &[LackStatus], detail: Detail) {
         let on = named(nodes, detail);
         page.line(&format!("  {} on {on}: {}", lack.measurement, lack.because));
         if detail.all {
-            page.line(&format!("    to have it: {}", lack.remedy));
+            page.line(&format!("    to enable it: {}", lack.remedy));
         }
     }
     more(page, lacks.len(), detail);

@@ -72,7 +72,7 @@ pub(super) fn refused(page: &mut Page, refused: &[RefusedPeer]) {
     if refused.is_empty() {
         return;
     }
-    page.heading("Not let in");
+    page.heading("Refused peers");
     let row = |one: &RefusedPeer| {
         [
             one.from.clone(),
@@ -104,7 +104,7 @@ pub(super) fn revoked(page: &mut Page, revoked: &[Member]) {
     if revoked.is_empty() {
         return;
     }
-    page.heading("Shut out");
+    page.heading("Revoked");
     for member in revoked {
         page.line(&format!("  {member}"));
     }

@@ -19,7 +19,7 @@ const MAX_ALTERNATIVES: usize = 5;
 
 pub(crate) fn plan(page: &mut Page, plan: Option<&Plan>, names: &Names) {
     let Some(plan) = plan else {
-        return page.line("there is nothing to mend, or no way to mend it");
+        return page.line("no improvement found");
     };
     body(page, plan, names);
     for job in &plan.touched {
@@ -31,10 +31,10 @@ pub(crate) fn plan(page: &mut Page, plan: Option<&Plan>, names: &Names) {
     }
     let apply = page.ink(Ink::Bold, &format!("reweave apply {}", plan.generation));
     let force = match is_taken_back_if_slower(plan) {
-        true => "  (--force where flows become slower by it)",
+        true => "  (--force if flows become slower)",
         false => "",
     };
-    page.line(&format!("\ncarry it out with  {apply}{force}"));
+    page.line(&format!("\napply it with  {apply}{force}"));
 }
 
 /// What is made for something else is taken back all the same where flows become slower.
@@ -50,7 +50,7 @@ pub(crate) fn touched(job: &TouchedJob) -> String {
         moved,
         slowed,
     } = job;
-    format!("{job}: of {flows} flows {moved} may go another way, and {slowed} may be slowed")
+    format!("{job}: of {flows} flows, {moved} may change path and {slowed} may become slower")
 }
 
 /// Whatever became of it.
@@ -61,7 +61,7 @@ pub(super) fn body(page: &mut Page, plan: &Plan, names: &Names) {
         plan.generation, plan.parent
     ));
     if let Some(taken) = plan.takes_back {
-        page.line(&format!("  takes plan {taken} back"));
+        page.line(&format!("  rolls plan {taken} back"));
     }
     for made in &plan.moves {
         page.line(&format!("  {}", words_of(made, &flows)));
@@ -71,7 +71,7 @@ pub(super) fn body(page: &mut Page, plan: &Plan, names: &Names) {
         None => changes(page, plan),
     }
     for flow in lifted(plan) {
-        page.line(&format!("  {} is pinned no more", flows.name(&flow)));
+        page.line(&format!("  {} is unpinned", flows.name(&flow)));
     }
     if !plan.predictions.is_empty() {
         page.text.push('\n');
@@ -106,7 +106,7 @@ fn changes(page: &mut Page, plan: &Plan) {
 /// A line each, pins among them.
 pub(crate) fn all_changes(page: &mut Page, plan: &Plan, names: &Names) {
     if plan.changes.is_empty() {
-        return page.line("it changes nothing, as far as is remembered");
+        return page.line("no recorded changes");
     }
     lay_out(page, plan.changes.iter(), names);
 }
@@ -237,16 +237,16 @@ fn alternatives(page: &mut Page, plan: &Plan, flows: &FlowNames<'_>) {
 fn why_not(lost: &Alternative, flows: &FlowNames<'_>) -> String {
     let moved: Vec<_> = moved(&lost.moves).map(|flow| flows.name(&flow)).collect();
     let what = match moved.as_slice() {
-        [] => "leave everything as it is".to_owned(),
+        [] => "no change".to_owned(),
         moved => format!("move {}", moved.join(" and ")),
     };
     match lost.lost_because {
         LostBecause::Slower => {
             let slowest = lost.slowest_after_bits_per_s;
-            format!("{what}: the slowest flow would have {slowest}")
+            format!("{what}: slowest flow {slowest}")
         }
         LostBecause::MoreMoves => {
-            format!("{what}: no flow would have more, and it moves more of them")
+            format!("{what}: no flow is faster, and more flows move")
         }
     }
 }

@@ -35,7 +35,7 @@ pub(crate) fn leaderless(page: &mut Page, seen: &Leaderless) {
     page.table(headings, rows);
     for it in &seen.coordinators {
         if let Some(why) = &it.why {
-            page.line(&format!("{} does not answer: {why}", it.status.name));
+            page.line(&format!("{} does not respond: {why}", it.status.name));
         }
     }
 }

@@ -33,10 +33,7 @@ pub(crate) fn status(
     opticals(page, &status.opticals);
     for job in &status.frozen {
         let hosts = job.hosts.join(", ");
-        page.line(&format!(
-            "nothing is changed under the job of {hosts}: {} has frozen it",
-            job.by
-        ));
+        page.line(&format!("job of {hosts}: frozen by {}", job.by));
     }
     if !status.maintenance.is_empty() {
         page.heading("Under maintenance");
@@ -68,12 +65,12 @@ fn head(page: &mut Page, status: &Status, found: Option<String>) {
     let up = status.agents.iter();
     let up = up.filter(|agent| agent.state == AgentState::Up).count();
     let mode = match status.mode {
-        Mode::Manual => "changes are made when an operator says so",
-        Mode::Auto => "changes are made by policy",
+        Mode::Manual => "manual",
+        Mode::Auto => "auto",
     };
     let agents = status.agents.len();
     page.line(&format!(
-        "generation {} of the routes is in force; {mode}; {up} of {agents} agents report",
+        "routes: generation {} · mode: {mode} · agents: {up}/{agents} up",
         status.generation
     ));
     for alarm in &status.alarms {
@@ -82,7 +79,7 @@ fn head(page: &mut Page, status: &Status, found: Option<String>) {
     }
     if let Some(found) = found {
         let found = page.ink(Ink::Red, &found);
-        page.line(&format!("{found}; `reweave diagnose` tells all of it"));
+        page.line(&format!("{found}; see `reweave diagnose`"));
     }
     for warning in &status.warnings {
         let warning = page.ink(Ink::Yellow, &format!("look at: {warning}"));
@@ -93,7 +90,7 @@ fn head(page: &mut Page, status: &Status, found: Option<String>) {
         page.line(&change);
     }
     if let Some(why) = &status.waits_because {
-        page.line(&format!("nothing is changed just now: {why}"));
+        page.line(&format!("no change in progress: {why}"));
     }
 }
 
@@ -111,12 +108,12 @@ pub(crate) fn phase(change: &RunningChange) -> String {
         nodes => format!(", waiting for {}", nodes.join(", ")),
     };
     let what = match change.phase {
-        Phase::Proposed => format!("is on offer; `reweave apply {generation}` carries it out"),
-        Phase::Approved => "is approved and about to begin".to_owned(),
+        Phase::Proposed => format!("is on offer; `reweave apply {generation}` applies it"),
+        Phase::Approved => "is approved and about to start".to_owned(),
         Phase::Applying => format!("is being applied{waits}"),
         Phase::Verifying => "is applied and being measured".to_owned(),
-        Phase::RollingBack => format!("is being taken back{waits}"),
-        Phase::Held => format!("waits for what does not come about{waits}"),
+        Phase::RollingBack => format!("is being rolled back{waits}"),
+        Phase::Held => format!("is blocked{waits}"),
     };
     let why = match reasons.as_slice() {
         [] => String::new(),
@@ -124,7 +121,7 @@ pub(crate) fn phase(change: &RunningChange) -> String {
     };
     let stopped = stopped_by
         .as_ref()
-        .map(|by| format!("; {by} holds it, and `reweave resume {generation}` lets it go on"));
+        .map(|by| format!("; held by {by}; `reweave resume {generation}` continues it"));
     format!(
         "plan {generation} {what}{why}{}",
         stopped.unwrap_or_default()

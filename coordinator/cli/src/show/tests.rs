@@ -133,7 +133,7 @@ fn shows(lay_out: impl FnOnce(&mut Page), expected: &str) {
 }
 
 #[test]
-fn parallel_links_are_told_apart() {
+fn parallel_links_are_distinguished() {
     assert_eq!(super::hop(&to("leaf0", "spine1")), "leaf0 > spine1");
     assert_eq!(super::hop(&to("rack.1", "spine.2")), "rack.1 > spine.2");
     let third = Hop {
@@ -144,7 +144,7 @@ fn parallel_links_are_told_apart() {
 }
 
 #[test]
-fn a_way_is_told_with_all_its_links_there_and_back() {
+fn path_shows_all_links_both_ways() {
     let mut flow = status().flows[0].clone();
     let unseen = FlowStatus {
         flow: flows()[1],
@@ -168,7 +168,7 @@ fn a_way_is_told_with_all_its_links_there_and_back() {
 }
 
 #[test]
-fn a_finding() {
+fn finding_is_shown() {
     let findings = Findings {
         generation: Generation(3),
         findings: vec![Finding::EcmpCollision(collision())],
@@ -191,17 +191,15 @@ fn a_finding() {
         promise: None,
     };
     let jobs = [job("train", ["h0", "h4"]), job("other", ["h6", "h7"])];
-    let expected = "\
-ECMP collision: leaf0 > spine0 (90 % sure)
-  leaf0 > spine0 is 99 % full and shared by 2 flows, while leaf0 > spine1 has room
+    let expected = "ECMP collision: leaf0 > spine0 (90 % sure)
+  leaf0 > spine0 is 99 % full and shared by 2 flows, while leaf0 > spine1 has free capacity
   flow          gets   could get
   h0 > h4  99.0 Mb/s  198.0 Mb/s
   h1 > h5  99.0 Mb/s  198.0 Mb/s
-  flow imbalance 100 % (the best possible is 0 %), by rate 100 %; the fullest link carries 2.00 \
-times the mean
+  flow imbalance 100 % (floor 0 %), by rate 100 %; the fullest link carries 2.00 times the mean
   remedy: rebalance: reweave plan
   jobs hurt: train
-not all is seen: spine1 does not report; the way of h0 > h4 is not known
+incomplete data: spine1 does not report; the path of h0 > h4 is unknown
 ";
     shows(
         |page| super::findings(page, &findings, &eight_hosts(), &jobs),
@@ -211,15 +209,14 @@ not all is seen: spine1 does not report; the way of h0 > h4 is not known
 
 /// One line of all of it is a wall.
 #[test]
-fn many_gaps_are_a_list() {
+fn many_gaps_are_listed() {
     let left_out = (0..20).map(|nth| format!("left out: probe {nth} over h3>*>leaf1"));
     let gaps = NotSeen {
         nodes: vec!["spine1".to_owned()],
         ways_of: vec![],
         doubts: left_out.collect(),
     };
-    let expected = "\
-not all is seen, 21 gaps:
+    let expected = "incomplete data, 21 gaps:
   spine1 does not report
   left out: probe 0 over h3 > … > leaf1
   left out: probe 1 over h3 > … > leaf1
@@ -234,9 +231,8 @@ not all is seen, 21 gaps:
 }
 
 #[test]
-fn a_plan_says_what_why_and_why_not() {
-    let expected = "\
-Plan 4, made for generation 3 of the routes
+fn plan_shows_moves_reasons_alternatives() {
+    let expected = "Plan 4, made for generation 3 of the routes
   h0 > h4 moves from leaf0 > spine0 to leaf0 > spine1
 
   flow           now        then           expected within        gain
@@ -247,14 +243,14 @@ Plan 4, made for generation 3 of the routes
   h0 and h4                 240.0 ms  140.0 ms  130.5 ms .. 151.0 ms
 
 Why
-  leaf0 > spine0 is 99 % full and shared by 2 flows, while leaf0 > spine1 has room
+  leaf0 > spine0 is 99 % full and shared by 2 flows, while leaf0 > spine1 has free capacity
   the slowest flow goes from 99.0 Mb/s to 198.0 Mb/s
 
 Why not
-  leave everything as it is: the slowest flow would have 99.0 Mb/s
-  move h0 > h4 and h1 > h5: no flow would have more, and it moves more of them
+  no change: slowest flow 99.0 Mb/s
+  move h0 > h4 and h1 > h5: no flow is faster, and more flows move
 
-carry it out with  reweave apply 4
+apply it with  reweave apply 4
 ";
     shows(
         |page| super::plan(page, Some(&plan()), &eight_hosts()),
@@ -262,12 +258,12 @@ carry it out with  reweave apply 4
     );
     shows(
         |page| super::plan(page, None, &eight_hosts()),
-        "there is nothing to mend, or no way to mend it\n",
+        "no improvement found\n",
     );
 }
 
 #[test]
-fn history_says_who_what_and_what_came_of_it() {
+fn history_shows_author_plan_outcome() {
     let outcome = |flow, measured, change| FlowOutcome {
         flow,
         before_bits_per_s: Some(mbps(99)),
@@ -283,7 +279,7 @@ fn history_says_who_what_and_what_came_of_it() {
         age_ms: 30_000,
         ended_age_ms: Some(20_000),
         outcome: Outcome::RolledBack {
-            reasons: vec!["h0 > h4 was not seen any more".to_owned()],
+            reasons: vec!["h0 > h4 was no longer seen".to_owned()],
             generation: Generation(5),
         },
         flows: vec![
@@ -305,15 +301,14 @@ fn history_says_who_what_and_what_came_of_it() {
         iterations: vec![],
         ..taken_back.clone()
     };
-    let expected = "\
-Plan 4: under way
+    let expected = "Plan 4: under way
   made by ada, 30 s ago
   h0 > h4 moves from leaf0 > spine0 to leaf0 > spine1
 
-Plan 4: taken back; the old routes are generation 5 now
+Plan 4: rolled back; the old routes are generation 5 now
   made by ada, approved by policy, ended 20 s ago
   h0 > h4 moves from leaf0 > spine0 to leaf0 > spine1
-  because h0 > h4 was not seen any more
+  because h0 > h4 was no longer seen
   flow        before                  promised    measured        gain
   h0 > h4  99.0 Mb/s  190.0 Mb/s .. 200.0 Mb/s           -           -  gone
   h1 > h5  99.0 Mb/s  190.0 Mb/s .. 200.0 Mb/s  195.0 Mb/s  1.97 times  faster
@@ -360,7 +355,7 @@ fn newcomer() -> CoordinatorStatus {
 }
 
 #[test]
-fn members_are_shown_with_how_far_they_are() {
+fn members_are_shown_with_progress() {
     let expected = "  number  name        address  state   votes  heard  behind
        1  c0    10.0.0.1:7332  leads   yes        -       -
        4  c3    10.0.0.1:7332  learns  no     0.0 s      12
@@ -424,7 +419,9 @@ pub(crate) fn status() -> Status {
     Status {
         generation: Generation(3),
         mode: Mode::Auto,
-        alarms: vec!["leaf1 holds other rules than it was told to; look at its agent".to_owned()],
+        alarms: vec![
+            "leaf1 holds rules that differ from its instruction; check its agent".to_owned(),
+        ],
         waits_because: Some("h1 does not report".to_owned()),
         changes: vec![running_change()],
         agents: vec![
@@ -463,7 +460,7 @@ pub(crate) fn status() -> Status {
         }],
         useless_pins: vec![useless_pin()],
         flow_imbalance: Some(flow_imbalance()),
-        warnings: vec!["agents that are connected and silent: leaf0".to_owned()],
+        warnings: vec!["agents connected but silent: leaf0".to_owned()],
         coordinators: vec![coordinator(), newcomer()],
         refused: vec![refused()],
         invitations: vec![invitation()],
@@ -590,20 +587,19 @@ fn useless_pin() -> UselessPin {
 }
 
 #[test]
-fn a_plan_that_takes_pins_away() {
+fn unpinning_plan_is_shown() {
     let mut lifting = plan();
     lifting.moves.clear();
     lifting.predictions.clear();
     lifting.iterations.clear();
     lifting.report.findings = vec![Finding::UselessPin(useless_pin())];
-    let expected = "\
-Plan 4, made for generation 3 of the routes
-  h0 > h4 is pinned no more
+    let expected = "Plan 4, made for generation 3 of the routes
+  h0 > h4 is unpinned
 
 Why
-  h0 > h4 is pinned at leaf0 to spine1, and no way leads on from there: spine1-leaf1 is down or drained
+  h0 > h4 is pinned at leaf0 to spine1, and the path from there is blocked: spine1-leaf1 is down or drained
 
-carry it out with  reweave apply 4
+apply it with  reweave apply 4
 ";
     shows(
         |page| super::plan(page, Some(&lifting), &eight_hosts()),
@@ -611,13 +607,12 @@ carry it out with  reweave apply 4
     );
 }
 
-const STATUS_TEXT: &str = "\
-generation 3 of the routes is in force; changes are made by policy; 1 of 3 agents report
-alarm: leaf1 holds other rules than it was told to; look at its agent
-2 findings, the worst: lossy link: leaf0-spine1 from leaf0, 5041 of 5041 probes lost; `reweave diagnose` tells all of it
-look at: agents that are connected and silent: leaf0
+const STATUS_TEXT: &str = "routes: generation 3 · mode: auto · agents: 1/3 up
+alarm: leaf1 holds rules that differ from its instruction; check its agent
+2 findings, the worst: lossy link: leaf0-spine1 from leaf0, 5041 of 5041 probes lost; see `reweave diagnose`
+look at: agents connected but silent: leaf0
 plan 4 is being applied, waiting for leaf0
-nothing is changed just now: h1 does not report
+no change in progress: h1 does not report
 
 Agents
   1 up, 1 silent, 1 unseen; 5 of 6 ends of links known
@@ -642,10 +637,10 @@ Flows
 Pins
   flow     goes
   h0 > h4  leaf0 > spine1
-  h0 > h4 is pinned at leaf0 to spine1, and no way leads on from there: spine1-leaf1 is down or drained
+  h0 > h4 is pinned at leaf0 to spine1, and the path from there is blocked: spine1-leaf1 is down or drained
 
 Flow imbalance
-  mean 50 %; at worst 100 % (the best possible is 0 %) over leaf0 > spine0, leaf0 > spine1
+  mean 50 %; worst 100 % (floor 0 %) over leaf0 > spine0, leaf0 > spine1
 
 Probes of the last minute
   hosts         probes  lost            loss  round trip     p99
@@ -667,7 +662,7 @@ Coordinators
   c0    leads      4      -  0.1.0          -             16 h        23 d
   c3    learns     4  0.0 s  0.1.0    -60 min             16 h           -
 
-Not let in
+Refused peers
   from      why                       times   last
   10.0.0.9  it showed no certificate      3  2.5 s
 
@@ -675,7 +670,7 @@ Join tokens
   for       made by  good for
   agent h7  ann         9 min
 
-Shut out
+Revoked
   agent h3
 ";
 
@@ -698,7 +693,7 @@ fn found() -> Findings {
 }
 
 #[test]
-fn a_status_begins_with_what_matters_most() {
+fn status_shows_most_important_first() {
     shows(
         |page| {
             super::status(
@@ -714,7 +709,7 @@ fn a_status_begins_with_what_matters_most() {
 }
 
 #[test]
-fn an_optical_switch_without_its_driver_is_shown_as_such() {
+fn optical_switch_without_driver_is_shown() {
     let mut status = status();
     status.opticals = vec![OpticalStatus {
         optical: "ocs0".to_owned(),
@@ -739,7 +734,7 @@ Optical switches
 
 /// A cluster of thousands must not push what matters off the screen.
 #[test]
-fn a_status_of_many_shows_those_in_trouble_and_the_fastest() {
+fn large_status_shows_troubled_and_fastest() {
     let mut many = status();
     many.agents = vec![many.agents[0].clone(); 1000];
     many.agents[777] = AgentStatus {
@@ -767,7 +762,7 @@ fn a_status_of_many_shows_those_in_trouble_and_the_fastest() {
     assert!(has(&few, "and 480 more; `reweave status --all` shows them"));
     let all = lines(true);
     assert!(all.len() > 1500 && !has(&all, "more;"));
-    let remedy = "    to have it: install it";
+    let remedy = "    to enable it: install it";
     assert!(has(&all, remedy) && !has(&few, remedy));
     assert!(has(&few, "RDMA on h0, h1, h2, h3, h4 and 995 more: "));
     assert!(has(&all, ", h998, h999: "));

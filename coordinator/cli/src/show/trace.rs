@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn cables_are_told_apart_and_what_nobody_knows_is_not_guessed() {
+    fn trace_distinguishes_cables_and_unknown_hops() {
         let stranger = TracedStep {
             address: Some([10, 9, 9, 9].into()),
             ..TracedStep::default()

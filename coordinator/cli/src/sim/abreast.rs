@@ -111,7 +111,7 @@ impl Sides for Compared {
             return page.line(&format!("{bursts} flows, as they were listed."));
         };
         page.line(&format!(
-            "From {} to {}: {bursts} bursts, {} of them over unknown ways, and {} that are left out.",
+            "From {} to {}: {bursts} bursts, {} of them over unknown paths, and {} left out.",
             stretch.from, stretch.to, it.ways_unknown, it.left_out
         ));
         if stretch.covered_percent < 100.0 {
@@ -125,7 +125,7 @@ impl Sides for Compared {
         }
         if let (Some(mean), Some(worst)) = (it.mean_error, it.worst_error) {
             page.line(&format!(
-                "As it was, the model is off by {:.1} % on average, {:.1} % at most.",
+                "The error of the model for the original is {:.1} % on average, {:.1} % at most.",
                 mean * 100.0,
                 worst * 100.0
             ));
@@ -195,7 +195,7 @@ impl Sides for JobCompared {
         let least = [&self.as_it_was, &self.variant].map(|it| it.bounds.most_ms());
         let [was, then] = least;
         page.line(&format!(
-            "Whatever carries it, an iteration takes {was:.2} ms at least; in the variant {then:.2} ms."
+            "Lower bound of an iteration on any network: {was:.2} ms; in the variant {then:.2} ms."
         ));
     }
 }

@@ -23,22 +23,22 @@ use crate::error::CliError;
 use crate::page::{Page, micros};
 use crate::{Output, print};
 
-/// How long the hosts of a fabric take to exchange data, and how long they need to
+/// Time of a collective between the hosts of a fabric, and its lower bound
 #[derive(Debug, Args)]
 pub(crate) struct Exchange {
-    /// What they do
+    /// Collective
     #[arg(long, value_enum)]
     op: Op,
-    /// As nccl-tests count: what is reduced, what each has afterwards, or what each gives away
+    /// Size as nccl-tests counts: the reduced data, the result per rank, or the data that each rank sends
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     bytes: f64,
-    /// The fabric; all its hosts take part, in their order
+    /// Fabric file; all its hosts take part, in their order
     #[arg(long, value_name = "FABRIC")]
     fabric: PathBuf,
-    /// How they do it; by default around a ring, and all-to-all all at once
+    /// Algorithm [default: ring; all-to-all: direct]
     #[arg(long, value_enum)]
     algorithm: Option<Algorithm>,
-    /// The hosts of a group, for the hierarchical algorithm; by default those behind one switch
+    /// Hosts of a group, for the hierarchical algorithm [default: the hosts behind one switch]
     #[arg(long, value_name = "HOSTS")]
     group: Option<usize>,
     #[command(flatten)]
@@ -66,22 +66,22 @@ pub(crate) enum Op {
 enum Algorithm {
     /// Around one ring, in the order of the hosts
     Ring,
-    /// Around a ring for each way that the hosts are wired
+    /// Around one ring per way that the hosts are wired
     MultiRing,
     /// Up and down two binary trees
     Tree,
-    /// Halving what is exchanged while doubling the distance, and back
+    /// Recursive halving and doubling
     #[value(alias = "halving-doubling")]
     Recursive,
     /// Inside groups, between them, and inside again
     Hierarchical,
     /// All-to-all, all at once
     Direct,
-    /// All-to-all, each host to the one so many further on
+    /// All-to-all in steps, each host to the next in distance
     Shifted,
     /// Spanning trees packed into the fabric, as fast as it allows
     Optimal,
-    /// The fastest of those that do it
+    /// The fastest algorithm for the collective
     Auto,
 }
 

@@ -11,36 +11,36 @@ use crate::error::CliError;
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Costs {
-    /// What it takes to start a transfer, besides latency
+    /// Start-up time of a transfer, in addition to latency
     #[arg(long, value_name = "US", default_value = "0", value_parser = micros)]
     start_up_us: SimTime,
-    /// Headers in each packet; with --packet-bytes
+    /// Header bytes per packet; with --packet-bytes
     #[arg(long, value_name = "BYTES", default_value_t = 0)]
     header_bytes: u32,
-    /// The size of a packet with its headers
+    /// Packet size including headers
     #[arg(long, value_name = "BYTES", default_value_t = 9000)]
     packet_bytes: u32,
-    /// What a host that forwards for others can forward in all
+    /// Total forwarding rate of a host
     #[arg(long, value_name = "GBPS", value_parser = rate)]
     relay_gbps: Option<Rate>,
-    /// What it takes a host to forward
+    /// Forwarding delay of a host
     #[arg(long, value_name = "US", default_value = "0", value_parser = micros)]
     relay_us: SimTime,
 }
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Hashing {
-    /// How switches choose among equal ways
+    /// How switches choose among equal-cost paths
     #[arg(long, value_enum, default_value_t = Hash::Mixed)]
     hash: Hash,
-    /// The seed of their hash
+    /// Seed of the hash
     #[arg(long, default_value_t = 0)]
     pub(super) seed: u32,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Hash {
-    /// Each switch by a hash of its own
+    /// Each switch uses its own hash
     Mixed,
     /// All switches by one CRC-32
     Crc32,

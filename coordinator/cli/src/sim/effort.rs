@@ -9,7 +9,7 @@ use crate::error::CliError;
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Effort {
-    /// Give up after so many units of work (links looked at; a core looks at some 20 million a second)
+    /// Maximum units of work (links visited; a core visits some 20 million per second)
     #[arg(long, value_name = "UNITS", default_value_t = 20_000_000_000)]
     work_limit: u64,
 }

@@ -23,10 +23,10 @@ use crate::{Output, print};
 pub(crate) struct Flows {
     /// A table: src,dst,bytes,start_us[,after][,path][,sport,dport,proto]
     flows: PathBuf,
-    /// The fabric they run on
+    /// Fabric file
     #[arg(long, value_name = "FABRIC")]
     fabric: PathBuf,
-    /// Compare with how they fare when this is otherwise, as `sim history` does; may be repeated
+    /// Compare with this variant, as `sim history` does; may be repeated
     #[arg(long = "with", value_name = "VARIANT.toml")]
     variants: Vec<PathBuf>,
     #[command(flatten)]

@@ -16,21 +16,20 @@ use super::{effort, measured, past};
 use crate::Output;
 use crate::error::CliError;
 
-/// Traffic of the past, on another fabric, with other ways or between other hosts
+/// Replay past traffic on another fabric, with other paths or between other hosts
 ///
-/// Several variants stand side by side; for scripts each is a line of its own, in the order in which they
-/// were named.
+/// Several variants are printed side by side; JSON has one line per variant, in the order in which they were named.
 #[derive(Debug, Args)]
 pub(crate) struct History {
-    /// From when, and for how long: 2026-11-20T14:00/10m (UTC), or 1h/10m for an hour ago
+    /// Start and length: 2026-11-20T14:00/10m (UTC), or 1h/10m for an hour ago
     #[arg(value_name = "FROM/SPAN")]
     span: String,
-    /// What is to be otherwise; may be repeated
+    /// Variant to simulate; may be repeated
     #[arg(long = "with", value_name = "VARIANT.toml", required = true)]
     variants: Vec<PathBuf>,
     #[command(flatten)]
     allowed: Allowed,
-    /// Where the history is kept: a folder or s3://bucket/prefix
+    /// Location of the history: a folder or s3://bucket/prefix
     #[arg(long, env = "REWEAVE_HISTORY", value_name = "URL")]
     history: String,
     #[command(flatten)]

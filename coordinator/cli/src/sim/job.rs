@@ -14,15 +14,15 @@ use crate::Output;
 use crate::error::CliError;
 use crate::work::Source;
 
-/// What an iteration of a job takes on a fabric, and why
+/// Iteration time of a job on a fabric, and its causes
 #[derive(Debug, Args)]
 pub(crate) struct Job {
     /// The job file: a preset, or operators with their profile
     job: PathBuf,
-    /// The fabric file
+    /// Fabric file
     #[arg(long)]
     fabric: PathBuf,
-    /// Compare with an iteration when this is otherwise, as `sim history` does; may be repeated
+    /// Compare with this variant, as `sim history` does; may be repeated
     #[arg(
         long = "with",
         value_name = "VARIANT.toml",

@@ -54,19 +54,19 @@ impl Simulation {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Sim {
-    /// Play a task graph that TopoOpt or FlexFlow wrote, on the network that it was made for
+    /// Play a task graph of TopoOpt or FlexFlow on the network that it was made for
     Replay(replay::Replay),
-    /// What an iteration of a job takes on a fabric, and why
+    /// Iteration time of a job on a fabric, and its causes
     Job(job::Job),
-    /// What recorders wrote down of a job, on a fabric
+    /// Replay recorded traces of a job on a fabric
     Trace(trace::Trace),
-    /// How long the hosts of a fabric take to exchange data, and how long they need to
+    /// Time of a collective between the hosts of a fabric, and its lower bound
     Collective(collective::Exchange),
     /// Flows between the hosts of a fabric
     Flows(flows::Flows),
-    /// Traffic of the past, on another fabric, with other ways or between other hosts
+    /// Replay past traffic on another fabric, with other paths or between other hosts
     History(history::History),
-    /// All answers of a sweep whose shards were asked elsewhere, in the order of its points
+    /// Merge the shards of a sweep, in the order of its points
     Gather(sweep::Gather),
     /// Flows over bare links, in the format for comparison with other simulators
     Raw(raw::Raw),
@@ -117,7 +117,7 @@ mod tests {
     use crate::Arguments;
 
     #[test]
-    fn help_shows_what_has_a_meaning_and_nothing_else() {
+    fn help_hides_meaningless_options() {
         let mut program = Arguments::command();
         program.build();
         let sim = program.find_subcommand_mut("sim").unwrap();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn where_a_coordinator_listens_may_be_said_all_the_same() {
+    fn offline_commands_accept_coordinator_option() {
         for words in [
             "--coordinator a sim raw F",
             "sim --coordinator a raw F",

@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_tells_how_much_is_done_of_how_much_and_since_when() {
+    fn progress_line_shows_share_and_time() {
         let at = |done, tasks| {
             let progress = sim::Progress { done, tasks };
             line(progress, "points", Duration::from_secs(12))

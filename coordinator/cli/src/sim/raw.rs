@@ -55,7 +55,7 @@ fn flows(outcome: &Outcome) -> Vec<(usize, f64, f64)> {
 
 fn lay_out(page: &mut Page, answer: &Answer) {
     if answer.flows.is_empty() {
-        page.line("there is no flow in it");
+        page.line("it has no flows");
     }
     for (id, start_s, finish_s) in &answer.flows {
         page.line(&format!("{id} {start_s:.12} {finish_s:.12}"));

@@ -13,15 +13,15 @@ use super::run::{Scene, Uncertainty};
 use crate::Output;
 use crate::error::CliError;
 
-/// Play a task graph that TopoOpt or FlexFlow wrote, on the network that it was made for
+/// Play a task graph of TopoOpt or FlexFlow on the network that it was made for
 #[derive(Debug, Args)]
 pub(crate) struct Replay {
     /// The task graph
     graph: PathBuf,
-    /// The rate of each server's port, in Gb/s; without it, what the graph says
+    /// Rate of the port of each server, in Gb/s [default: from the graph]
     #[arg(long, value_name = "G", value_parser = rate)]
     nic_gbps: Option<Rate>,
-    /// The rate of each link, where servers are wired to each other
+    /// Rate of each link between directly wired servers
     #[arg(long, value_name = "G", value_parser = rate, conflicts_with = "nic_gbps")]
     link_gbps: Option<Rate>,
     #[command(flatten)]

@@ -23,36 +23,36 @@ const MAX_SEEDS: i64 = 1 << 16;
 
 /// What exact shares leave out, for the interval
 #[derive(Debug, Clone, Args)]
-#[command(next_help_heading = "What exact shares leave out")]
+#[command(next_help_heading = "Error of the fluid model")]
 pub(super) struct Uncertainty {
-    /// Also what exact shares leave out, effect by effect and link by link, and the interval that
-    /// follows; this takes some thirty simulations
+    /// Also the error of the fluid model, per effect and per link, and the resulting interval; takes some thirty
+    /// simulations
     #[arg(long)]
     interval: bool,
-    /// Before each step of a collective and each message
+    /// Delay before each step of a collective and each message
     #[arg(long, value_name = "US", requires = "interval", default_value_t = effects::COLD_START_US)]
     cold_start_us: f64,
-    /// By how much traffic between many takes longer for lanes that stand still for others
+    /// Slow-down of many-to-many traffic by lanes that wait for others
     #[arg(long, value_name = "FACTOR", requires = "interval", default_value_t = effects::HEAD_OF_LINE_FACTOR)]
     head_of_line: f64,
-    /// How many hashes of the switches to try; 0 spreads traffic evenly
+    /// Number of switch hashes to try; 0 spreads traffic evenly
     #[arg(long, value_name = "N", requires = "interval", default_value_t = effects::HASH_SEEDS,
           value_parser = clap::value_parser!(u32).range(..=MAX_SEEDS))]
     seeds: u32,
-    /// What messages to one port wait for each that is before them
+    /// Delay that each earlier message to the same port adds
     #[arg(long, value_name = "US", requires = "interval", default_value_t = effects::ROUND_TRIP_US)]
     incast_us: f64,
-    /// What each sender has under way that messages wait for on the links between
+    /// Data in flight per sender that delays messages on shared links
     #[arg(long, value_name = "US", requires = "interval", default_value_t = effects::ROUND_TRIP_US)]
     uplink_us: f64,
-    /// What part of packets a link loses, as LINK=PART; may be repeated
+    /// Share of packets that a link loses, as LINK=PART; may be repeated
     #[arg(long, value_name = "LINK=PART", requires = "interval", value_parser = loss)]
     loss: Vec<(String, f64)>,
-    /// What links lost in this stretch of the history, by its probes and ports:
-    /// 2026-11-20T14:00:00Z/10m, or 1h/10m for an hour ago
+    /// Loss of links in this span of the history, from its probes and ports: 2026-11-20T14:00:00Z/10m, or 1h/10m for an
+    /// hour ago
     #[arg(long, value_name = "FROM/SPAN", requires_all = ["interval", "history"])]
     loss_from: Option<String>,
-    /// Where the history is kept: a folder or s3://bucket/prefix
+    /// Location of the history: a folder or s3://bucket/prefix
     #[arg(long, env = "REWEAVE_HISTORY", value_name = "URL")]
     history: Option<String>,
 }

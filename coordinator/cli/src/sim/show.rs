@@ -87,8 +87,8 @@ pub(crate) fn iteration(page: &mut Page, answer: &Answer) {
         page.line(&uncertain(interval));
     }
     page.line(&format!(
-        "It cannot take less than {:.2} ms of computing, {:.2} ms of communication, {:.2} ms of tasks \
-         that wait for one another.",
+        "Lower bounds: {:.2} ms of computing, {:.2} ms of communication, {:.2} ms of dependent \
+         tasks.",
         answer.compute_bound_ms, answer.comm_bound_ms, answer.breakdown.chain_bound_ms
     ));
     page.heading("Time of a rank, on average");
@@ -216,7 +216,7 @@ fn uncertain(interval: &Interval) -> String {
         true => String::new(),
         false => format!("; by themselves, they cost: {}", costs.join(", ")),
     };
-    format!("What exact shares leave out puts it between {low_ms:.2} and {high_ms:.2} ms{why}.")
+    format!("The error of the fluid model puts it between {low_ms:.2} and {high_ms:.2} ms{why}.")
 }
 
 fn segment(segment: &Segment) -> [String; 4] {

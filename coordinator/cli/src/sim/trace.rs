@@ -20,22 +20,22 @@ use super::variants::{Allowed, Base};
 use crate::Output;
 use crate::error::CliError;
 
-/// What recorders wrote down of a job, on a fabric
+/// Replay recorded traces of a job on a fabric
 #[derive(Debug, Args)]
 pub(crate) struct Trace {
-    /// Who wrote the files
+    /// Format of the files
     #[arg(long, value_enum)]
     format: Format,
-    /// One file for each rank, in their order
+    /// One file per rank, in rank order
     #[arg(required = true)]
     files: Vec<PathBuf>,
-    /// The fabric file
+    /// Fabric file
     #[arg(long)]
     fabric: PathBuf,
-    /// How many ranks run on each host
+    /// Ranks per host
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
     gpus_per_host: u16,
-    /// Compare with an iteration when this is otherwise, as `sim history` does; may be repeated
+    /// Compare with this variant, as `sim history` does; may be repeated
     #[arg(
         long = "with",
         value_name = "VARIANT.toml",
@@ -54,7 +54,7 @@ enum Format {
     Chakra,
     /// Dumps of PyTorch's flight recorder, as pickle or JSON
     FlightRecorder,
-    /// What NCCL's Inspector plugin writes
+    /// Output of NCCL's Inspector plugin
     NcclInspector,
 }
 
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_trace_is_refused_by_its_file() {
+    fn invalid_trace_is_refused_by_file() {
         let empty = b"\x00";
         let said = refused("chakra", &[empty, b""]);
         assert!(said.starts_with("rank1: the trace of rank 1: "), "{said}");
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn ranks_that_contradict_each_other_are_named_by_their_files() {
+    fn contradictory_ranks_are_named_by_file() {
         let line = |rank: u32, coll: &str| {
             format!(
                 r#"{{"header":{{"id":"0xa","rank":{rank},"n_ranks":2}},

@@ -25,7 +25,7 @@ use crate::{Output, print, say};
 
 #[derive(Debug, Args)]
 pub(super) struct Allowed {
-    /// Exit with 1 if a variant takes so much longer in all than as it was
+    /// Exit with 1 if a variant takes this much longer in total than the original
     #[arg(long, value_name = "PERCENT", value_parser = percent, requires = "variants",
           allow_negative_numbers = true)]
     fail_if_slower: Option<f64>,
@@ -211,7 +211,7 @@ impl Allowed {
         let mut verdict = ExitCode::SUCCESS;
         for it in slower {
             tell(&format!(
-                "{}: {} {:.1} % longer than as it was, and {most} % are allowed",
+                "{}: {} {:.1} % longer than the original; {most} % are allowed",
                 it.name,
                 C::DURATION_PHRASE,
                 it.slower_percent

@@ -88,7 +88,7 @@ fn troubles(view: &View) -> Vec<Line<'static>> {
         .chain(warnings)
         .collect();
     if all.is_empty() {
-        return vec![Line::from("nothing needs a person").green()];
+        return vec![Line::from("no alarms").green()];
     }
     all
 }

@@ -59,7 +59,7 @@ impl Heat<'_> {
     /// What stands above it.
     pub(super) fn words(&self, area: Rect) -> String {
         let Some([least, most]) = self.range() else {
-            return "nothing was measured lately".to_owned();
+            return "no recent measurement".to_owned();
         };
         let [best, worst] = [GLYPHS[0], GLYPHS[GLYPHS.len() - 1]];
         let told = match (self.has_room(area), self.plain) {

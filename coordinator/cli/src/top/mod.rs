@@ -27,7 +27,7 @@ const MAX_PAIRS: u32 = 20_000;
 
 /// Watch the cluster live in this terminal
 ///
-/// The cluster live in this terminal: links by trouble, flows, jobs, running changes, hosts against hosts, and agents
+/// Live view in this terminal: links by trouble, flows, jobs, running changes, latency between hosts, and agents
 #[derive(Debug, Args)]
 pub(crate) struct Top {}
 

@@ -111,7 +111,7 @@ fn flow(flow: &FlowStatus) -> Row<'static> {
 fn jobs(frame: &mut Frame<'_>, view: &View, area: Rect) {
     let all = view.shown.jobs.as_deref().unwrap_or_default();
     if all.is_empty() {
-        let words = "nobody exchanges large flows now, as far as is seen";
+        let words = "no large flows are seen now";
         return frame.render_widget(Line::from(words), area);
     }
     let headings = ["job", "hosts", "iteration", "rate", "slowest", "promised"];
@@ -147,7 +147,7 @@ fn job(job: &JobStatus) -> Row<'static> {
 fn changes(frame: &mut Frame<'_>, view: &View, area: Rect) {
     let all = &view.shown.status.changes;
     if all.is_empty() {
-        return frame.render_widget(Line::from("nothing is being changed"), area);
+        return frame.render_widget(Line::from("no change in progress"), area);
     }
     let headings = ["plan", "upon", "since", "where it is"];
     let rest = area.width.saturating_sub(25).max(20);

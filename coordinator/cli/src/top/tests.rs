@@ -82,7 +82,7 @@ fn link_lines(text: &str, width: usize) -> Vec<String> {
 }
 
 #[test]
-fn what_is_wrong_stands_first_and_the_link_in_most_trouble_next() {
+fn alarms_and_worst_link_show_first() {
     let mut view = View::new(shown());
     let before = text(&on(120, 30, &view));
     let shared = "leaf0 > spine0 is 99 % full and shared by 2 flows";
@@ -103,7 +103,7 @@ fn what_is_wrong_stands_first_and_the_link_in_most_trouble_next() {
 
 /// A full link is busy; one that loses packets is in trouble, however little it carries.
 #[test]
-fn a_link_that_a_finding_names_stands_above_a_full_one() {
+fn link_with_finding_outranks_full_one() {
     let mut shown = shown();
     let [from, to] = ["leaf0", "spine1"].map(str::to_owned);
     let empty = shown.status.links.iter().find(|link| link.hop.to == to);
@@ -137,7 +137,7 @@ fn a_link_that_a_finding_names_stands_above_a_full_one() {
 }
 
 #[test]
-fn jobs_stand_with_what_was_promised_and_changes_with_whom_they_wait_for() {
+fn jobs_show_promises_changes_show_waits() {
     let mut view = View::new(shown());
     view.tab = Tab::Jobs;
     let jobs = text(&on(110, 30, &view));
@@ -149,14 +149,14 @@ fn jobs_stand_with_what_was_promised_and_changes_with_whom_they_wait_for() {
         assert!(jobs.contains(words), "{words}\n{jobs}");
     }
     view.shown.jobs = Some(Vec::new());
-    assert!(text(&on(110, 30, &view)).contains("nobody exchanges large flows"));
+    assert!(text(&on(110, 30, &view)).contains("no large flows"));
     view.tab = Tab::Changes;
     let changes = text(&on(110, 30, &view));
     let running = crate::show::phase(&view.shown.status.changes[0]);
     // Once in what needs attention, and once in the list.
     assert_eq!(changes.matches(&running).count(), 2, "{running}\n{changes}");
     view.shown.status.changes.clear();
-    assert!(text(&on(110, 30, &view)).contains("nothing is being changed"));
+    assert!(text(&on(110, 30, &view)).contains("no change in progress"));
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn lines(terminal: &Terminal<TestBackend>) -> Vec<String> {
 }
 
 #[test]
-fn pairs_stand_in_figures_below_the_names_of_their_hosts_where_there_is_room() {
+fn matrix_shows_figures_where_they_fit() {
     let mut view = View::new(shown());
     view.tab = Tab::Matrix;
     let terminal = on(100, 30, &view);
@@ -211,7 +211,7 @@ fn pairs_stand_in_figures_below_the_names_of_their_hosts_where_there_is_room() {
 
 /// The row of h0 over that of h1: neither measures itself. Names stand beside.
 #[test]
-fn a_crowd_is_coloured_by_what_was_measured() {
+fn large_matrix_is_coloured_by_measurement() {
     let mut view = View::new(shown());
     view.tab = Tab::Matrix;
     let terminal = on(16, 30, &view);
@@ -224,7 +224,7 @@ fn a_crowd_is_coloured_by_what_was_measured() {
 }
 
 #[test]
-fn without_colours_a_crowd_is_told_by_shades_that_differ() {
+fn matrix_without_colour_uses_shades() {
     let mut view = View::new(shown());
     view.tab = Tab::Matrix;
     view.plain = true;
@@ -239,7 +239,7 @@ fn without_colours_a_crowd_is_told_by_shades_that_differ() {
 }
 
 #[test]
-fn how_much_is_found_stands_above_and_what_has_no_room_is_counted() {
+fn findings_are_counted_with_hidden_ones() {
     let mut shown = shown();
     shown.status.warnings = (0..9).map(|nth| format!("warning {nth}")).collect();
     let all = text(&on(120, 30, &View::new(shown)));
@@ -248,7 +248,7 @@ fn how_much_is_found_stands_above_and_what_has_no_room_is_counted() {
 }
 
 #[test]
-fn the_way_of_a_flow_is_told_by_the_nodes_it_comes_by() {
+fn flow_path_shows_its_nodes() {
     let mut view = View::new(shown());
     view.tab = Tab::Flows;
     let all = text(&on(120, 30, &view));
@@ -256,7 +256,7 @@ fn the_way_of_a_flow_is_told_by_the_nodes_it_comes_by() {
 }
 
 #[test]
-fn a_terminal_of_any_size_will_do() {
+fn top_renders_at_any_terminal_size() {
     let mut view = View::new(shown());
     for (width, height) in [(1, 1), (20, 5), (80, 24), (300, 100)] {
         for _ in Tab::ALL {

@@ -20,14 +20,14 @@ use crate::voice::is_read;
 use crate::{Output, show};
 use news::{News, Seen, news};
 
-/// Print what happens, a line each, until Ctrl-C
+/// Print events, one per line, until Ctrl-C
 ///
-/// What happens in the cluster, a line each, until Ctrl-C: agents, links, findings, changes, alarms
+/// Events of the cluster, one per line, until Ctrl-C: agents, links, findings, changes, alarms
 ///
 /// JSON is one object per line.
 #[derive(Debug, Args)]
 pub(crate) struct Watch {
-    /// How often to look; a bare number is in milliseconds
+    /// Poll interval; a bare number is in milliseconds
     #[arg(long = "every-ms", value_name = "TIME", default_value = "1s", value_parser = interval)]
     every: Duration,
 }

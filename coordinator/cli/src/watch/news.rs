@@ -49,7 +49,7 @@ impl News {
     }
 
     pub(crate) fn away(why: &str) -> Self {
-        let words = format!("the coordinator is away: {why}");
+        let words = format!("connection to the coordinator lost: {why}");
         Self::new(Kind::Coordinator, Some(Ink::Red), "coordinator", words)
     }
 }
@@ -91,7 +91,7 @@ pub(crate) fn news(before: Option<&Seen>, after: &Seen) -> Vec<News> {
 fn generation(before: Option<&Status>, after: &Status) -> Vec<News> {
     let now = after.generation;
     let changed = before.is_none_or(|it| it.generation != now);
-    let words = format!("generation {now} of the routes is in force");
+    let words = format!("routes: generation {now} is in force");
     let news = News::new(Kind::Generation, Some(Ink::Bold), &now.to_string(), words);
     changed.then_some(news).into_iter().collect()
 }
@@ -160,10 +160,10 @@ fn changes(before: Option<&Status>, after: &Status) -> Vec<News> {
         let what = if is_kept {
             "has ended"
         } else {
-            "came to nothing"
+            "was withdrawn"
         };
         let generation = was.generation;
-        let words = format!("plan {generation} {what}; `reweave history` tells more");
+        let words = format!("plan {generation} {what}; see `reweave history`");
         (was, None, words)
     });
     let news = now.chain(over).map(|(change, ink, words)| {
@@ -210,13 +210,13 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_happens_nothing_is_told() {
+    fn unchanged_status_has_no_news() {
         let other_figures = seen(|it| it.findings[0] = "leaf0 > spine0 is 97 % full".to_owned());
         assert_eq!(words(&seen(|_| {}), &other_figures), [""; 0]);
     }
 
     #[test]
-    fn each_kind_of_thing_that_happens_is_told_once() {
+    fn each_kind_of_news_is_reported() {
         let after = seen(|it| {
             it.status.agents[0].state = AgentState::Silent;
             it.status.links[0].up = !it.status.links[0].up;
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_look_tells_what_is_wrong_and_not_what_is_well() {
+    fn first_look_reports_only_problems() {
         let all = news(None, &seen(|_| {}));
         let is_wrong =
             |news: &News| !news.words.ends_with("reports") && !news.words.ends_with("is up");
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_told_at_each_step_and_when_it_is_over() {
+    fn change_reported_at_start_and_end() {
         let running = seen(|it| assert!(!it.status.changes.is_empty(), "the sample has one"));
         let over = seen(|it| it.status.changes.clear());
         assert_eq!(words(&running, &over).len(), 1);

@@ -19,7 +19,7 @@ async fn expect_word(session: &Session) {
 }
 
 #[tokio::test]
-async fn a_command_that_failed_says_goodbye() {
+async fn failed_command_sends_goodbye() {
     let mut scene = Scene::new();
     let (mut child, session) = scene.asked(&["status"]).await;
     let refused = Response::Refused(Refused::NoPlan);
@@ -29,7 +29,7 @@ async fn a_command_that_failed_says_goodbye() {
 }
 
 #[tokio::test]
-async fn a_command_that_is_told_to_end_says_goodbye() {
+async fn terminated_command_sends_goodbye() {
     for (signal, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
         let mut scene = Scene::new();
         let (mut child, session) = scene.asked(&["watch"]).await;
@@ -43,7 +43,7 @@ async fn a_command_that_is_told_to_end_says_goodbye() {
 
 /// As `nohup` starts it.
 #[tokio::test]
-async fn a_signal_that_is_to_be_ignored_is() {
+async fn ignored_signal_stays_ignored() {
     let mut scene = Scene::new();
     let child = Command::new("sh")
         .args(["-c", "trap '' HUP; exec \"$@\"", "sh"])
@@ -70,7 +70,7 @@ async fn a_signal_that_is_to_be_ignored_is() {
 
 /// Nobody comes to lead, and of whoever is asked again nothing is heard.
 #[tokio::test]
-async fn leaderless_status_asks_how_all_stand() {
+async fn leaderless_status_asks_every_coordinator() {
     let mut scene = Scene::new();
     let (mut child, session) = scene.asked(&["status"]).await;
     let nobody = Response::Refused(Refused::NotLeading { leader: None });
@@ -93,7 +93,7 @@ async fn leaderless_status_asks_how_all_stand() {
 }
 
 #[tokio::test]
-async fn who_is_sent_to_another_leaves_the_first() {
+async fn redirected_command_leaves_first_coordinator() {
     let mut scene = Scene::new();
     let (child, session) = scene.asked(&["status"]).await;
     let leader = Some(scene.address);

@@ -39,7 +39,7 @@ async fn played(words: &[&str], answers: &[Response], anew: bool) -> (Vec<Reques
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_asks_during_an_election_waits_and_is_answered() {
+async fn request_during_election_is_answered() {
     let nobody_leads = Response::Refused(Refused::NotLeading { leader: None });
     let answers = [nobody_leads.clone(), nobody_leads, registered("train")];
     let words = ["job", "register", "train", "--hosts", "h[0-1]"];
@@ -60,7 +60,7 @@ async fn whoever_asks_during_an_election_waits_and_is_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_job_of_the_same_name_is_an_error_that_names_both() {
+async fn conflicting_job_registration_is_refused() {
     let [has, wanted] = ["h5", "h0"].map(|host| vec![host.to_owned()]);
     let job = "train".to_owned();
     let refused = Response::Refused(Refused::OtherJob { job, has, wanted });
@@ -86,7 +86,7 @@ fn gated(is_good: bool) -> Response {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_gate_says_by_its_exit_whether_hosts_are_good() {
+async fn gate_exit_code_reflects_host_health() {
     for (is_good, code) in [(true, 0), (false, 1)] {
         let words = [
             "job", "gate", "--hosts", "h[0-1]", "--output", "hostfile", "--slots", "4",
@@ -98,7 +98,7 @@ async fn the_gate_says_by_its_exit_whether_hosts_are_good() {
 }
 
 #[tokio::test]
-async fn a_mistake_in_a_hostlist_is_told_with_its_place() {
+async fn hostlist_error_names_its_place() {
     let scene = Scene::new();
     for (list, place) in [
         ("n[01-04,x]", "n[01-04,x]: x is not a number"),
@@ -129,7 +129,7 @@ pub(crate) fn lanes() -> Response {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nccl_is_told_what_the_links_of_a_jobs_hosts_are() {
+async fn nccl_export_uses_links_of_job() {
     let told = |at: &'static str, more: &'static [&'static str]| async move {
         let words = ["export", "nccl", "--hosts", "h[0-1]", "--nccl", at];
         played(&[&words[..], more].concat(), &[lanes()], false).await

@@ -57,7 +57,7 @@ fn alone(command: &[&str]) -> Output {
 }
 
 #[test]
-fn it_exits_as_the_command_does() {
+fn run_exits_as_command_does() {
     let code = |script: &str| alone(&["sh", "-c", script]).status.code();
     assert_eq!(code("exit 0"), Some(0));
     assert_eq!(code("exit 3"), Some(3));
@@ -71,7 +71,7 @@ fn it_exits_as_the_command_does() {
 }
 
 #[test]
-fn signals_are_passed_on_to_the_command() {
+fn run_passes_signals_to_command() {
     for signal in ["TERM", "INT", "HUP", "USR1", "USR2"] {
         let script = format!("trap 'kill $!; exit 9' {signal}; sleep 60 & echo ready; wait");
         let nowhere = Path::new("/nonexistent");
@@ -93,7 +93,7 @@ fn expect_open(output: &Output) {
     assert_eq!(output.stdout, b"none\n");
     let words = String::from_utf8_lossy(&output.stderr);
     assert!(
-        words.contains("warning: the command runs as it is"),
+        words.contains("warning: the command runs unchanged"),
         "{words}"
     );
 }
@@ -105,7 +105,7 @@ const FIRST_HOST_OPTIONS: [&str; 4] = ["--hosts", "h[0-1]", "--node", "h0"];
 
 /// What a scheduler sets is no word of whoever runs the command.
 #[test]
-fn a_mistake_in_the_schedulers_hostlist_is_told_and_the_command_runs() {
+fn bad_scheduler_hostlist_only_warns() {
     let nowhere = Path::new("/nonexistent");
     let list = |list: &str| {
         let assigned = format!("SLURM_JOB_NODELIST={list} exec \"$@\"");
@@ -135,7 +135,7 @@ fn a_mistake_in_the_schedulers_hostlist_is_told_and_the_command_runs() {
 }
 
 #[tokio::test]
-async fn without_a_coordinator_the_command_runs_as_if_nothing_had_been() {
+async fn run_works_without_coordinator() {
     let scene = Scene::new();
     for identity in [&*scene.identity(), Path::new("/nonexistent")] {
         expect_open(
@@ -147,7 +147,7 @@ async fn without_a_coordinator_the_command_runs_as_if_nothing_had_been() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nor_does_one_that_never_answers_hold_it_up() {
+async fn silent_coordinator_does_not_delay_run() {
     let mut scene = Scene::new();
     let mut command = run(
         scene.address,
@@ -166,7 +166,7 @@ async fn nor_does_one_that_never_answers_hold_it_up() {
 
 /// Nobody listens there, or somebody who never answers.
 #[tokio::test]
-async fn timed_absent_coordinator_holds_no_command_up() {
+async fn timed_absent_coordinator_delays_no_command() {
     let scene = Scene::new();
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     for to in [nobody(), silent.local_addr().unwrap()] {
@@ -234,7 +234,7 @@ pub(crate) fn started() -> Response {
     Response::Started(Box::new(StartedJob {
         allocation,
         generation: None,
-        because: Some("nothing is to be changed for it".to_owned()),
+        because: Some("no changes requested for it".to_owned()),
     }))
 }
 
@@ -273,7 +273,7 @@ async fn answers(scene: &mut Scene, told: &mut Vec<JobOrder>) -> Option<[Session
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_job_is_registered_knows_its_place_and_ends_with_the_command() {
+async fn run_registers_job_until_command_ends() {
     let tells = "echo $REWEAVE_JOB $REWEAVE_HOSTS $PET_NODE_RANK $MASTER_ADDR; cat $REWEAVE_HOSTFILE; exit 3";
     let (told, output) = lived("h0", tells).await;
     let (hosts, may_reorder) = (texts(&["h0", "h1"]), true);
@@ -311,7 +311,7 @@ async fn expect_end(scene: &mut Scene, (mut program, input): (Program, ChildStdi
 
 /// Its registration fails at first, as while coordinators elect a leader.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_was_registered_late_is_ended_all_the_same() {
+async fn late_registered_job_is_ended() {
     let mut scene = Scene::new();
     let lasting = lasting(&scene);
     let (session, _) = asked(&mut scene).await.unwrap();
@@ -326,7 +326,7 @@ async fn a_job_that_was_registered_late_is_ended_all_the_same() {
 
 /// It is registered, whatever became of the rest.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_of_which_no_order_is_told_is_ended_as_well() {
+async fn job_without_order_is_ended() {
     let mut scene = Scene::new();
     let lasting = lasting(&scene);
     let (session, _) = asked(&mut scene).await.unwrap();
@@ -339,7 +339,7 @@ async fn a_job_of_which_no_order_is_told_is_ended_as_well() {
 
 /// As `nohup` starts it, for the command as well.
 #[test]
-fn a_signal_that_is_to_be_ignored_is_ignored_by_the_command() {
+fn ignored_signal_is_ignored_by_command() {
     let lives = "kill -HUP $PPID; kill -HUP $$; echo lives; exit 3";
     let ignoring = "trap '' HUP; exec \"$@\"";
     let reweave = env!("CARGO_BIN_EXE_reweave");
@@ -355,7 +355,7 @@ fn a_signal_that_is_to_be_ignored_is_ignored_by_the_command() {
 
 /// It does not begin, and the job does not stay behind.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_signal_before_the_command_began_leaves_no_job_behind() {
+async fn early_signal_leaves_no_job() {
     let mut scene = Scene::new();
     let (mut program, _input) = lasting(&scene);
     let (session, _) = asked(&mut scene).await.unwrap();
@@ -375,7 +375,7 @@ const PRINT_RANKS_SCRIPT: &str =
     "echo ${PET_MASTER_ADDR-none} ${PET_NNODES-none} ${PET_NODE_RANK-none}";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_knows_its_place_by_its_full_name_and_ends_no_job_whose_first_host_it_is_not() {
+async fn run_knows_rank_by_full_name() {
     let (told, output) = lived("h1.cluster.example", PRINT_RANKS_SCRIPT).await;
     assert_eq!(told.len(), 2, "{told:?}");
     assert_eq!(output.stdout, b"h1 2 0\n", "of the ranks it is the first");
@@ -383,7 +383,7 @@ async fn a_host_knows_its_place_by_its_full_name_and_ends_no_job_whose_first_hos
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_host_that_is_not_among_them_is_told_and_gets_no_rank() {
+async fn host_outside_job_gets_no_rank() {
     let (_, output) = lived("h7", PRINT_RANKS_SCRIPT).await;
     assert_eq!(output.stdout, b"none none none\n");
     let words = String::from_utf8(output.stderr).unwrap();
@@ -395,7 +395,7 @@ async fn a_host_that_is_not_among_them_is_told_and_gets_no_rank() {
 
 /// All have the same list, whoever of them was answered or not: none takes itself for the only one.
 #[tokio::test]
-async fn without_an_answer_all_have_the_listed_order() {
+async fn without_answer_listed_order_holds() {
     let scene = Scene::new();
     for (node, ranks) in [("h0", "h0 2 0\n"), ("h1", "h0 2 1\n")] {
         let hosts = ["--hosts", "h[0-1]", "--node", node];
@@ -456,7 +456,7 @@ async fn answers_of_lanes(scene: &mut Scene) -> [Session; 3] {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nccl_is_told_what_all_must_have_alike_where_one_launcher_reaches_all() {
+async fn single_launcher_sets_common_nccl_settings() {
     let (out, words) = told_of_nccl("mpirun", "2.28", &[]).await;
     let carried = "NCCL_IB_HCA;NCCL_IB_QPS_PER_CONNECTION;REWEAVE_JOB;REWEAVE_HOSTS;MASTER_ADDR";
     assert_eq!(out, format!("=mlx5_0,mlx5_2 4 {carried}\n"));
@@ -467,11 +467,11 @@ async fn nccl_is_told_what_all_must_have_alike_where_one_launcher_reaches_all() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_nccl_is_told_already_stays_and_what_it_would_misread_is_not_told() {
+async fn existing_nccl_settings_are_kept() {
     let (out, words) = told_of_nccl("mpirun", "2.28", &[("NCCL_IB_HCA", "mlx5_9")]).await;
     assert!(out.starts_with("mlx5_9 4 "), "{out}");
     assert!(
-        words.contains("NCCL_IB_HCA stays as it is set in the environment"),
+        words.contains("NCCL_IB_HCA is already set in the environment and stays"),
         "{words}"
     );
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -480,7 +480,7 @@ async fn what_nccl_is_told_already_stays_and_what_it_would_misread_is_not_told()
     let (out, words) = told_of_nccl("mpirun", "2.28", &[("NCCL_CONF_FILE", place)]).await;
     assert!(out.starts_with("=mlx5_0,mlx5_2 none "), "{out}");
     assert!(
-        words.contains("NCCL_IB_QPS_PER_CONNECTION stays as it is set in "),
+        words.contains("NCCL_IB_QPS_PER_CONNECTION is already set in "),
         "{words}"
     );
     let (out, words) = told_of_nccl("mpirun", "2.9", &[]).await;

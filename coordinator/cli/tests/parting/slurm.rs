@@ -62,7 +62,7 @@ fn told(order: JobOrder) -> Request {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_job_is_registered_before_it_begins_and_over_when_it_has_ended() {
+async fn slurm_job_registers_and_ends() {
     let hosts = ["h0", "h1"].map(str::to_owned).to_vec();
     let (request, output, _session) = played("prolog.sh", &[], registered("slurm-7")).await;
     let may_reorder = true;
@@ -113,7 +113,7 @@ fn over(job: &str) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_script_is_given_the_order_that_its_job_was_told_and_leaves_nothing() {
+async fn batch_script_gets_order_of_job() {
     // Nobody else has a job of this number.
     let number = format!("1{}", std::process::id());
     let (request, said, ranks) = batch(&[("SLURM_JOB_ID", &number)]).await;
@@ -127,7 +127,7 @@ async fn a_batch_script_is_given_the_order_that_its_job_was_told_and_leaves_noth
 
 /// Whatever they compute from Slurm's list of nodes begins with it.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_ring_begins_where_the_batch_script_runs_and_nobodys_meeting_place_is_moved() {
+async fn ring_begins_at_batch_host() {
     let number = format!("2{}", std::process::id());
     let own = [
         ("SLURM_JOB_ID", &*number),
@@ -142,7 +142,7 @@ async fn the_ring_begins_where_the_batch_script_runs_and_nobodys_meeting_place_i
 
 /// The order is there for whoever asks, and nothing is left in the way of srun.
 #[test]
-fn where_no_file_of_hosts_would_fit_none_is_given() {
+fn unfitting_hostfile_is_not_given() {
     let folder = tempfile::tempdir().unwrap();
     let answers = folder.path().join("reweave");
     write_executable(&answers, "#!/bin/sh\nprintf 'h1\\nh1\\nh0\\nh0\\n'\n");
@@ -173,7 +173,7 @@ fn where_no_file_of_hosts_would_fit_none_is_given() {
 }
 
 #[tokio::test]
-async fn no_job_fails_for_want_of_a_coordinator() {
+async fn slurm_job_survives_missing_coordinator() {
     let scene = Scene::new();
     for name in ["prolog.sh", "task-prolog.sh"] {
         let mut command = script(name, &nobody().to_string(), &scene.identity());
@@ -188,7 +188,7 @@ async fn no_job_fails_for_want_of_a_coordinator() {
 }
 
 #[tokio::test]
-async fn nccl_is_told_of_the_plugin_where_there_is_one_and_nobody_has_chosen() {
+async fn plugin_set_if_present_and_unchosen() {
     let scene = Scene::new();
     let told = |plugin: &str, chosen: Option<&str>| {
         let mut command = script("task-prolog.sh", &nobody().to_string(), &scene.identity());

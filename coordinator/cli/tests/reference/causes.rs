@@ -9,11 +9,11 @@ type Check = fn() -> Result<(), Failed>;
 
 pub(crate) fn trials() -> impl Iterator<Item = Trial> {
     let checks: [(&str, Check); 5] = [
-        ("what is wrong", what_is_wrong),
+        ("host findings", what_is_wrong),
         ("unknown hops", unknown_hops),
         ("contradictions", contradictions),
         ("lost somewhere", lost_somewhere),
-        ("a job that nobody speaks of", unknown_job),
+        ("unknown job", unknown_job),
     ];
     let trial = |(name, check): (&str, Check)| Trial::test(format!("causes::{name}"), check);
     checks.into_iter().map(trial)
@@ -87,7 +87,7 @@ fn contradictions() -> Result<(), Failed> {
         (
             r#"{"traces": [{"from": "h0", "to": "h2", "hops_there": 4, "hops_back": 4},
                 {"from": "h0", "to": "h2", "hops_there": 6, "hops_back": 4}]}"#,
-            "the way of h0 to h2 is given twice, and not the same",
+            "the path of h0 to h2 is given twice, and not the same",
         ),
         (
             r#"{"probes": [{"path": ["h0", "leaf0"], "sent": 10, "lost": 11}]}"#,
@@ -119,9 +119,9 @@ fn lost_somewhere() -> Result<(), Failed> {
     let output = desk(probes)?.run(DIAGNOSE_COMMAND)?;
     let [page, said] =
         [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned());
-    let is_said = said == "60 of 100 probes got lost, and nothing tells where\n";
+    let is_said = said == "60 of 100 probes were lost at an unknown place\n";
     holds(
-        is_said && page.starts_with("no cause is found"),
+        is_said && page.starts_with("no cause found"),
         &format!("{page}{said}"),
     )?;
     let bus = r#"{"hosts": [{"host": "h0", "pcie_gts": 8, "pcie_most_gts": 16}]}"#;

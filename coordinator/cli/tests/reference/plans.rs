@@ -105,30 +105,27 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
         Trial::test(name, move || is_wrong(options, said))
     });
     let others: [(&str, Check); 17] = [
-        (
-            "plans::what is named instead of too little memory",
-            little_memory,
-        ),
-        ("plans::gates of an unknown host", unknown_gate),
-        ("plans::an operator on an unknown host", unknown_server),
+        ("plans::sufficient hosts for little memory", little_memory),
+        ("plans::gates of unknown host", unknown_gate),
+        ("plans::operator on unknown host", unknown_server),
         ("plans::operators without room", operators_without_room),
         ("plans::twelve hosts", twelve_hosts),
         ("plans::two hosts", two_hosts),
         ("plans::senseless options", senseless_options),
-        ("plans::an odd end", an_odd_end),
-        ("plans::an even end", an_even_end),
+        ("plans::odd end", an_odd_end),
+        ("plans::even end", an_even_end),
         ("plans::repair", repair),
-        ("plans::repair without a host", repair_without_a_host),
+        ("plans::repair without host", repair_without_a_host),
         (
-            "plans::repair without the only copy",
+            "plans::repair without only copy",
             repair_without_the_only_copy,
         ),
         (
-            "plans::repair of hosts that forward little",
+            "plans::repair with little forwarding",
             repair_of_hosts_that_forward_little,
         ),
-        ("plans::plans that cannot be", untrue_plans),
-        ("plans::a preset is spread anew", spread_anew),
+        ("plans::impossible plans", untrue_plans),
+        ("plans::preset gets new parallelism", spread_anew),
         ("plans::panels", panels),
         ("plans::prices", prices),
     ];
@@ -153,33 +150,33 @@ const DEAD_PORTS: [&str; 10] = [
 
 /// Options for twelve hosts of four ports, and what is said of them.
 const WRONG_OPTIONS: [(&[&str], &str); 19] = [
-    (&["--dead-port", "h03"], "there is no host h03"),
-    (&["--cut", "h3"], "h3 joins nothing: write two hosts"),
-    (&["--cut", "h3-"], "h3- joins nothing: write two hosts"),
-    (
-        &["--cut", "h0-h12"],
-        "there is no host h12: there are h0 to h11",
-    ),
-    (&["--dead-port", "server3"], "there is no host server3"),
+    (&["--dead-port", "h03"], "no host h03"),
+    (&["--cut", "h3"], "h3 is not a pair of hosts"),
+    (&["--cut", "h3-"], "h3- is not a pair of hosts"),
+    (&["--cut", "h0-h12"], "no host h12: hosts are h0 to h11"),
+    (&["--dead-port", "server3"], "no host server3"),
     (
         &["--panel", "h0..h5=4", "--panel", "h6..h11=4"],
-        "plan for those 6 alone, or mend a port between them",
+        "plan only for those 6, or repair a port between them",
     ),
-    (&["--panel", "h0..h5"], "write it as in h0..h7=4"),
-    (&["--panel", "h5..h0=4"], "write it as in h0..h7=4"),
-    (&["--panel", "h0..h11=0"], "write it as in h0..h7=4"),
+    (&["--panel", "h0..h5"], "as in h0..h7=4"),
+    (&["--panel", "h5..h0=4"], "as in h0..h7=4"),
+    (&["--panel", "h0..h11=0"], "as in h0..h7=4"),
     (
         &["--panel", "h0..h11=99999999999"],
-        "a host has 4 ports, and no panel has more of them",
+        "a host has only 4 ports",
     ),
-    (&["--cut", "h3-h3"], "write two hosts, as in h0-h1"),
+    (
+        &["--cut", "h3-h3"],
+        "is not a pair of hosts: write it as h0-h1",
+    ),
     (
         &["--reach-m", "1", "--spacing-m", "2"],
-        "no two hosts are joined at all: mend ports, or take longer cables",
+        "no two hosts are joined: repair ports, or use longer cables",
     ),
     (
         &["--panel", "h0..h4=4", "--panel", "h5..h8=4"],
-        "plan for the 5 that hang together",
+        "plan for the 5 that are connected",
     ),
     (
         &["--memory-gb", "0.5"],
@@ -189,15 +186,12 @@ const WRONG_OPTIONS: [(&[&str], &str); 19] = [
         &["--memory-gb", "0.02"],
         "no spread fits into 20.0 MB of a processor",
     ),
-    (&["--memory-gb", "0"], "--memory-gb 0 is out of its range"),
+    (&["--memory-gb", "0"], "--memory-gb 0 is out of range"),
     (
         &["--memory-gb", "3.2", "--keep"],
         "spread as the job's file says, the fullest must hold",
     ),
-    (
-        &DEAD_PORTS,
-        "h3 has 4 ports, and more than these are said not to work",
-    ),
+    (&DEAD_PORTS, "h3 has 4 ports, but more are listed as broken"),
     (
         DEAD_PORTS.split_at(8).0,
         "leaves h3 among 1 host that no cable can join to the other 11",
@@ -219,7 +213,7 @@ const MEANINGLESS_OPTIONS: [(&[&str], &str); 6] = [
         &["--relay-gbps", "-5"],
         "invalid value '-5' for '--relay-gbps <G>': not a rate a link can have",
     ),
-    (&["--memory-gb", "-1"], "--memory-gb -1 is out of its range"),
+    (&["--memory-gb", "-1"], "--memory-gb -1 is out of range"),
     (
         &["--tries", "30", "--keep"],
         "'--tries <N>' cannot be used with '--keep'",
@@ -442,7 +436,8 @@ fn an_odd_end() -> Result<(), Failed> {
     let answer = answer(&plan(job()?.path(), 13, 3, &[])?)?;
     let links = answer["links"].as_array().map_or(0, Vec::len);
     let said = answer["report"].to_string();
-    let odd = "1 port stays dark: 13 hosts of 3 ports have an odd number of ends; 14 hosts, or a degree of 2";
+    let odd = "1 port stays dark: 13 hosts of 3 ports have an odd number of ends; 14 hosts, or \
+               degree 2";
     match links == 19 && said.contains(odd) {
         true => Ok(()),
         false => Err(answer.to_string().into()),
@@ -521,7 +516,10 @@ fn repair() -> Result<(), Failed> {
     }
     let refused = repairing(file.path(), "h0-h2", &[])?;
     says(&refused, "the plan has no link h0-h2; h0 has h0-h1")?;
-    says(&repairing(file.path(), "h0:", &[])?, "h0: joins nothing")?;
+    says(
+        &repairing(file.path(), "h0:", &[])?,
+        "h0: is not a pair of hosts",
+    )?;
     says(&repairing(file.path(), "panel0", &[])?, "it has no panels")
 }
 
@@ -596,7 +594,7 @@ fn repair_of_hosts_that_forward_little() -> Result<(), Failed> {
 fn untrue_plans() -> Result<(), Failed> {
     let job = job()?;
     let whole = answer(&plan(job.path(), 12, 4, &[])?)?;
-    let no_host = "and its hosts are h0 to h11";
+    let no_host = "but its hosts are h0 to h11";
     let wrong: [(&str, Value, &str); 6] = [
         ("links", serde_json::json!([[0, 99]]), no_host),
         ("rings", serde_json::json!([[0, 1, 12]]), no_host),
@@ -715,15 +713,15 @@ fn prices() -> Result<(), Failed> {
     let wrong = [
         (
             format!("{parts}panel_port = -1\n"),
-            ":4: panel_port: -1 is no price",
+            ":4: panel_port: -1 is not the price",
         ),
         (
             format!("{parts}panel_port = 1e308\n"),
-            ":4: panel_port: 1e308 is no price",
+            ":4: panel_port: 1e308 is not the price",
         ),
         (
             "transceiver = 0\nswitch_port = 1\npanel_port = 0\noptical_port = 1\n".to_owned(),
-            ":3: panel_port: all that circuits need is free",
+            ":3: panel_port: all parts for circuits cost 0",
         ),
         (parts.to_owned(), "panel_port"),
     ];

@@ -16,7 +16,7 @@ const REFUSALS: [(&str, &[&str], &[u8], &str); 27] = [
         "not a task graph: byte 0 is outside",
     ),
     (
-        "graph that points outside",
+        "graph pointing outside",
         &["replay", "FILE"],
         b"\xff\xff\xff\x7f",
         "not a task graph: byte 2147483647 is outside of the file, which has 4",
@@ -40,43 +40,43 @@ const REFUSALS: [(&str, &[&str], &[u8], &str); 27] = [
         "an execution trace has at least its metadata",
     ),
     (
-        "execution trace that ends early",
+        "truncated execution trace",
         &["trace", "--format", "chakra", "FILE", "--fabric", "FABRIC"],
         b"\x05abc",
         "not an execution trace: it ends in the middle",
     ),
     (
-        "pickle that calls",
+        "pickle calling function",
         &RECORDER_ARGUMENTS,
         b"\x80\x02cos\nsystem\nX\x04\0\0\0true\x85R.",
-        "the pickle wants to call os system, which is never done",
+        "the pickle calls os system, which is refused",
     ),
     (
-        "pickle of the oldest protocol that calls",
+        "oldest pickle protocol calling function",
         &RECORDER_ARGUMENTS,
         b"cos\nsystem\n(S'true'\ntR.",
-        "the pickle wants to call os system, which is never done",
+        "the pickle calls os system, which is refused",
     ),
     (
-        "pickle that makes an instance",
+        "pickle creating instance",
         &RECORDER_ARGUMENTS,
         b"(S'true'\nios\nsystem\n.",
-        "the pickle wants to call os system, which is never done",
+        "the pickle calls os system, which is refused",
     ),
     (
-        "pickle that claims more than there is",
+        "pickle claiming too much",
         &RECORDER_ARGUMENTS,
         b"\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\x7f.",
         "the pickle ends in the middle of something, at byte 11",
     ),
     (
-        "number that is too long in an execution trace",
+        "overlong number in execution trace",
         &["trace", "--format", "chakra", "FILE", "--fabric", "FABRIC"],
         b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
         "the trace of rank 0: not an execution trace: a number is longer than ten bytes",
     ),
     (
-        "flows that wait for one another",
+        "cyclic flows",
         &FLOWS_ARGUMENTS,
         b"src,dst,bytes,start_us,after\nh0,h1,8,0,1\nh1,h0,8,0,0\n",
         ":3: after: flows wait for one another in a circle: 1, 0",
@@ -85,16 +85,16 @@ const REFUSALS: [(&str, &[&str], &[u8], &str); 27] = [
         "flow of too many bytes",
         &FLOWS_ARGUMENTS,
         b"src,dst,bytes,start_us\nh0,h1,18446744073709551616,0\n",
-        ":2: bytes: 1.8446744073709552e19 bytes are no size of a flow",
+        ":2: bytes: 1.8446744073709552e19 bytes is not a flow size",
     ),
     (
         "flow to nowhere",
         &["flows", "FILE", "--fabric", "SPLIT"],
         b"src,dst,bytes,start_us\nh0,h2,8,0\n",
-        ":2: dst: there is no way from h0 to h2",
+        ":2: dst: no path from h0 to h2",
     ),
     (
-        "bare flows that wait for one another",
+        "cyclic bare flows",
         &["raw", "FILE"],
         b"cap 1\nflow 1 0 0\nflow 1 0 0\ndep 0 1\ndep 1 0\n",
         ":5: dep: flows wait for one another in a circle: 1, 0",
@@ -123,7 +123,7 @@ const REFUSALS: [(&str, &[&str], &[u8], &str); 27] = [
             "SPLIT",
         ],
         b"",
-        "split.toml: there is no way from h1 to h2",
+        "split.toml: no path from h1 to h2",
     ),
     (
         "collective of less than nothing",
@@ -143,7 +143,7 @@ const REFUSALS: [(&str, &[&str], &[u8], &str); 27] = [
         "unknown algorithm",
         &["job", "FILE", "--fabric", "FABRIC"],
         b"model = \"vgg16\"\nbatch = 4\n[collectives]\nall_reduce = \"rings\"\n",
-        ":4: all_reduce: \"rings\" is no algorithm for all-reduce; there are ring, multi-ring, tree",
+        ":4: all_reduce: \"rings\" is not an algorithm for all-reduce; use ring, multi-ring, tree",
     ),
     (
         "dump of something else",
@@ -152,7 +152,7 @@ const REFUSALS: [(&str, &[&str], &[u8], &str); 27] = [
         "not a dump of the flight recorder",
     ),
     (
-        "inspector's file cut short",
+        "truncated inspector file",
         &[
             "trace",
             "--format",
@@ -185,7 +185,7 @@ const REFUSALS: [(&str, &[&str], &[u8], &str); 27] = [
         "fabric.toml: the fabric has no link h0-h9",
     ),
     (
-        "more hashes than anybody has time for",
+        "too many hashes",
         &[
             "job",
             "FILE",
@@ -199,7 +199,7 @@ const REFUSALS: [(&str, &[&str], &[u8], &str); 27] = [
         "4000000000 is not in 0..=65536",
     ),
     (
-        "wait without end",
+        "endless wait",
         &[
             "job",
             "FILE",
@@ -210,13 +210,13 @@ const REFUSALS: [(&str, &[&str], &[u8], &str); 27] = [
             "1e300",
         ],
         b"model = \"vgg16\"\nbatch = 4\n",
-        "--incast-us 1e300 is out of its range",
+        "--incast-us 1e300 is out of range",
     ),
     (
         "job to nowhere",
         &["job", "FILE", "--fabric", "SPLIT"],
         b"model = \"vgg16\"\nbatch = 3\n",
-        "split.toml: there is no way from h1 to h2",
+        "split.toml: no path from h1 to h2",
     ),
 ];
 

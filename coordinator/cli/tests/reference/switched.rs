@@ -11,28 +11,28 @@ type Check = fn() -> Result<(), Failed>;
 
 pub(crate) fn trials() -> impl Iterator<Item = Trial> {
     let checks: [(&str, Check); 22] = [
-        ("a missing cable", a_missing_cable),
+        ("missing cable", a_missing_cable),
         ("small gains", small_gains),
         ("drained links", drained_links),
-        ("beside the fullest link", beside_the_fullest_link),
+        ("beside fullest link", beside_the_fullest_link),
         ("figures", figures),
         ("bad flows", bad_flows),
         ("words and figures", words_and_figures),
         ("names in order already", names_in_order),
-        ("a table that is empty", an_empty_table),
+        ("empty table", an_empty_table),
         ("known hash", known_hash),
         ("doubtful flows", doubtful_flows),
         ("ranks on rails", ranks_on_rails),
-        ("ranks on a tree", ranks_on_a_tree),
+        ("ranks on tree", ranks_on_a_tree),
         ("bad pairs", bad_pairs),
         ("slow pairs", slow_pairs),
-        ("a tuner table", a_tuner_table),
+        ("tuner table", a_tuner_table),
         ("channels", channels),
         ("measurements", measurements),
         ("probes", probes),
-        ("probes that cannot be", probes_that_cannot_be),
-        ("probes of known ways", probes_of_known_ways),
-        ("probes by the kernel's hash", probes_by_the_kernels_hash),
+        ("impossible probes", probes_that_cannot_be),
+        ("probes of known paths", probes_of_known_ways),
+        ("probes by kernel hash", probes_by_the_kernels_hash),
     ];
     let trial = |(name, check): (&str, Check)| Trial::test(format!("switched::{name}"), check);
     checks.into_iter().map(trial)
@@ -167,7 +167,7 @@ fn known_hash() -> Result<(), Failed> {
     let page = desk.plan(&format!("{BALANCE_COMMAND} --linux 3 --seed 12345"))?;
     let page = String::from_utf8_lossy(&page.stdout).into_owned();
     holds(
-        page.contains("32 flows were not traced: their ways are a prediction"),
+        page.contains("32 flows were not traced: their paths are predicted"),
         &page,
     )?;
     desk.refuses(
@@ -190,9 +190,10 @@ fn doubtful_flows() -> Result<(), Failed> {
     let answer = desk.json(BALANCE_COMMAND)?;
     let doubts: Vec<_> = answer["doubts"].as_array().into_iter().flatten().collect();
     let expected = [
-        "flow 0 is left out: there is no way from a to d",
+        "flow 0 is left out: no path from a to d",
         "flow 3 is left out: it was traced from l0 to l1, which are not linked",
-        "flows 1 and 2 are left out: they have the same fields and were traced over different ways",
+        "flows 1 and 2 are left out: they have the same fields and were traced over different \
+         paths",
     ];
     holds(doubts == expected, &answer.to_string())
 }
@@ -246,7 +247,7 @@ fn small_gains() -> Result<(), Failed> {
     let alone = desk.plan("balance --fabric fabric.toml --flows little.csv")?;
     let page = String::from_utf8_lossy(&alone.stdout).into_owned();
     holds(
-        page.contains("what could be gained is not worth a move"),
+        page.contains("the possible gain does not justify a move"),
         &page,
     )
 }
@@ -263,12 +264,12 @@ fn drained_links() -> Result<(), Failed> {
     let after = number(&answer["after"]["max_over_mean"]);
     holds(answer["moves"] == 2 && after < 1.01, &answer.to_string())?;
     let output = desk.plan(&format!("{BALANCE_COMMAND} --drain h0-leaf0"))?;
-    let told = "flow 0 stays on h0-leaf0, which shall carry nothing: it may not go elsewhere";
+    let told = "flow 0 stays on the drained link h0-leaf0: it must not be moved";
     holds(said(&output).contains(told), &said(&output))?;
     let all = "--drain leaf0-spine0 --drain leaf0-spine1 --drain leaf0-spine2";
     let page = desk.plan(&format!("{BALANCE_COMMAND} {all}"))?;
     let page = String::from_utf8(page.stdout)?;
-    holds(page.contains("has nowhere else to go"), &page)?;
+    holds(page.contains("have no other path"), &page)?;
     let beyond = desk.plan(&format!("{BALANCE_COMMAND} --drain leaf1-spine0"))?;
     let page = String::from_utf8(beyond.stdout)?;
     holds(page.contains("at leaf0: leaf0-spine0 takes 0 parts"), &page)
@@ -357,8 +358,8 @@ fn words_and_figures() -> Result<(), Failed> {
     let page = String::from_utf8(page.stdout)?;
     for words in [
         "FIM is largest at leaf0: leaf0-spine0, leaf0-spine1\n",
-        "over time FIM is 100.0 % as it is, and 100.0 % from 0 us on\n",
-        "1 move: no choice of ways makes the fullest link less full, and none that makes it as full moves fewer\n",
+        "over time FIM is 100.0 % on average, 100.0 % at worst, from 0 us\n",
+        "1 move: no choice of paths lowers the fullest link further or needs fewer moves\n",
     ] {
         holds(page.contains(words), &page)?;
     }
@@ -372,11 +373,11 @@ fn words_and_figures() -> Result<(), Failed> {
     }
     desk.refuses(
         &format!("{BALANCE_COMMAND} --lossy leaf0-spine0"),
-        "--lossy leaf0-spine0 names no link with the share that it loses",
+        "--lossy leaf0-spine0 is not LINK=SHARE",
     )?;
     desk.refuses(
         &format!("{BALANCE_COMMAND} --lossy leaf0-spine0=2"),
-        "--lossy 2 is out of its range",
+        "--lossy 2 is out of range",
     )
 }
 
@@ -414,7 +415,7 @@ fn names_in_order() -> Result<(), Failed> {
     let page = desk.plan(words)?;
     let page = String::from_utf8(page.stdout)?;
     holds(
-        page.contains("no order that was tried is faster than names"),
+        page.contains("no tried order is faster than the order by name"),
         &page,
     )
 }
@@ -520,7 +521,7 @@ fn bad_pairs() -> Result<(), Failed> {
         "rail.csv:3: to: this pair was listed before",
     )?;
     let table = "ranks --fabric fabric.toml --job job.toml --output csv";
-    desk.refuses(table, "only `reweave pairs` says a table as CSV")
+    desk.refuses(table, "only `reweave pairs` prints CSV")
 }
 
 fn a_tuner_table() -> Result<(), Failed> {
@@ -549,7 +550,7 @@ fn a_tuner_table() -> Result<(), Failed> {
     desk.refuses(&format!("{tuner} --ranks-per-host 0"), "--ranks-per-host")?;
     desk.refuses(
         &format!("{tuner} --ranks-per-host 4294967295"),
-        "--ranks-per-host 4294967295 is out of its range",
+        "--ranks-per-host 4294967295 is out of range",
     )?;
     desk.refuses(
         &format!("{tuner} --op alltoall"),
@@ -634,7 +635,7 @@ fn measurements() -> Result<(), Failed> {
         table("--measured ring/simple=rings.txt")?,
     ];
     holds(
-        said(&flat).contains("off what this fabric could be"),
+        said(&flat).contains("from this fabric after calibration"),
         &said(&flat),
     )?;
     holds(slow.stdout != plain.stdout, "measurements change nothing")?;
@@ -643,7 +644,7 @@ fn measurements() -> Result<(), Failed> {
         rings(&plain) && !rings(&bound),
         "what is slow by itself is chosen",
     )?;
-    let told = "all_gather_perf was measured, and all_reduce_perf is asked";
+    let told = "the measurement is of all_gather_perf, but the request is for all_reduce_perf";
     let other = table("--measured other.txt")?;
     holds(said(&other).contains(told), &said(&other))
 }
@@ -728,7 +729,8 @@ fn probes_of_known_ways() -> Result<(), Failed> {
     let output = desk.plan(&format!("{asked} --probed unanswered.csv"))?;
     for words in [
         "no flow crosses leaf0-spine0 from leaf0",
-        "96 probes are left out, since not every link of their answers' ways is known: h0 > h1 by port 7400, ",
+        "96 probes are left out, since not every link of their answers' paths is known: h0 > h1 \
+         by port 7400, ",
         "h0 > h1 by port 7407 and 88 more\n",
     ] {
         holds(said(&output).contains(words), &said(&output))?;
@@ -737,8 +739,9 @@ fn probes_of_known_ways() -> Result<(), Failed> {
     let output = desk.plan(&format!("{asked} --probed some.csv --output json"))?;
     let answer: Value = serde_json::from_slice(&output.stdout)?;
     let left_out = serde_json::json!([
-        { "from": "h0", "to": "h1", "source_port": 7400, "because": "not every link of their ways is known" },
-        { "from": "h0", "to": "h2", "source_port": 7401, "because": "not every link of their answers' ways is known" },
+        { "from": "h0", "to": "h1", "source_port": 7400, "because": "not every link of their paths is known" },
+        { "from": "h0", "to": "h2", "source_port": 7401, "because": "not every link of their \
+            answers' paths is known" },
     ]);
     holds(answer["left_out"] == left_out, &answer.to_string())
 }

@@ -11,10 +11,10 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
     let checks: [(&str, Check); 6] = [
         ("flows side by side", flows_side_by_side),
         ("flows that are slower than allowed", slower_than_allowed),
-        ("a job on another fabric", a_job_on_another_fabric),
+        ("job on another fabric", a_job_on_another_fabric),
         ("another job", another_job),
-        ("records of a job", records_of_a_job),
-        ("what is no variant", what_is_no_variant),
+        ("records of job", records_of_a_job),
+        ("invalid variant", what_is_no_variant),
     ];
     let trial = |(name, check): (&str, Check)| Trial::test(format!("variants::{name}"), check);
     checks.into_iter().map(trial)
@@ -134,7 +134,7 @@ fn slower_than_allowed() -> Result<(), Failed> {
             output.status.code() == Some(code),
             &format!("{percent}: {said}"),
         )?;
-        let slow = "slow.toml: the bursts take 100.0 % longer than as it was, and 99 % are allowed";
+        let slow = "slow.toml: the bursts take 100.0 % longer than the original; 99 % are allowed";
         holds((code == 1) == said.contains(slow), &said)?;
     }
     let without = format!("{FLOWS_COMMAND} --fail-if-slower 1");
@@ -195,7 +195,7 @@ fn records_of_a_job() -> Result<(), Failed> {
     are(&all(&asked)?, "/slower_percent", &[100.0])?;
     desk()?.says_no(
         &asked.replace("less", "larger"),
-        "larger.toml:1: job: what is played is no job",
+        "larger.toml:1: job: the input is not a job",
     )
 }
 
@@ -204,7 +204,7 @@ const BAD_VARIANTS: [(bool, &str, &str); 10] = [
     (
         false,
         "[job]\nbatch = 1\n",
-        "v.toml:1: job: what is played is no job",
+        "v.toml:1: job: the input is not a job",
     ),
     (
         false,
@@ -214,13 +214,13 @@ const BAD_VARIANTS: [(bool, &str, &str); 10] = [
     (
         false,
         "fabric = \"two.toml\"\n",
-        "two.toml: the fabric has no host named \"h2\"; say under [hosts]",
+        "two.toml: the fabric has no host named \"h2\"; name its replacement under [hosts]",
     ),
     (false, "els = 1\n", "v.toml:1: els: "),
     (
         true,
         "fabric = \"two.toml\"\n",
-        "two.toml: the fabric has no host named \"h2\"; say under [hosts]",
+        "two.toml: the fabric has no host named \"h2\"; name its replacement under [hosts]",
     ),
     (
         true,
@@ -245,7 +245,7 @@ const BAD_VARIANTS: [(bool, &str, &str); 10] = [
     (
         true,
         "without = [\"leaf0-spine0\", \"leaf0-spine1\"]\n",
-        "f.toml: there is no way from ",
+        "f.toml: no path from ",
     ),
 ];
 

@@ -31,8 +31,8 @@ fn rises_by_itself(state: &State) -> bool {
 /// The entry that would keep it came with the later version.
 fn rises(has: u16) -> String {
     format!(
-        "it is 1.{has} until every coordinator speaks 1.{LATEST_MINOR}, and rises by itself then; earlier ones could not read \
-         that it is to be kept, so ask again once it has risen"
+        "it is 1.{has} until every coordinator speaks 1.{LATEST_MINOR}, then rises by itself; \
+         older coordinators cannot read a lowered version, so retry once it has risen"
     )
 }
 
@@ -51,14 +51,14 @@ fn lower(
     let before = turn.state.cluster_version() - 1;
     if minor < before {
         return Err(format!(
-            "coordinators go back by one release at a time, and the one before has 1.{before}"
+            "coordinators can be downgraded by one release only, to 1.{before}"
         ));
     }
     if let Some(rollout) = turn.state.under_way().next() {
         let generation = rollout.plan.generation;
         return Err(format!(
-            "plan {generation} is on its way, and coordinators of 1.{minor} do not know all that may come of it; wait \
-             until it has ended, or take it back with `reweave abort {generation}`"
+            "plan {generation} is in progress, and coordinators of 1.{minor} cannot read all its \
+             records; wait until it ends, or roll it back with `reweave abort {generation}`"
         ));
     }
     let by = Author::Operator(principal);
@@ -71,7 +71,8 @@ fn lower(
 fn raise(turn: &mut DecisionContext<'_>, minor: u16, min_version: u16) -> Result<Response, String> {
     if minor > min_version {
         return Err(format!(
-            "not every coordinator was heard just now and speaks 1.{minor}; `reweave version` shows who does"
+            "a coordinator is unreachable or does not speak 1.{minor}; `reweave version` shows \
+             the versions"
         ));
     }
     turn.decide(Change::ClusterVersion { minor });

@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_cut_where_it_would_outgrow_its_frame_but_is_never_empty() {
+    fn page_fits_frame_and_is_nonempty() {
         let page = |sizes: &[usize]| as_many_as_fit(sizes.iter().copied(), |size| *size).len();
         assert_eq!(page(&[]), 0);
         assert_eq!(page(&[MAX_PAGE_FLOWS * 9, 1]), 1);

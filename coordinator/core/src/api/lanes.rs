@@ -114,7 +114,7 @@ impl<'t> Board<'t> {
         let links = hosts.iter().zip(all).map(|(&host, devices)| {
             let name = self.name(host);
             match devices.get(device) {
-                None => Err(format!("{device}: {name} has it at no link of the fabric")),
+                None => Err(format!("{device}: {name} has it on no link of the fabric")),
                 Some(&(link, false)) => {
                     let link = self.world.fabric().link_name(link);
                     Err(format!("{device}: {link} of {name} is down, or drained"))
@@ -142,7 +142,7 @@ impl<'t> Board<'t> {
             let there = towards.get(from.index()).copied().unwrap_or_default();
             if there == 0 {
                 let [from, to] = [at, next].map(|nth| self.name(hosts[nth]));
-                return Err(format!("{device}: no way from {from} to {to}"));
+                return Err(format!("{device}: no path from {from} to {to}"));
             }
             most = most.max(there);
         }

@@ -149,7 +149,7 @@ fn response(
         | Request::Standing
         | Request::ChangeMembers(_)
         | Request::Audit { .. } => Response::Refused(Refused::Membership {
-            why: "whoever decides is not who knows".to_owned(),
+            why: "the core does not answer membership requests".to_owned(),
         }),
         Request::Renew { .. } => Response::Refused(Refused::CannotSign {
             why: "the request did not come over a session of its own".to_owned(),

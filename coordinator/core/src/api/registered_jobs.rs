@@ -37,9 +37,9 @@ const MAX_EXCHANGES: usize = 20_000;
 const RING_TRANSFER_BYTES: f64 = 1e9;
 
 const NO_OWN_FLOW_REASON: &str =
-    "what could be mended concerns no flow between its hosts; `reweave plan` shows it";
+    "no finding concerns flows between its hosts; `reweave plan` shows all";
 
-const NO_CHANGE_REASON: &str = "nothing is to be changed for it";
+const NO_CHANGE_REASON: &str = "no changes requested for it";
 
 type Answer = Result<Response, Refused>;
 
@@ -350,7 +350,7 @@ fn against(
     let others = others.filter(|(other, _)| Some(other.as_str()) != job);
     let taken = others.flat_map(|(other, told)| {
         let both = told.hosts.iter().filter(|host| hosts.contains(host));
-        both.map(move |&host| format!("{other} works on {}", fabric.name(host)))
+        both.map(move |&host| format!("{other} runs on {}", fabric.name(host)))
     });
     let names = named(fabric, hosts);
     let causes = proposals::causes(&known.world(), seen.arrivals);
@@ -376,10 +376,10 @@ pub(super) fn several(fabric: &Fabric, names: &[String]) -> Result<Vec<NodeId>, 
     let mut seen = BTreeSet::new();
     match hosts.iter().find(|&&host| !seen.insert(host)) {
         Some(&twice) => Err(Refused::NoSuchJob {
-            why: format!("{} stands twice among the hosts", fabric.name(twice)),
+            why: format!("{} is listed twice among the hosts", fabric.name(twice)),
         }),
         None if hosts.is_empty() => Err(Refused::NoSuchJob {
-            why: "a job works on one host at least".to_owned(),
+            why: "a job needs at least one host".to_owned(),
         }),
         None => Ok(hosts),
     }

@@ -196,7 +196,7 @@ fn alarms(known: Measurements<'_>, state: &State, useless: &[UselessPin]) -> Vec
     let astray = nodes.filter(|(node, _)| is_idle(node) && is_astray(known, state, *node));
     let astray = astray.map(|(_, node)| {
         format!(
-            "{} holds other rules than it was told to; look at its agent",
+            "{} holds rules that differ from its instruction; check its agent",
             node.name
         )
     });
@@ -214,23 +214,23 @@ fn stuck(fabric: &Fabric, rollout: &Rollout, journey: &Migration) -> String {
         .map(|it| &*fabric.optical(it).name)
         .collect();
     let why = match unclear.as_slice() {
-        [] => "what it waits for does not come about".to_owned(),
+        [] => "it is blocked".to_owned(),
         names => format!(
-            "it is not known that {} holds the old circuits or the new",
+            "the circuits of {} are unknown, old or new",
             names.join(", ")
         ),
     };
     let generation = rollout.plan.generation;
     format!(
-        "plan {generation} is held, since {why}; it is being tried on, and nothing that it needs is \
-         changed otherwise"
+        "plan {generation} is held: {why}; it is retried, and its resources are locked for other \
+         plans"
     )
 }
 
 fn lost_flow(mode: Mode, pin: &UselessPin) -> String {
     match mode {
-        Mode::Manual => format!("{pin}; take the pin away with the plan of `reweave plan`"),
-        Mode::Auto => format!("{pin}; the pin is taken away as soon as that can be done"),
+        Mode::Manual => format!("{pin}; remove the pin with the plan of `reweave plan`"),
+        Mode::Auto => format!("{pin}; the pin is removed as soon as possible"),
     }
 }
 
@@ -243,8 +243,8 @@ fn held_for(fabric: &Fabric, rollout: &Rollout) -> Option<String> {
     };
     let unsure: Vec<_> = undo.unconfirmed().map(|node| fabric.name(node)).collect();
     Some(format!(
-        "plan {} could not be taken back for sure: {} may still hold its rules; it is being tried \
-         on, and nothing that it needs is changed until then",
+        "rollback of plan {} is unconfirmed: {} may still hold its rules; it is retried, and its \
+         resources are locked for other plans",
         rollout.plan.generation,
         unsure.join(", ")
     ))

@@ -22,27 +22,27 @@ pub(super) fn warnings(known: Measurements<'_>, status: &Status) -> Vec<String> 
         )
     };
     let warnings = [
-        of_agents("agents that are gone", |agent| {
+        of_agents("agents disconnected", |agent| {
             agent.state == AgentState::Down
         }),
-        of_agents("agents that are connected and silent", |agent| {
+        of_agents("agents connected but silent", |agent| {
             agent.state == AgentState::Silent
         }),
         of_agents(
-            "agents whose certificate is about to expire",
+            "agents with a certificate about to expire",
             AgentStatus::is_expiring,
         ),
         of_agents(
-            "agents whose clock is off by more than 0.5 s",
+            "agents with a clock offset above 0.5 s",
             AgentStatus::is_askew,
         ),
         contests(known),
         refusals(status),
         versions(status),
-        of_agents("agents that said what is not believed", |agent| {
+        of_agents("agents with rejected readings", |agent| {
             agent.discarded_readings > 0
         }),
-        of_agents("nodes whose agent has not been seen", |agent| {
+        of_agents("nodes whose agent never connected", |agent| {
             agent.state == AgentState::Unseen
         }),
     ];
@@ -69,11 +69,11 @@ fn contests(known: Measurements<'_>) -> Option<String> {
     let contests = known.ingest.addresses().contests();
     let told = contests.map(|(address, contest)| {
         let (believed, other) = (name(contest.believed), name(contest.other));
-        format!("{address} ({believed} is believed, {other} is not)")
+        format!("{address} ({believed} is accepted, {other} is not)")
     });
     let told: Vec<_> = told.collect();
     let told: Vec<_> = told.iter().map(String::as_str).collect();
-    listed("addresses that two agents say they have", &told)
+    listed("addresses reported by two agents", &told)
 }
 
 fn refusals(status: &Status) -> Option<String> {
@@ -86,7 +86,7 @@ fn refusals(status: &Status) -> Option<String> {
         times => format!("{times} times"),
     };
     Some(format!(
-        "somebody was refused {times} lately, last {}: {}",
+        "peers refused {times} lately, last {}: {}",
         last.from, last.why
     ))
 }
@@ -100,6 +100,6 @@ fn versions(status: &Status) -> Option<String> {
     let builds: BTreeSet<_> = builds.collect();
     (builds.len() > 1).then(|| {
         let builds: Vec<_> = builds.into_iter().collect();
-        format!("agents are of several builds: {}", builds.join(", "))
+        format!("agents run different builds: {}", builds.join(", "))
     })
 }

@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flap_is_known_for_a_minute_or_two() {
+    fn flap_counts_one_to_two_minutes() {
         let mut trends = CounterTrends::default();
         hear(&mut trends, 0, Signal::LinkDowns, 1);
         let downs = |trends: &CounterTrends| trends.lately(node(), "eth0").unwrap().link_downs.0;
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_more_often_than_it_is_read_counts_once() {
+    fn reports_between_readings_count_once() {
         let mut trends = CounterTrends::default();
         (0..5).for_each(|_| hear(&mut trends, 0, Signal::LinkDowns, 1));
         hear(&mut trends, 1, Signal::LinkDowns, 1);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_of_all_that_was_counted_and_kept_half_by_half() {
+    fn counter_shares_use_whole_half_windows() {
         let mut trends = CounterTrends::default();
         for at_s in 0..=180 {
             hear(&mut trends, at_s, Signal::CorrectedBits, 1 + at_s / 60);

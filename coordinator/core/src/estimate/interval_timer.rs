@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_time_at_first_and_again_after_a_while_or_in_a_hurry() {
+    fn interval_timer_is_due_after_hurry() {
         let mut pace = IntervalTimer::default();
         let due = |pace: &mut IntervalTimer, ms: u64| {
             pace.is_due(Moment::from_micros(ms * 1000), Duration::from_millis(500))

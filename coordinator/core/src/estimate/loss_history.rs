@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_is_the_same_as_if_all_of_it_were() {
+    fn loss_history_equals_full_history() {
         let (mut shares, mut all) = (LossHistory::default(), Vec::new());
         for round in 0..50 {
             let share = if (11..14).contains(&round) { 0.5 } else { 0.0 };

@@ -91,7 +91,7 @@ impl ProbePaths {
         let ends = [flow.source, flow.destination].map(|end| host(*end.ip()).unwrap_or("?"));
         let (count, [from, to]) = (self.doubted.len(), ends);
         Some(format!(
-            "{count} ways of probes left out, as that from {from} to {to}: traced in one way and then in another"
+            "{count} probe paths left out, as from {from} to {to}: traces disagree"
         ))
     }
 

@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_comes_in_ever_other_ways_keeps_nobody_else_from_being_told_of() {
+    fn refusal_list_is_bounded_across_addresses() {
         let mut arrivals = Admissions::default();
         let now = Moment::default();
         arrivals.handle_turned_away(now, "10.0.0.1".to_owned(), "its certificate has expired", 1);

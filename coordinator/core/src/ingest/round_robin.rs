@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everybody_has_a_turn_and_nobody_two_before_all_had_one() {
+    fn round_robin_serves_each_node_once() {
         let flows = [3, 0, 9, 1, 1];
         let nodes = |from: NodeId| {
             let nodes = flows.into_iter().enumerate().skip(from.index());

@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_may_move_between_interfaces_and_nodes() {
+    fn address_may_move_between_nodes() {
         let mut ingest = Ingest::default();
         let [one, other] = [0, 1].map(NodeId::from_index);
         ingest.handle_connected(one);
@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_speaks_of_another_s_flows_however_often() {
+    fn reports_of_foreign_flows_are_discarded() {
         let mut ingest = Ingest::default();
         let [one, other] = [0, 1].map(NodeId::from_index);
         for (node, last) in [(one, 1), (other, 2)] {

@@ -35,7 +35,8 @@ impl fmt::Display for NoHours {
         let Self(text) = self;
         write!(
             f,
-            "{text:?} is no stretch of the week: write `Mon-Fri 02:00-05:00` or `Sat 22:00-06:00`, in UTC"
+            "{text:?} is not a weekly time range: write `Mon-Fri 02:00-05:00` or `Sat \
+             22:00-06:00`, in UTC"
         )
     }
 }
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stretch_has_its_first_minute_and_not_the_one_after_its_last() {
+    fn change_window_includes_start_excludes_end() {
         let nights = hours("Mon-Fri 02:00-05:00");
         let has = |day, hour, minute| nights.has(at(day, hour, minute));
         assert!(has(0, 2, 0) && has(4, 4, 59) && has(7, 3, 0));
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_ends_before_it_begins_lasts_into_the_next_day_and_week() {
+    fn change_window_spans_midnight_and_week() {
         let night = hours("Sun 22:00-06:00");
         let has = |day, hour| night.has(at(day, hour, 0));
         assert!(has(6, 22) && has(6, 23) && has(7, 0) && has(7, 5) && has(0, 5));
@@ -178,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn days_may_go_over_the_end_of_the_week_and_hours_to_the_end_of_the_day() {
+    fn change_window_spans_weekend_and_midnight() {
         let weekend = hours("Sat-Mon 00:00-24:00");
         let days: Vec<_> = (0..7).filter(|day| weekend.has(at(*day, 12, 0))).collect();
         assert_eq!(days, [0, 5, 6]);
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn when_the_next_opens_is_known() {
+    fn next_change_window_start_is_computed() {
         let nights = [hours("Mon-Fri 02:00-05:00"), hours("Sat 12:00-13:00")];
         let opens = |day, hour| opens_in(&nights, at(day, hour, 0)).unwrap().as_secs() / 3600;
         assert_eq!(
@@ -197,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_stretch_of_the_week_is_none() {
+    fn malformed_change_window_is_refused() {
         let bad = [
             "",
             "Mon",
@@ -216,7 +217,7 @@ mod tests {
         ];
         for text in bad {
             let error = text.parse::<Hours>().unwrap_err().to_string();
-            assert!(error.contains("is no stretch of the week"), "{error}");
+            assert!(error.contains("is not a weekly time range"), "{error}");
         }
         for text in ["Mon-Fri 02:00-05:00", "Sat 22:00-24:00"] {
             assert_eq!(hours(text).to_string(), text);

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_stands_for_a_link_or_for_all_that_end_at_it_or_pass_it() {
+    fn device_name_resolves_to_its_links() {
         assert_eq!(named(&["a-s"]).unwrap(), ["a-s"]);
         assert_eq!(named(&["s", "b-s"]).unwrap(), ["a-s", "b-s"]);
         assert_eq!(named(&["ocs0"]).unwrap(), ["a-b"]);

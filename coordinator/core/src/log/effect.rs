@@ -245,7 +245,7 @@ mod tests {
 
     /// Of a thousand agents that answer at once, nobody waits for a thousand entries.
     #[test]
-    fn answers_that_wait_share_an_entry() {
+    fn waiting_acks_share_log_entry() {
         let mut outbox = Outbox::default();
         for node in 0..3 {
             let ack = Ack {
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_follows_an_append_comes_out_before_it_is_applied() {
+    fn effects_wait_until_append_is_applied() {
         let mut outbox = Outbox::default();
         let generation = Generation(1);
         outbox.watch(NodeId::from_index(0), Watch::default());

@@ -176,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn failures_make_the_policy_wait_longer_and_longer_up_to_an_hour() {
+    fn cool_down_doubles_up_to_hour() {
         let policy = Policy::default();
         let seconds = |failures| policy.cool_down_after(failures).as_secs();
         assert_eq!([seconds(0), seconds(1), seconds(4)], [10, 20, 160]);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_is_never_taken_from_more_readings_than_are_kept() {
+    fn policy_readings_are_capped_at_recent() {
         let with = |readings| {
             Policy {
                 readings,
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plan_must_promise_the_slowest_flow_enough() {
+    fn plan_must_promise_minimum_gain() {
         let promise = |before, after| {
             let report = Report {
                 findings: vec![],

@@ -143,11 +143,14 @@ pub enum Reason {
 
 fn delayed(job: &str, times: [&TimeSpan; 2]) -> String {
     let [before, after] = times.map(|it| it.as_secs_f64() * 1e3);
-    format!("an iteration of the job on {job} took {before:.1} ms, and takes {after:.1} ms")
+    format!("an iteration of the job on {job} took {before:.1} ms before and {after:.1} ms after")
 }
 
 fn too_large(entries: usize, most: usize) -> String {
-    format!("it has {entries} next hops and other entries, and the log takes {most}")
+    format!(
+        "it has {entries} next hops and other entries, more than the {most} that fit into a \
+             log entry"
+    )
 }
 
 fn taken(fabric: &Fabric, by: Generation, what: &Claim) -> String {
@@ -155,11 +158,11 @@ fn taken(fabric: &Fabric, by: Generation, what: &Claim) -> String {
         Claim::Node(node) => fabric.name(*node).to_owned(),
         Claim::Optical(optical) => fabric.optical(*optical).name.clone(),
         Claim::Link(link) => fabric.link_name(*link),
-        Claim::Destination(node) => format!("what is for {}", fabric.name(*node)),
+        Claim::Destination(node) => format!("traffic for {}", fabric.name(*node)),
         Claim::Flow(flow) => flow.to_string(),
         Claim::Job(job) => format!("the order of {job}'s ranks"),
     };
-    format!("plan {by} is on its way, and {what} is in it too")
+    format!("plan {by} is in progress and also changes {what}")
 }
 
 impl Reason {
@@ -169,14 +172,14 @@ impl Reason {
         match self {
             Self::Unsound(fault) => format!("it is unsound: {fault}"),
             Self::TooLarge { entries, most } => too_large(*entries, *most),
-            Self::Superseded { by } => format!("plan {by} took its place"),
+            Self::Superseded { by } => format!("superseded by plan {by}"),
             Self::Taken { by, what } => taken(fabric, *by, what),
-            Self::Beyond { node } => format!("it would have to change {} besides", name(node)),
-            Self::NotApproved => "nobody approved it in time".to_owned(),
+            Self::Beyond { node } => format!("it would also have to change {}", name(node)),
+            Self::NotApproved => "it was not approved in time".to_owned(),
             Self::Aborted { by } => format!("{by} aborted it"),
-            Self::NothingToMend => "nothing is wrong any more that it would mend".to_owned(),
+            Self::NothingToMend => "the problem it would fix is gone".to_owned(),
             Self::FlowEnded { flow } => format!("{flow} has ended"),
-            Self::NotMeasured { flow } => format!("there are no recent readings of {flow}"),
+            Self::NotMeasured { flow } => format!("no recent readings of {flow}"),
             Self::UnknownPort { at, link } => format!(
                 "{} has not reported its interface to {}",
                 name(at),
@@ -185,16 +188,16 @@ impl Reason {
             Self::NotConnected { node } => format!("the agent of {} is not connected", name(node)),
             Self::Refused { node, refusal } => format!("{} refused: {refusal}", name(node)),
             Self::HoldsOtherRules { node } => {
-                format!("{} holds other rules than it was given", name(node))
+                format!("{} holds other rules than instructed", name(node))
             }
             Self::NoCourse => {
-                "there is no order in which nobody is cut off or left with too little".to_owned()
+                "no order of steps keeps every host connected with enough capacity".to_owned()
             }
             Self::NoAddress { node } => {
                 format!("{} has no `address` in the fabric's file", name(node))
             }
             Self::NotDrained { node, interface } => {
-                format!("packets went on passing {interface} of {}", name(node))
+                format!("packets still passed {interface} of {}", name(node))
             }
             Self::NoDriver { optical } => {
                 let name = &fabric.optical(*optical).name;
@@ -207,17 +210,17 @@ impl Reason {
             Self::Silent { node } => format!("{} did not answer in time", name(node)),
             Self::Frozen { host, link } => frozen(fabric, *host, *link),
             Self::NotAround { link } => {
-                format!("routes lead over {}", fabric.link_name(*link))
+                format!("routes use {}", fabric.link_name(*link))
             }
             Self::Unwatched { link } => unwatched(fabric, *link),
-            Self::NotWatched => "its ports have not been watched for long enough".to_owned(),
+            Self::NotWatched => "its ports were not observed for long enough".to_owned(),
             Self::TooLittleGain {
                 before,
                 after,
                 needed,
             } => format!(
-                "the slowest flow went from {before} to {after}, and {needed} was the least to \
-                 keep the change"
+                "the slowest flow went from {before} to {after}; {needed} was the minimum to keep \
+                 the change"
             ),
             Self::GotSlower {
                 flow,
@@ -227,9 +230,9 @@ impl Reason {
                 format!("{flow} went from {before} to {after}")
             }
             Self::Delayed { job, before, after } => delayed(job, [before, after]),
-            Self::Vanished { flow } => format!("{flow} was not seen any more"),
+            Self::Vanished { flow } => format!("{flow} was no longer seen"),
             Self::OtherRanks { job } => {
-                format!("{job} is over, or was told another order of its ranks since")
+                format!("{job} has ended or got another rank order since")
             }
         }
     }
@@ -238,15 +241,16 @@ impl Reason {
 fn frozen(fabric: &Fabric, host: NodeId, link: LinkId) -> String {
     let (host, link) = (fabric.name(host), fabric.link_name(link));
     format!(
-        "it would touch {link}, which the frozen job of {host} uses; `reweave job thaw {host}` lets it"
+        "it would touch {link}, which the frozen job of {host} uses; `reweave job thaw {host}` \
+         allows it"
     )
 }
 
 fn no_light(node: &str, interface: &str) -> String {
-    format!("{interface} of {node} sees no light that lasts from its new circuit")
+    format!("{interface} of {node} has no stable light from its new circuit")
 }
 
 fn unwatched(fabric: &Fabric, link: LinkId) -> String {
     let link = fabric.link_name(link);
-    format!("nobody at either end of {link} tells what passes it")
+    format!("no end of {link} reports its traffic")
 }

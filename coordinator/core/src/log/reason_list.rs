@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_thousand_agents_that_are_gone_the_first_are_named_and_the_rest_are_counted() {
+    fn long_reason_lists_are_summarized() {
         let fabric = Fabric::parse("f.toml", "kind = \"ideal\"\nhosts = 1000\nnic_gbps = 1\n");
         let fabric = fabric.unwrap();
         let away = |node| Reason::NotConnected { node };

@@ -48,8 +48,8 @@ pub(crate) fn unlike(world: &World<'_>, moved: &Circuits) -> Option<String> {
     (told.len() > 1).then(|| {
         let told = told.join("; ");
         format!(
-            "interfaces at fibres have several hardware addresses, and packets for one are dropped by another: {told}; \
-             `reweave-agent run --fibres` gives them one"
+            "fibre interfaces have several hardware addresses, so packets are dropped after \
+             circuits move: {told}; `reweave-agent run --fibres` sets one address"
         )
     })
 }

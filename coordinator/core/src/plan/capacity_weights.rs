@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn weights_are_small_and_none_is_nothing() {
+    fn capacity_weights_are_small_and_nonzero() {
         assert_eq!(shortened(&[]), Vec::<u32>::new());
         assert_eq!(shortened(&[0.3, 0.3]), [1, 1]);
         assert_eq!(shortened(&[100.0, 50.0, 100.0]), [2, 1, 2]);

@@ -58,7 +58,8 @@ impl fmt::Display for DrainRefusal {
         match self {
             Self::CutsOff { link, from, to } => write!(
                 f,
-                "{link} fails and is not drained: without it {from} has no way to {to} that is as short as now"
+                "{link} fails and is not drained: without it {from} has no equally short path to \
+                 {to}"
             ),
             Self::LeavesTooLittle { link, at } => write!(
                 f,

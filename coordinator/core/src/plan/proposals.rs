@@ -65,10 +65,7 @@ fn causes_by(evidence: &Sifted, world: &World<'_>) -> (Vec<Cause>, Option<String
             causes.retain(|cause| cause.class != Class::EcmpCollision);
             (causes, None)
         }
-        Err(error) => (
-            vec![],
-            Some(format!("all but collisions left out: {error}")),
-        ),
+        Err(error) => (vec![], Some(format!("only collisions considered: {error}"))),
     }
 }
 
@@ -93,8 +90,10 @@ fn collided(fabric: &Fabric, finding: &Finding) -> Option<Cause> {
     };
     let (hop, flows) = (collision.hop, collision.losers.len());
     let percent = 100.0 * collision.utilization;
-    let said =
-        format!("{flows} large flows share it at {percent:.0} % while equal links have room");
+    let said = format!(
+        "{flows} large flows share it at {percent:.0} % while equivalent links have free \
+                 capacity"
+    );
     Some(Class::EcmpCollision.cause(subject_of(fabric, hop), 0.9, said))
 }
 

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_proposed_since_and_agreed_on_makes_certain() {
+    fn later_applied_proposal_proves_leadership() {
         let mut waiting = asking(3, false);
         assert!(!waiting.handle_answer(7, revoked(), 4));
         assert_eq!(waiting.poll_answer(), Some((7, revoked())));
@@ -127,7 +127,7 @@ mod tests {
 
     /// It was under way already: who agreed to it may have done so before this was asked.
     #[test]
-    fn what_was_proposed_before_shows_nothing() {
+    fn earlier_proposal_proves_no_leadership() {
         let mut waiting = asking(3, false);
         assert!(waiting.handle_answer(7, revoked(), 3));
         assert_eq!(waiting.poll_answer(), None);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_asked_once_and_certainty_may_come_before_the_answer() {
+    fn certainty_may_precede_answer() {
         let mut waiting = asking(0, true);
         waiting.handle_certain(7);
         assert_eq!(waiting.poll_answer(), None);

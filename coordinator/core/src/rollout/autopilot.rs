@@ -82,18 +82,18 @@ impl fmt::Display for WaitReason {
                 )
             }
             Self::NothingToMend { not_seen } if not_seen.is_nothing() => {
-                f.write_str("nothing is wrong that a plan could mend")
+                f.write_str("no finding that a plan could fix")
             }
             Self::NothingToMend { not_seen } => {
-                write!(f, "nothing is seen to be wrong, but {not_seen}")
+                write!(f, "no findings, but {not_seen}")
             }
-            Self::TooLittleToGain => f.write_str("the best plan would gain too little"),
+            Self::TooLittleToGain => f.write_str("the gain of the best plan is too small"),
             Self::TooFewReadings { flow } => write!(f, "{flow} has not been measured long enough"),
             Self::NotDrained { kept } => kept.fmt(f),
             Self::OutOfHours { hours, rest } => write!(
                 f,
-                "changes are made {hours} (UTC) alone, which is in {} min; `reweave apply --now` makes one \
-                 at once",
+                "change windows are {hours} (UTC), the next in {} min; `reweave apply --now` \
+                 applies a plan at once",
                 rest.as_secs().div_ceil(60)
             ),
             Self::TooWide { why } => why.fmt(f),
@@ -309,7 +309,7 @@ fn approve(turn: &mut DecisionContext<'_>, proposed: &Plan, is_urgent: bool) -> 
             return Some(WaitReason::NotReady { reasons });
         }
         Err(Hindrance::Unjudged) => {
-            let reasons = vec!["its course is being judged".to_owned()];
+            let reasons = vec!["its steps are being checked".to_owned()];
             return Some(WaitReason::NotReady { reasons });
         }
     }

@@ -172,14 +172,14 @@ mod tests {
 
     /// However long it was idle before, that earns it nothing.
     #[test]
-    fn a_port_that_was_quiet_for_long_is_loud_at_once() {
+    fn idle_port_is_busy_on_traffic() {
         let mut port = Port::new();
         port.pass(0, Duration::from_secs(60));
         assert!(port.is_quiet());
         port.pass(1_000_000, SAMPLE_INTERVAL);
         assert!(!port.is_quiet());
         port.pass(0, MIN_IDLE - SAMPLE_INTERVAL);
-        assert!(!port.is_quiet(), "it has not been quiet for long enough");
+        assert!(!port.is_quiet(), "it has not been idle for long enough");
         port.pass(0, SAMPLE_INTERVAL);
         assert!(port.is_quiet());
     }
@@ -206,7 +206,7 @@ mod tests {
 
     /// A little of it all the time is traffic, too.
     #[test]
-    fn a_slow_stream_is_never_quiet() {
+    fn slow_stream_is_never_idle() {
         let mut port = Port::new();
         let bytes_each = (1.1 * MAX_BYTES_PER_S * SAMPLE_INTERVAL.as_secs_f64()) as u64;
         for _ in 0..100 {
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn counters_that_begin_anew_prove_nothing() {
+    fn reset_counters_prove_no_idleness() {
         let mut port = Port::new();
         port.pass(1_000_000, SAMPLE_INTERVAL);
         port.pass(0, MIN_IDLE);
@@ -228,7 +228,7 @@ mod tests {
 
     /// Its node has fallen silent since, while others were waited for.
     #[test]
-    fn stale_quiet_proves_nothing() {
+    fn stale_idle_proof_is_rejected() {
         let mut port = Port::new();
         port.pass(0, MIN_IDLE);
         let (read, max_age) = (port.now, Duration::from_secs(1));

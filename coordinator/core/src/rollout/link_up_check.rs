@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn light_lasts_when_it_is_in_every_reading_for_a_second() {
+    fn stable_light_needs_one_second() {
         assert!(!lasts(&[false, true]));
         assert!(!lasts(&[false, true, true]));
         assert!(lasts(&[false, true, true, true]));
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn few_readings_prove_nothing_however_far_apart_they_are() {
+    fn few_readings_prove_no_light() {
         let mut seen = Seen::default();
         seen.see(at_ms(0), true);
         seen.see(at_ms(60_000), true);
@@ -154,7 +154,7 @@ mod tests {
 
     /// No reading needs to fall into the time in which it was gone.
     #[test]
-    fn a_fall_between_two_readings_is_one_too() {
+    fn light_drops_between_readings_count() {
         let mut seen = Seen::default();
         seen.count(at_ms(0), 3);
         for (ms, falls) in [(500, 4), (1000, 5), (1500, 6), (2000, 7)] {

@@ -30,7 +30,7 @@ fn waits_because(cluster: &mut Cluster) -> String {
 }
 
 #[test]
-fn in_manual_mode_nothing_is_planned_unasked() {
+fn manual_mode_plans_only_on_request() {
     let mut cluster = Cluster::new(Mode::Manual);
     collide(&mut cluster);
     cluster.run_for(Duration::from_secs(10));
@@ -39,7 +39,7 @@ fn in_manual_mode_nothing_is_planned_unasked() {
 }
 
 #[test]
-fn a_flow_is_measured_as_often_as_for_a_verdict_before_anything_is_planned_for_it() {
+fn flow_is_measured_before_planning() {
     let policy = Policy {
         mode: Mode::Auto,
         look_every: Duration::ZERO,
@@ -54,7 +54,7 @@ fn a_flow_is_measured_as_often_as_for_a_verdict_before_anything_is_planned_for_i
 }
 
 #[test]
-fn what_the_policy_wanted_is_told_from_what_an_operator_wanted() {
+fn policy_and_operator_authors_are_distinguished() {
     let mut cluster = Cluster::new(Mode::Auto);
     collide(&mut cluster);
     cluster.run_until_ended(1);
@@ -64,7 +64,7 @@ fn what_the_policy_wanted_is_told_from_what_an_operator_wanted() {
 }
 
 #[test]
-fn while_a_switch_on_the_way_does_not_report_nothing_is_changed() {
+fn silent_switch_on_path_blocks_planning() {
     let mut cluster = Cluster::new(Mode::Auto);
     let spine = cluster.network.node("spine1");
     cluster.run_for(SETTLE_TIME);
@@ -80,7 +80,7 @@ fn while_a_switch_on_the_way_does_not_report_nothing_is_changed() {
 }
 
 #[test]
-fn after_a_change_the_next_one_waits_for_the_cool_down() {
+fn next_change_waits_for_cool_down() {
     let mut cluster = Cluster::new(Mode::Auto);
     collide(&mut cluster);
     cluster.run_until_ended(1);
@@ -98,7 +98,7 @@ fn after_a_change_the_next_one_waits_for_the_cool_down() {
 }
 
 #[test]
-fn after_every_failure_in_a_row_it_waits_twice_as_long() {
+fn cool_down_doubles_after_each_failure() {
     let mut cluster = Cluster::new(Mode::Auto);
     cluster.network.switch("leaf0").mood = Mood::Refuses;
     collide(&mut cluster);
@@ -115,7 +115,7 @@ fn after_every_failure_in_a_row_it_waits_twice_as_long() {
 }
 
 #[test]
-fn one_change_is_made_at_a_time() {
+fn one_plan_runs_at_once() {
     let mut cluster = Cluster::new(Mode::Auto);
     collide(&mut cluster);
     cluster.network.switch("leaf0").mood = Mood::Deaf;
@@ -139,7 +139,7 @@ fn traced(effects: &[Effect]) -> Vec<Vec<FlowKey>> {
 }
 
 #[test]
-fn agents_are_asked_for_the_paths_of_elephants_and_only_when_something_changes() {
+fn paths_traced_only_on_flow_change() {
     let mut cluster = Cluster::new(Mode::Manual);
     let flow = cluster.network.start("h0", "h3", 1000, 0);
     cluster.run_for(Duration::from_secs(20));
@@ -155,7 +155,7 @@ fn agents_are_asked_for_the_paths_of_elephants_and_only_when_something_changes()
 }
 
 #[test]
-fn an_agent_that_comes_back_is_asked_again() {
+fn reconnected_agent_is_asked_again() {
     let mut cluster = Cluster::new(Mode::Manual);
     let flow = cluster.network.start("h0", "h3", 1000, 0);
     cluster.run_for(SETTLE_TIME);
@@ -174,7 +174,7 @@ fn an_agent_that_comes_back_is_asked_again() {
 }
 
 #[test]
-fn a_switch_that_comes_back_is_told_again_what_it_was_told_last() {
+fn reconnected_switch_gets_instruction_again() {
     let mut cluster = Cluster::new(Mode::Auto);
     collide(&mut cluster);
     cluster.run_until_ended(1);
@@ -189,7 +189,7 @@ fn a_switch_that_comes_back_is_told_again_what_it_was_told_last() {
 }
 
 #[test]
-fn plans_that_changed_nothing_are_no_failures_and_cool_nothing_down() {
+fn withdrawn_plans_start_no_cool_down() {
     let plan = planned()
         .0
         .core
@@ -219,7 +219,7 @@ fn plans_that_changed_nothing_are_no_failures_and_cool_nothing_down() {
 }
 
 #[test]
-fn a_success_makes_up_for_the_failures_before_it() {
+fn success_resets_cool_down() {
     let mut cluster = Cluster::new(Mode::Auto);
     cluster.network.switch("leaf0").mood = Mood::Refuses;
     collide(&mut cluster);
@@ -234,7 +234,7 @@ fn a_success_makes_up_for_the_failures_before_it() {
 }
 
 #[test]
-fn what_promises_too_little_is_left_alone() {
+fn plan_without_enough_gain_is_dropped() {
     let (cluster, _, generation) = planned();
     let state = cluster.core.state();
     let mut plan = state.rollouts().next().unwrap().plan.clone();
@@ -246,7 +246,7 @@ fn what_promises_too_little_is_left_alone() {
 }
 
 #[test]
-fn of_too_many_flows_only_so_many_are_traced_at_once() {
+fn traced_flows_are_limited_and_rotate() {
     let mut cluster = Cluster::on(Network::new(2, 1), Mode::Manual);
     let start = |port: u16| cluster.network.start("h0", "h1", 1000 + port, 0);
     let flows: BTreeSet<_> = (0..70).map(start).collect();

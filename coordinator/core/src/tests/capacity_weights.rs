@@ -108,7 +108,7 @@ fn weights(cluster: &mut Cluster, switch: &str) -> Vec<Vec<u32>> {
 }
 
 #[test]
-fn mice_spread_over_equal_ways_by_what_is_behind_them_until_they_shall_not() {
+fn mice_spread_by_weights_until_removed() {
     let mut cluster = cluster(uneven());
     let flows = mice(&mut cluster);
     cluster.run_for(SETTLE_TIME);
@@ -139,7 +139,7 @@ fn mice_spread_over_equal_ways_by_what_is_behind_them_until_they_shall_not() {
 
 /// It is what its two ends say that it runs at, and not what it was bought as.
 #[test]
-fn a_bundle_that_has_lost_a_cable_gets_less() {
+fn degraded_bundle_gets_lower_weight() {
     let mut cluster = cluster(Network::new(4, 4));
     cluster.run_for(SETTLE_TIME);
     let even = planned(&mut cluster, true);
@@ -162,7 +162,7 @@ fn a_bundle_that_has_lost_a_cable_gets_less() {
 }
 
 #[test]
-fn what_is_drained_stays_so_and_what_is_weighed_too() {
+fn drains_and_weights_persist_together() {
     let mut cluster = cluster(uneven());
     let flows = mice(&mut cluster);
     cluster.run_for(SETTLE_TIME);

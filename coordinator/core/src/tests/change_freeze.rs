@@ -47,14 +47,14 @@ fn hindered_by(response: Response) -> Vec<String> {
 }
 
 #[test]
-fn a_plan_that_touches_a_link_of_a_frozen_job_says_so_and_is_refused_until_it_is_thawed() {
+fn frozen_job_blocks_plan_until_thaw() {
     let mut cluster = cluster(Mode::Manual);
     assert_eq!(freeze(&mut cluster, &["h1"]), froze(&["h1", "h5"]));
     let links = vec!["leaf0-spine0".to_owned()];
     let why = hindered_by(cluster.ask(Request::Drain { links }));
     assert_eq!(why.len(), 1, "{why:?}");
     assert!(
-        why[0].contains("which the frozen job of h1 uses; `reweave job thaw h1` lets it"),
+        why[0].contains("which the frozen job of h1 uses; `reweave job thaw h1` allows it"),
         "{why:?}"
     );
     let generation = cluster
@@ -76,7 +76,7 @@ fn a_plan_that_touches_a_link_of_a_frozen_job_says_so_and_is_refused_until_it_is
 
 /// Nothing of it goes over what is changed.
 #[test]
-fn what_goes_past_a_frozen_job_is_carried_out() {
+fn plan_beside_frozen_job_is_applied() {
     let mut cluster = cluster(Mode::Manual);
     cluster.network.answer(cluster.flow("h2"), 1);
     cluster.run_for(SETTLE_TIME);
@@ -91,7 +91,7 @@ fn what_goes_past_a_frozen_job_is_carried_out() {
 }
 
 #[test]
-fn the_policy_leaves_it_alone_too_and_says_why() {
+fn policy_spares_frozen_job_with_reason() {
     let mut cluster = Cluster::on(Network::new(2, 3), Mode::Auto);
     let hosts = ["h0", "h3"];
     assert_eq!(freeze(&mut cluster, &hosts), froze(&hosts));
@@ -108,7 +108,7 @@ fn the_policy_leaves_it_alone_too_and_says_why() {
 }
 
 #[test]
-fn it_stays_frozen_whoever_leads_and_is_listed() {
+fn freeze_survives_leader_change() {
     let mut cluster = cluster(Mode::Manual);
     freeze(&mut cluster, &["h0"]);
     freeze(&mut cluster, &["h0", "h4"]);
@@ -126,7 +126,7 @@ fn it_stays_frozen_whoever_leads_and_is_listed() {
 }
 
 #[test]
-fn who_is_nobodys_job_cannot_be_frozen() {
+fn host_without_job_cannot_be_frozen() {
     let mut cluster = cluster(Mode::Manual);
     let host = "h7".to_owned();
     let idle = freeze(&mut cluster, &["h7"]);
@@ -140,7 +140,7 @@ fn who_is_nobodys_job_cannot_be_frozen() {
 
 /// Their packets arrive nowhere as it is.
 #[test]
-fn what_leads_nowhere_is_mended_under_it_all_the_same() {
+fn dead_path_is_repaired_under_freeze() {
     let mut cluster = Cluster::on(Network::new(2, 3), Mode::Auto);
     for (from, to, port) in [("h0", "h3", 1000), ("h1", "h4", 1001)] {
         cluster.network.start(from, to, port, 0);

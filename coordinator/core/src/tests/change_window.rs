@@ -25,7 +25,7 @@ fn cluster(mode: Mode, hours: &str) -> Cluster {
 }
 
 #[test]
-fn what_a_person_applies_waits_for_its_hours_unless_it_is_wanted_now() {
+fn apply_waits_for_change_window() {
     let mut cluster = cluster(Mode::Manual, "Thu 02:00-03:00");
     let generation = cluster.plan();
     for request in [
@@ -47,7 +47,7 @@ fn what_a_person_applies_waits_for_its_hours_unless_it_is_wanted_now() {
 }
 
 #[test]
-fn within_its_hours_it_is_applied_as_ever() {
+fn apply_runs_inside_change_window() {
     let mut cluster = cluster(Mode::Manual, "Mon-Fri 23:00-01:00");
     let generation = cluster.plan();
     cluster.apply(generation);
@@ -56,14 +56,14 @@ fn within_its_hours_it_is_applied_as_ever() {
 }
 
 #[test]
-fn the_policy_has_its_plan_ready_and_carries_it_out_when_hours_begin() {
+fn policy_plan_waits_for_change_window() {
     let mut cluster = cluster(Mode::Auto, "Thu 00:01-02:00");
     cluster.run_for(Duration::from_secs(20));
     assert_eq!(cluster.installs_sent(), 0);
     assert!(cluster.network.flows.contains_key(&moved(&cluster)));
     let why = status(&mut cluster).waits_because.unwrap();
     assert!(
-        why.starts_with("changes are made Thu 00:01-02:00 (UTC) alone, which is in 1 min"),
+        why.starts_with("change windows are Thu 00:01-02:00 (UTC), the next in 1 min"),
         "{why}"
     );
     let waited = cluster.run_until_ended(1);
@@ -73,7 +73,7 @@ fn the_policy_has_its_plan_ready_and_carries_it_out_when_hours_begin() {
 
 /// A flow that is pinned to where nothing leads has no time.
 #[test]
-fn what_leads_nowhere_is_mended_at_any_hour() {
+fn dead_path_is_repaired_any_time() {
     let mut cluster = cluster(Mode::Auto, "Thu 00:00-00:01");
     cluster.run_until_ended(1);
     let moved = cluster.core.state().in_force().pins[0].flow;

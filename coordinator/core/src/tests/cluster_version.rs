@@ -26,7 +26,7 @@ fn why_it_stays(response: Response) -> String {
 
 /// All coordinators read more, whoever leads.
 #[test]
-fn lowered_version_waits_for_an_operator() {
+fn lowered_version_waits_for_operator() {
     let (mut cluster, _, generation) = planned();
     let lowered = Response::ClusterVersion {
         minor: 0,
@@ -49,7 +49,7 @@ fn lowered_version_waits_for_an_operator() {
         lowered
     );
     let why = why_it_stays(set(&mut cluster, 1));
-    assert!(why.contains("speaks 1.1"), "nobody has been heard: {why}");
+    assert!(why.contains("does not speak 1.1"), "nobody has been heard: {why}");
     cluster.handle(Input::MinVersion { minor: 1 });
     let raised = Response::ClusterVersion {
         minor: 1,
@@ -91,11 +91,14 @@ fn rising_version_is_never_promised() {
 
 /// It may be in a phase that the release before does not know.
 #[test]
-fn plan_under_way_keeps_the_version() {
+fn running_plan_keeps_cluster_version() {
     let (mut cluster, _, plan) = planned();
     cluster.apply(plan);
     let why = why_it_stays(set(&mut cluster, 0));
-    assert!(why.contains(&format!("plan {plan} is on its way")), "{why}");
+    assert!(
+        why.contains(&format!("plan {plan} is in progress")),
+        "{why}"
+    );
     let by = Author::Policy;
     cluster.append(Change::ClusterVersionLowered { minor: 0, by });
     assert_eq!(version(&cluster), 1);
@@ -114,12 +117,12 @@ fn version_goes_back_one_release() {
     cluster.start_anew();
     cluster.reconnect();
     let why = why_it_stays(set(&mut cluster, 0));
-    assert!(why.contains("one release at a time"), "{why}");
+    assert!(why.contains("by one release only"), "{why}");
     assert_eq!(version(&cluster), 2);
 }
 
 #[test]
-fn viewers_set_no_version() {
+fn viewers_cannot_set_version() {
     let minors = [None, Some(0)];
     let may = minors.map(|minor| {
         let request = Request::ClusterVersion { minor };

@@ -25,7 +25,7 @@ const FIRST_PAIRS: [[&str; 2]; 2] = [["h0", "h3"], ["h1", "h4"]];
 const SECOND_PAIRS: [[&str; 2]; 2] = [["h6", "h9"], ["h7", "h10"]];
 
 #[test]
-fn a_plan_says_who_has_the_addresses_that_pins_lead_to() {
+fn plan_names_owners_of_pinned_addresses() {
     let mut cluster = Cluster::on(Network::of(FABRIC), Mode::Manual);
     collide(&mut cluster, FIRST_PAIRS);
     cluster.run_for(SETTLE_TIME);
@@ -81,7 +81,7 @@ fn assert_both_kept(cluster: &Cluster) {
 }
 
 #[test]
-fn one_that_waits_does_not_hold_up_another_and_both_are_kept() {
+fn waiting_plan_does_not_block_another() {
     let (mut cluster, [first, second]) = one_waits();
     assert_eq!(
         phases(&mut cluster),
@@ -105,10 +105,10 @@ fn one_that_waits_does_not_hold_up_another_and_both_are_kept() {
 }
 
 #[test]
-fn what_the_one_cannot_do_is_taken_back_and_the_other_is_kept() {
+fn rollback_leaves_concurrent_plan_committed() {
     let (mut cluster, [first, second]) = one_waits();
     cluster.apply(second);
-    cluster.run_until("taken back", |c| {
+    cluster.run_until("rolled back", |c| {
         c.core
             .state()
             .rollout(first)
@@ -135,7 +135,7 @@ fn what_the_one_cannot_do_is_taken_back_and_the_other_is_kept() {
 }
 
 #[test]
-fn whoever_leads_next_goes_on_with_both() {
+fn new_leader_continues_both_plans() {
     let (mut cluster, [_, second]) = one_waits();
     cluster.apply(second);
     cluster.dies_at = (cluster.log.len() + 1..cluster.log.len() + 12).collect();
@@ -147,7 +147,7 @@ fn whoever_leads_next_goes_on_with_both() {
 }
 
 #[test]
-fn what_another_has_in_hand_is_refused_with_its_number() {
+fn claimed_resources_refuse_with_plan_number() {
     let (mut cluster, [first, second]) = one_waits();
     let same = cluster.core.state().rollout(first).unwrap().plan.clone();
     let claims = cluster.core.claims(&same);
@@ -175,7 +175,7 @@ fn what_another_has_in_hand_is_refused_with_its_number() {
 }
 
 #[test]
-fn of_two_on_offer_each_is_called_by_its_number() {
+fn two_offers_are_addressed_by_number() {
     let (made_by, plans) = one_waits();
     let offers = plans.map(|plan| made_by.core.state().rollout(plan).unwrap().plan.clone());
     let mut cluster = Cluster::on(Network::of(FABRIC), Mode::Manual);
@@ -203,7 +203,7 @@ fn of_two_on_offer_each_is_called_by_its_number() {
 }
 
 #[test]
-fn a_plan_says_which_jobs_it_touches_and_who_lets_it_touch_more_has_to_insist() {
+fn wide_plan_names_jobs_needs_confirmation() {
     let policy = crate::Policy {
         most_touched: 0.4,
         ..crate::Policy::default()

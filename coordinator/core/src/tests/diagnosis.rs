@@ -83,7 +83,7 @@ pub(super) fn hop(cluster: &Cluster, from: &str, to: &str) -> Hop {
 /// With two leaves, whatever takes the way up to a spine takes its way down to the other leaf: probes
 /// alone do not tell these two links apart, and the counters of who sends over them do.
 #[test]
-fn each_direction_of_each_link_that_loses_probes_is_named_and_nothing_else() {
+fn lossy_link_direction_is_named_alone() {
     for (leaf, spine) in (0..8).map(|it| (it % 2, it / 2)) {
         let ends = [format!("leaf{leaf}"), format!("spine{spine}")];
         for [from, to] in [[&ends[0], &ends[1]], [&ends[1], &ends[0]]] {
@@ -117,7 +117,7 @@ fn each_direction_of_each_link_that_loses_probes_is_named_and_nothing_else() {
 /// Both directions of a cable that was dead before anybody looked: between two leaves, the same probes
 /// cross a spine's other cable.
 #[test]
-fn what_was_dead_before_it_was_ever_traced_is_named_by_where_others_pass() {
+fn dead_link_is_inferred_from_neighbours() {
     let mut cluster = cluster();
     let both = [
         hop(&cluster, "leaf0", "spine2"),
@@ -138,7 +138,7 @@ fn what_was_dead_before_it_was_ever_traced_is_named_by_where_others_pass() {
 }
 
 #[test]
-fn a_bad_host_is_named_as_host() {
+fn bad_host_is_named_as_host() {
     let mut cluster = cluster();
     let both = [hop(&cluster, "h5", "leaf1"), hop(&cluster, "leaf1", "h5")];
     cluster.network.lossy.extend(both);
@@ -162,7 +162,7 @@ fn probe_until(cluster: &mut Cluster, is_so: impl Fn(usize) -> bool) {
 }
 
 #[test]
-fn few_flows_are_left_once_their_ways_are_known_until_ways_are_others() {
+fn probe_flows_shrink_until_paths_change() {
     const FLOW_COUNT: usize = 8 * 7 * 4;
     let mut cluster = cluster();
     assert_eq!(asked(&cluster), FLOW_COUNT);
@@ -191,7 +191,7 @@ fn few_flows_are_left_once_their_ways_are_known_until_ways_are_others() {
 
 /// As with losses, a spine's two links are crossed by the same probes.
 #[test]
-fn a_link_or_host_that_has_become_slower_is_named() {
+fn slower_link_or_host_is_named() {
     let mut cluster = cluster();
     probe_for(&mut cluster, Duration::from_secs(150));
     assert_eq!(causes(&mut cluster), []);
@@ -228,7 +228,7 @@ fn a_link_or_host_that_has_become_slower_is_named() {
 
 /// The same finding as without, though links that the same probes cross are seen to lose some, too.
 #[test]
-fn since_when_a_link_loses_probes_is_told() {
+fn diagnosis_reports_when_loss_began() {
     let mut cluster = cluster();
     probe_for(&mut cluster, Duration::from_secs(17 * 30));
     assert_eq!(causes(&mut cluster), []);
@@ -247,7 +247,7 @@ fn since_when_a_link_loses_probes_is_told() {
 /// Cards would tell: for as long as a job fills a link, a queue stands before it. What is slower while
 /// nobody sends is the link.
 #[test]
-fn a_queue_before_a_full_link_is_no_change_of_the_link() {
+fn queueing_is_no_link_latency_change() {
     let mut cluster = cluster();
     cluster.network.queues_us = Some(100);
     probe_for(&mut cluster, Duration::from_secs(150));
@@ -270,7 +270,7 @@ fn a_queue_before_a_full_link_is_no_change_of_the_link() {
 
 /// Who is left probes over longer ways; no link is slower for that.
 #[test]
-fn nothing_is_slower_where_the_nearest_are_probed_no_more() {
+fn missing_near_probes_show_no_slowdown() {
     let mut cluster = cluster();
     cluster.network.queues_us = Some(0);
     probe_for(&mut cluster, Duration::from_secs(150));
@@ -288,7 +288,7 @@ fn nothing_is_slower_where_the_nearest_are_probed_no_more() {
 }
 
 #[test]
-fn a_clean_cluster_has_nothing_wrong_with_it() {
+fn clean_cluster_has_no_findings() {
     let mut cluster = cluster();
     probe_for(&mut cluster, LEARNING_TIME);
     assert_eq!(causes(&mut cluster), []);
@@ -328,7 +328,7 @@ pub(super) fn measured(
 
 /// Across racks all have less than within, and that is no fault of theirs.
 #[test]
-fn a_pair_that_is_slower_than_its_peers_is_named_and_a_host_that_is_slow_to_all() {
+fn slow_pair_and_slow_host_named() {
     let found = |slow: fn(usize, usize) -> bool| {
         let mut cluster = cluster();
         for host in 0..8 {
@@ -371,7 +371,7 @@ fn about_a_second() -> Duration {
 }
 
 #[test]
-fn counters_of_an_interface_name_its_link() {
+fn interface_counters_name_their_link() {
     let cases = [
         (Signal::LinkDowns, 1, Class::NicFlap, "h2-leaf0"),
         (
@@ -403,7 +403,7 @@ fn tell_time(cluster: &mut Cluster, host: &str, skew_us: i64) {
 }
 
 #[test]
-fn a_message_that_waited_makes_no_clock_wrong() {
+fn delayed_message_shows_no_clock_skew() {
     let mut cluster = cluster();
     for skew_us in [-545_000, -600_000, -1000, -545_000] {
         tell_time(&mut cluster, "h1", skew_us);
@@ -416,7 +416,7 @@ fn a_message_that_waited_makes_no_clock_wrong() {
 }
 
 #[test]
-fn a_nic_that_differs_and_a_clock_that_is_off_are_named() {
+fn differing_nic_and_skewed_clock_named() {
     let mut cluster = cluster();
     for host in 0..8 {
         let nic = Nic {
@@ -469,7 +469,7 @@ fn takes(cluster: &mut Cluster, node: &str, interface: &str, mtu_bytes: u32) {
 /// Of a link between switches, both ends of which are set alike, only large probes tell: between two
 /// leaves of one of two links, and what the ports say, of which.
 #[test]
-fn a_link_that_is_too_narrow_for_large_packets_is_one_finding() {
+fn narrow_mtu_link_is_one_finding() {
     let mut cluster = cluster();
     let both = [
         hop(&cluster, "leaf0", "spine2"),
@@ -489,7 +489,7 @@ fn a_link_that_is_too_narrow_for_large_packets_is_one_finding() {
 
 /// Its own setting, the ends of its cable and lost probes: all tell of the same.
 #[test]
-fn a_host_whose_mtu_is_too_small_is_one_finding() {
+fn small_host_mtu_is_one_finding() {
     let mut cluster = cluster();
     let to_it = hop(&cluster, "leaf1", "h6");
     cluster.network.narrow.insert(to_it);
@@ -515,7 +515,7 @@ fn a_host_whose_mtu_is_too_small_is_one_finding() {
 }
 
 #[test]
-fn a_host_that_is_set_otherwise_than_the_others_is_named() {
+fn host_with_odd_setting_is_named() {
     assert_eq!(
         set_otherwise("TCP ECN", ["0", "1"]),
         "TCP ECN is 0, and 1 on 7 others"
@@ -552,7 +552,7 @@ fn set_otherwise(setting: &str, [one, others]: [&str; 2]) -> String {
 
 /// What its firewall stops is no loss, and somebody hears of it.
 #[test]
-fn a_host_whose_own_kernel_sends_no_probes_is_named_and_told_of_in_the_status() {
+fn host_sending_no_probes_is_named() {
     let mut cluster = cluster();
     let mute = cluster.network.node("h3");
     cluster.network.mute.insert(mute);
@@ -592,7 +592,7 @@ fn sent_to(lossy: Option<[&str; 2]>) -> String {
 }
 
 #[test]
-fn a_plan_sends_nobody_over_a_link_that_loses_packets() {
+fn plan_avoids_lossy_link() {
     assert_eq!(sent_to(None), "spine1");
     assert_eq!(sent_to(Some(["leaf0", "spine1"])), "spine2");
 }

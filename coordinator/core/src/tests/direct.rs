@@ -25,7 +25,7 @@ fn ring() -> Cluster {
 
 /// What they call themselves towards a neighbour alone, nobody else has a route to.
 #[test]
-fn each_host_is_probed_by_one_address_that_all_reach() {
+fn relay_hosts_probed_by_reachable_address() {
     let cluster = ring();
     for (node, list) in &cluster.network.probes {
         let all = cluster.network.fabric.endpoints();
@@ -42,7 +42,7 @@ fn each_host_is_probed_by_one_address_that_all_reach() {
 }
 
 #[test]
-fn a_cable_that_loses_probes_one_way_is_named_and_nothing_else() {
+fn lossy_cable_direction_is_named_alone() {
     for ends in [["h0", "h1"], ["h1", "h0"], ["h0", "h7"], ["h4", "h3"]] {
         let mut cluster = ring();
         probe_for(&mut cluster, LEARNING_TIME);
@@ -62,7 +62,7 @@ fn a_cable_that_loses_probes_one_way_is_named_and_nothing_else() {
 }
 
 #[test]
-fn a_host_that_loses_all_that_passes_it_is_named_as_host() {
+fn relay_host_losing_transit_is_named() {
     let mut cluster = ring();
     for other in ["h2", "h4"] {
         let both = [hop(&cluster, "h3", other), hop(&cluster, other, "h3")];
@@ -73,7 +73,7 @@ fn a_host_that_loses_all_that_passes_it_is_named_as_host() {
 }
 
 #[test]
-fn its_bus_is_looked_at_as_any_other_hosts() {
+fn relay_pcie_downgrade_is_named() {
     let mut cluster = ring();
     let link = |lanes| PcieLink {
         mt_per_s: 16_000,

@@ -89,7 +89,7 @@ fn joined(fabric: &Fabric) -> Vec<[String; 2]> {
 
 /// Hosts route over leaves here, and packets are seen to pass the spines.
 #[test]
-fn all_links_of_a_fabric_are_found_by_routes_and_traces() {
+fn links_discovered_by_routes_and_traces() {
     let mut cluster = Cluster::on(Network::new(2, 3), Mode::Manual);
     cluster.network.start("h0", "h3", 1000, 0);
     cluster.network.start("h1", "h4", 1001, 1);
@@ -111,7 +111,7 @@ fn all_links_of_a_fabric_are_found_by_routes_and_traces() {
 }
 
 #[test]
-fn who_says_to_be_there_is_believed_before_addresses_and_speeds_that_differ_are_told() {
+fn lldp_outranks_addresses_and_reports_speeds() {
     let mut cluster = nodes_alone();
     say(
         &mut cluster,
@@ -143,7 +143,7 @@ fn who_says_to_be_there_is_believed_before_addresses_and_speeds_that_differ_are_
 }
 
 #[test]
-fn addresses_alone_join_nobody_and_are_told() {
+fn addresses_alone_discover_no_link() {
     let mut cluster = nodes_alone();
     say(&mut cluster, "h0", vec![interface("mgmt", 0, &[])]);
     say(&mut cluster, "h1", vec![interface("mgmt", 1, &[])]);
@@ -153,7 +153,7 @@ fn addresses_alone_join_nobody_and_are_told() {
 }
 
 #[test]
-fn as_good_a_reason_for_two_ends_is_a_guess() {
+fn tied_link_evidence_is_guess() {
     let mut cluster = nodes_alone();
     say(&mut cluster, "h0", vec![interface("eth0", 0, &[2, 4])]);
     say(&mut cluster, "leaf0", vec![interface("swp1", 2, &[])]);
@@ -169,7 +169,7 @@ fn as_good_a_reason_for_two_ends_is_a_guess() {
 }
 
 #[test]
-fn a_switch_without_an_agent_is_found_by_who_hears_of_it() {
+fn switch_without_agent_found_by_lldp() {
     let mut cluster = nodes_alone();
     say(
         &mut cluster,

@@ -42,7 +42,7 @@ fn drain(cluster: &mut Cluster, links: &[&str]) {
 }
 
 #[test]
-fn flows_leave_a_drained_link_new_ones_keep_away_and_all_may_come_back() {
+fn drained_link_sheds_flows_until_restored() {
     let mut cluster = cluster();
     let [stays, leaves] = [("h0", "h4", 1000, 0), ("h1", "h5", 1001, 1)]
         .map(|(from, to, port, spine)| cluster.network.start(from, to, port, spine));
@@ -65,7 +65,7 @@ fn flows_leave_a_drained_link_new_ones_keep_away_and_all_may_come_back() {
 }
 
 #[test]
-fn a_switch_is_drained_with_all_its_links_and_may_carry_again() {
+fn drained_switch_may_carry_again() {
     let mut cluster = cluster();
     let flow = cluster.network.start("h1", "h5", 1001, 1);
     let back = cluster.network.start("h6", "h2", 1002, 1);
@@ -82,7 +82,7 @@ fn a_switch_is_drained_with_all_its_links_and_may_carry_again() {
 }
 
 #[test]
-fn no_plan_sends_a_flow_over_a_drained_link() {
+fn plan_avoids_drained_link() {
     let mut cluster = cluster();
     drain(&mut cluster, &["leaf0-spine1"]);
     for (from, to, port) in [("h0", "h4", 1000), ("h1", "h5", 1001)] {
@@ -99,7 +99,7 @@ fn no_plan_sends_a_flow_over_a_drained_link() {
 }
 
 #[test]
-fn who_is_slower_without_the_link_has_it_back() {
+fn drain_is_reverted_when_flows_slow() {
     let mut cluster = cluster();
     for (place, host) in ["h0", "h1", "h2"].into_iter().enumerate() {
         let to = format!("h{}", 4 + place);
@@ -120,7 +120,7 @@ fn who_is_slower_without_the_link_has_it_back() {
 
 /// Nobody has to ask for that once more, though a person decides about all else.
 #[test]
-fn pins_leave_a_drained_link_and_where_the_way_goes_on_over_one() {
+fn pins_leave_drained_link_on_path() {
     for leaf in ["leaf0", "leaf1"] {
         let mut cluster = cluster();
         for (from, to, port) in [("h0", "h4", 1000), ("h1", "h5", 1001)] {
@@ -146,7 +146,7 @@ fn rounds_told(cluster: &Cluster) -> usize {
 
 /// Routes that were sound when they were told first may lead into nothing by now.
 #[test]
-fn what_is_told_again_is_judged_again() {
+fn repeated_instruction_is_checked_again() {
     let mut cluster = cluster();
     drain(&mut cluster, &["leaf0-spine1"]);
     assert_eq!(*cluster.last_outcome(), Outcome::Committed);
@@ -208,13 +208,13 @@ fn reconnected_switch_gets_no_unsound_table() {
 
 /// Nor when the plan has been given up meanwhile, since it was silent for too long.
 #[test]
-fn reconnected_switch_gets_nothing_given_up() {
+fn reconnected_switch_gets_no_aborted_steps() {
     let (mut cluster, leaf) = disconnected_amid_drain();
     let turned_back = |cluster: &Cluster| {
         let mut changes = cluster.log.iter().map(|command| &command.change);
         changes.any(|change| matches!(change, Change::TurnedBack { .. }))
     };
-    cluster.run_until("it is given up", turned_back);
+    cluster.run_until("it is aborted", turned_back);
     for spine in REMAINING_SPINES {
         cluster.network.fail("leaf0", spine);
     }
@@ -233,7 +233,7 @@ fn reconnected_switch_gets_nothing_given_up() {
 
 /// It is their decision, and is told all the same who is slower.
 #[test]
-fn whoever_wants_it_anyway_has_it_though_flows_are_slower() {
+fn forced_drain_stays_despite_slower_flows() {
     let mut cluster = cluster();
     for (place, host) in ["h0", "h1", "h2"].into_iter().enumerate() {
         let to = format!("h{}", 4 + place);
@@ -265,7 +265,7 @@ fn whoever_wants_it_anyway_has_it_though_flows_are_slower() {
 }
 
 #[test]
-fn what_cannot_be_drained_is_refused_by_name() {
+fn impossible_drain_is_refused_by_name() {
     let mut cluster = cluster();
     let refused = |cluster: &mut Cluster, links: &[&str]| match ask(cluster, links) {
         Response::Refused(refused) => refused,
@@ -278,7 +278,7 @@ fn what_cannot_be_drained_is_refused_by_name() {
     let cut = refused(&mut cluster, &all).to_string();
     assert_eq!(
         cut,
-        "without these links leaf0 has no way to h4 that is as short as now"
+        "without these links leaf0 has no equally short path to h4"
     );
     assert!(
         refused(&mut cluster, &["h0-leaf0"])

@@ -83,7 +83,7 @@ fn release(cluster: &mut Cluster) {
 }
 
 #[test]
-fn the_policy_drains_a_link_that_surely_fails_for_long_and_says_for_which_finding() {
+fn policy_drains_failing_link_naming_finding() {
     let mut cluster = failing(policy());
     let flow = newcomer(&mut cluster);
     go_on_until(&mut cluster, is_found);
@@ -114,7 +114,7 @@ fn the_policy_drains_a_link_that_surely_fails_for_long_and_says_for_which_findin
 
 /// It would be drained on and on otherwise: nobody knows whether it was mended before it carries.
 #[test]
-fn what_a_person_lets_carry_again_is_left_to_people() {
+fn restored_link_is_left_to_operator() {
     let mut cluster = failing(policy());
     go_on_until(&mut cluster, |it| ended(it) == 1);
     release(&mut cluster);
@@ -126,7 +126,7 @@ fn what_a_person_lets_carry_again_is_left_to_people() {
 }
 
 #[test]
-fn a_switch_keeps_its_share_of_capacity_and_status_says_what_for() {
+fn capacity_floor_blocks_drain_with_reason() {
     let floor = Policy {
         capacity_floor: 0.8,
         ..policy()
@@ -144,7 +144,7 @@ fn a_switch_keeps_its_share_of_capacity_and_status_says_what_for() {
 
 /// Taken back once, it is not tried every half a minute.
 #[test]
-fn who_needs_the_link_keeps_it() {
+fn needed_link_is_not_drained_again() {
     let mut cluster = failing(policy());
     for place in 0..4 {
         let [from, to] = [place, 4 + place].map(|host| format!("h{host}"));
@@ -164,7 +164,7 @@ fn who_needs_the_link_keeps_it() {
 }
 
 #[test]
-fn in_manual_mode_a_person_decides() {
+fn manual_mode_drains_no_failing_link() {
     let manual = Policy {
         mode: Mode::Manual,
         ..policy()
@@ -177,7 +177,7 @@ fn in_manual_mode_a_person_decides() {
 
 /// No routing protocol takes a way away that routes of ours lead over.
 #[test]
-fn where_another_link_fails_meanwhile_routes_of_ours_lead_around_that_too() {
+fn our_routes_avoid_second_failed_link() {
     let mut cluster = failing(policy());
     go_on_until(&mut cluster, |it| ended(it) == 1);
     let flow = cluster.network.start("h1", "h5", 1001, 2);

@@ -12,7 +12,7 @@ use super::scene::*;
 use crate::{Input, Outcome, Reason};
 
 #[test]
-fn a_switch_that_refuses_ends_the_plan_and_nothing_is_left_of_it() {
+fn refusing_switch_rolls_plan_back() {
     let (mut cluster, _, plan) = planned();
     cluster.network.switch("leaf0").mood = Mood::Refuses;
     cluster.apply(plan);
@@ -38,7 +38,7 @@ fn held_until_it_obeys(mut cluster: Cluster) {
 }
 
 #[test]
-fn a_switch_that_refuses_but_does_it_all_the_same_is_not_taken_at_its_word() {
+fn refusal_after_install_is_not_believed() {
     let (mut cluster, _, plan) = planned();
     cluster.network.switch("leaf0").mood = Mood::Botches;
     cluster.apply(plan);
@@ -50,7 +50,7 @@ fn a_switch_that_refuses_but_does_it_all_the_same_is_not_taken_at_its_word() {
 }
 
 #[test]
-fn a_switch_that_holds_something_else_than_it_was_told_ends_the_plan() {
+fn wrong_rules_roll_plan_back() {
     let (mut cluster, _, plan) = planned();
     cluster.network.switch("leaf0").mood = Mood::Careless;
     cluster.apply(plan);
@@ -63,7 +63,7 @@ fn a_switch_that_holds_something_else_than_it_was_told_ends_the_plan() {
 }
 
 #[test]
-fn an_agent_that_vanishes_in_the_middle_is_waited_for_and_the_plan_is_taken_back() {
+fn vanished_agent_rolls_plan_back() {
     let (mut cluster, _, plan) = planned();
     let leaf = cluster.network.node("leaf0");
     cluster.network.switch("leaf0").mood = Mood::Mute;
@@ -90,7 +90,7 @@ fn an_agent_that_vanishes_in_the_middle_is_waited_for_and_the_plan_is_taken_back
 }
 
 #[test]
-fn a_switch_that_loses_its_rules_while_they_are_judged_is_told_again() {
+fn switch_losing_rules_is_instructed_again() {
     let (mut cluster, _, plan) = planned();
     let leaf = cluster.network.node("leaf0");
     cluster.apply(plan);
@@ -105,7 +105,7 @@ fn a_switch_that_loses_its_rules_while_they_are_judged_is_told_again() {
 }
 
 #[test]
-fn a_silent_switch_is_asked_three_times_two_seconds_apart() {
+fn silent_switch_is_asked_three_times() {
     let (mut cluster, _, plan) = planned();
     cluster.network.switch("leaf0").mood = Mood::Deaf;
     let sent = |cluster: &Cluster| cluster.installs_sent();
@@ -119,7 +119,7 @@ fn a_silent_switch_is_asked_three_times_two_seconds_apart() {
 }
 
 #[test]
-fn a_switch_that_will_not_take_the_plan_back_is_told_again_until_it_does() {
+fn refused_rollback_is_retried_until_done() {
     let (mut cluster, _, plan) = planned();
     cluster.network.start("h2", "h5", 1002, 1);
     cluster.network.switch("leaf0").mood = Mood::RefusesLater;
@@ -128,7 +128,7 @@ fn a_switch_that_will_not_take_the_plan_back_is_told_again_until_it_does() {
 }
 
 #[test]
-fn acks_that_come_twice_and_in_another_order_change_nothing() {
+fn repeated_reordered_acks_change_nothing() {
     let outcome = |on_the_way: fn(Vec<_>) -> Vec<_>| {
         let (mut cluster, _, plan) = planned();
         cluster.on_the_way = on_the_way;
@@ -143,7 +143,7 @@ fn acks_that_come_twice_and_in_another_order_change_nothing() {
 }
 
 #[test]
-fn acks_of_other_intents_and_from_other_nodes_are_not_heard() {
+fn foreign_acks_are_ignored() {
     let (mut cluster, _, plan) = planned();
     let leaf = cluster.network.node("leaf0");
     cluster.network.switch("leaf0").mood = Mood::Deaf;
@@ -183,7 +183,7 @@ fn acks_of_other_intents_and_from_other_nodes_are_not_heard() {
 }
 
 #[test]
-fn a_plan_is_not_begun_while_its_switch_is_not_there() {
+fn plan_waits_for_absent_switch() {
     let (mut cluster, _, plan) = planned();
     let leaf = cluster.network.node("leaf0");
     cluster.disconnect(leaf);

@@ -75,7 +75,7 @@ fn refused(cluster: &mut Cluster) -> Option<String> {
 }
 
 #[test]
-fn a_host_whose_fibres_bear_another_hardware_address_is_named() {
+fn host_with_odd_fibre_mac_named() {
     let mut cluster = cluster();
     tell(&mut cluster, &Mac::DEFAULT_FIBRE_MAC.to_string());
     assert_eq!(causes(&mut cluster), []);
@@ -85,13 +85,13 @@ fn a_host_whose_fibres_bear_another_hardware_address_is_named() {
 }
 
 #[test]
-fn circuits_are_not_moved_while_their_ends_bear_several_hardware_addresses() {
+fn circuits_wait_for_equal_fibre_macs() {
     let mut cluster = cluster();
     assert_eq!(refused(&mut cluster), None, "nobody told of any");
     tell(&mut cluster, OTHER_MAC);
-    let words = "interfaces at fibres have several hardware addresses, and packets for one are dropped by another: \
-                 02:fa:b0:00:00:01 at fab0 of h0, fab1 of h0 and 5 more; 0c:42:a1:00:00:07 at fab1 of h2; \
-                 `reweave-agent run --fibres` gives them one";
+    let words = "fibre interfaces have several hardware addresses, so packets are dropped after \
+                 circuits move: 02:fa:b0:00:00:01 at fab0 of h0, fab1 of h0 and 5 more; \
+                 0c:42:a1:00:00:07 at fab1 of h2; `reweave-agent run --fibres` sets one address";
     assert_eq!(refused(&mut cluster).as_deref(), Some(words));
     tell(&mut cluster, &Mac::DEFAULT_FIBRE_MAC.to_string());
     assert_eq!(refused(&mut cluster), None);

@@ -31,7 +31,7 @@ fn two_jobs() -> Cluster {
 }
 
 #[test]
-fn each_job_is_told_alone_the_one_that_could_be_more_even_first() {
+fn job_imbalances_list_worst_first() {
     let found = imbalances(&mut two_jobs());
     let jobs = found.jobs.iter();
     let figures = jobs.map(|it| {
@@ -68,7 +68,7 @@ fn names(cluster: &mut Cluster) -> [Vec<String>; 2] {
 }
 
 #[test]
-fn jobs_are_called_as_they_are_registered_on_just_their_hosts() {
+fn jobs_use_registered_names() {
     let mut cluster = two_jobs();
     register(&mut cluster, "train", &["h3", "h0"]);
     register(&mut cluster, "wider", &["h1", "h4", "h5"]);
@@ -80,7 +80,7 @@ fn jobs_are_called_as_they_are_registered_on_just_their_hosts() {
 }
 
 #[test]
-fn it_is_noted_how_it_went_and_told_once_to_whoever_keeps_it() {
+fn imbalance_history_is_exported_once() {
     let mut cluster = two_jobs();
     cluster.run_for(Duration::from_secs(9));
     for port in [1000, 1001] {

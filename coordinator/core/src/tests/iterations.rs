@@ -80,7 +80,7 @@ fn told(cluster: &mut Cluster) -> IterationOutcome {
 }
 
 #[test]
-fn a_job_is_promised_how_long_its_iterations_will_take_and_that_is_measured() {
+fn iteration_time_is_predicted_and_measured() {
     let (_, _, promise) = promised();
     assert_eq!(
         (promise.job.as_str(), promise.before_ms),
@@ -100,7 +100,7 @@ fn a_job_is_promised_how_long_its_iterations_will_take_and_that_is_measured() {
 
 /// A host that forwards may tell of all that passes it, which is no work of its job.
 #[test]
-fn of_a_host_that_forwards_a_beat_counts_that_has_no_more_bytes_than_its_flows() {
+fn relay_host_period_must_match_flows() {
     let own = 240 * 200 / 8;
     for (kind, kilobytes, known) in [
         ("direct", own, 1),
@@ -126,7 +126,7 @@ fn of_a_host_that_forwards_a_beat_counts_that_has_no_more_bytes_than_its_flows()
 
 /// Whoever asks before a beat is heard is told of it when asking again.
 #[test]
-fn an_offer_that_can_foretell_more_by_now_is_made_anew() {
+fn offer_is_renewed_once_period_known() {
     let (mut cluster, _) = collision(Mode::Manual);
     cluster.run_for(SETTLE_TIME);
     let first = cluster.plan();
@@ -144,7 +144,7 @@ fn an_offer_that_can_foretell_more_by_now_is_made_anew() {
 }
 
 #[test]
-fn iterations_that_are_heard_two_as_one_take_half_as_long() {
+fn doubled_period_is_halved() {
     let mut cluster = awaited();
     beat_of(&mut cluster, 284, 5, 2);
     cluster.run_until_ended(1);
@@ -153,7 +153,7 @@ fn iterations_that_are_heard_two_as_one_take_half_as_long() {
 }
 
 #[test]
-fn where_no_beat_is_heard_in_time_rates_alone_decide() {
+fn rates_decide_without_period() {
     let mut cluster = awaited();
     let took = cluster.run_until_ended(1);
     assert!((16..18).contains(&took.as_secs()), "{took:?}");
@@ -162,7 +162,7 @@ fn where_no_beat_is_heard_in_time_rates_alone_decide() {
 }
 
 #[test]
-fn a_plan_by_which_iterations_take_longer_is_taken_back_though_flows_are_faster() {
+fn slower_iterations_roll_plan_back() {
     let mut cluster = awaited();
     beat(&mut cluster, 300, 7);
     cluster.run_until_ended(1);
@@ -175,7 +175,7 @@ fn a_plan_by_which_iterations_take_longer_is_taken_back_though_flows_are_faster(
 }
 
 #[test]
-fn a_beat_that_was_learned_before_the_change_says_nothing_of_it() {
+fn period_from_before_change_is_ignored() {
     let mut cluster = awaited();
     beat(&mut cluster, 300, 20);
     cluster.run_for(ONE_SECOND);

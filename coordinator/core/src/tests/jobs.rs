@@ -41,7 +41,7 @@ fn colliding() -> Cluster {
 }
 
 #[test]
-fn a_running_job_is_explained_down_to_the_collision() {
+fn running_job_is_explained_by_collision() {
     let mut cluster = colliding();
     let told = told(&mut cluster, "h0", &[]);
     assert_eq!(
@@ -58,7 +58,7 @@ fn a_running_job_is_explained_down_to_the_collision() {
 }
 
 #[test]
-fn of_hosts_that_are_named_the_slowest_pair_is_told_beside_the_others() {
+fn slowest_pair_of_hosts_is_explained() {
     let mut cluster = colliding();
     let told = told(&mut cluster, "train", &["h1", "h4"]);
     assert_eq!(told.job, "train");
@@ -69,7 +69,7 @@ fn of_hosts_that_are_named_the_slowest_pair_is_told_beside_the_others() {
 }
 
 #[test]
-fn whoever_exchanges_nothing_has_no_job_and_whoever_is_no_host_neither() {
+fn idle_host_has_no_job() {
     let mut cluster = colliding();
     assert_eq!(ask(&mut cluster, "h2", &[]), Response::Explanation(None));
     assert_eq!(
@@ -90,7 +90,7 @@ fn whoever_exchanges_nothing_has_no_job_and_whoever_is_no_host_neither() {
 
 /// Whoever exchanges flows with one of a job's hosts works for it, too.
 #[test]
-fn findings_name_the_jobs_they_hurt() {
+fn findings_name_affected_jobs() {
     let mut cluster = colliding();
     cluster.network.start("h3", "h5", 1003, 1);
     cluster.run_for(SETTLE_TIME);
@@ -129,14 +129,14 @@ fn ring(hosts: [&str; 4]) -> Vec<(Class, String)> {
 }
 
 #[test]
-fn a_ring_that_crosses_racks_more_often_than_it_must_is_named() {
+fn ring_crossing_racks_needlessly_is_named() {
     let job = "job h0 and 3 others".to_owned();
     assert_eq!(ring(["h0", "h3", "h1", "h4"]), [(Class::RankOrder, job)]);
     assert_eq!(ring(["h0", "h1", "h3", "h4"]), []);
 }
 
 #[test]
-fn a_job_that_waits_for_its_hosts_is_not_laid_to_the_fabric() {
+fn host_bound_job_spares_fabric() {
     let mut cluster = Cluster::new(Mode::Manual);
     cluster.network.start("h0", "h3", 1000, 0);
     cluster.run_for(SETTLE_TIME);
@@ -168,14 +168,14 @@ fn a_job_that_waits_for_its_hosts_is_not_laid_to_the_fabric() {
     assert_eq!(
         told.doubts,
         [
-            "nothing that was measured says why",
+            "no measurement explains it",
             "the wires rest 95 % of the time: it is not the fabric that it waits for"
         ]
     );
 }
 
 #[test]
-fn pairs_stand_beside_their_peers_the_slowest_first() {
+fn pairs_list_slowest_first() {
     let mut cluster = cluster();
     for host in 0..8 {
         let readings = measured(&cluster, host, |to| (host, to) == (1, 6));
@@ -215,7 +215,7 @@ fn foreseen(cluster: &mut Cluster) -> Vec<(String, String)> {
 
 /// It keeps its sessions, and will send again as it did.
 #[test]
-fn where_others_send_meanwhile_a_job_that_rests_is_foreseen_to_fill_the_link() {
+fn resting_job_is_forecast_to_collide() {
     let mut cluster = Cluster::on(Network::new(4, 4), Mode::Manual);
     let rests = cluster.network.start("h0", "h4", 1000, 0);
     cluster.run_for(SETTLE_TIME);
@@ -256,7 +256,7 @@ fn listed(cluster: &mut Cluster) -> Vec<JobStatus> {
 }
 
 #[test]
-fn jobs_are_listed_with_what_they_have_beside_what_was_promised() {
+fn jobs_list_achieved_beside_promised() {
     let (mut cluster, _, plan) = planned();
     let before = listed(&mut cluster);
     let mut names: Vec<_> = before.iter().map(|job| &job.job[..]).collect();
@@ -284,7 +284,7 @@ fn jobs_are_listed_with_what_they_have_beside_what_was_promised() {
 }
 
 #[test]
-fn a_job_that_rests_is_listed_until_its_sessions_end() {
+fn resting_job_listed_until_sessions_end() {
     let (mut cluster, [first, second]) = collision(Mode::Manual);
     cluster.run_for(2 * SETTLE_TIME);
     cluster.network.pause(first);

@@ -66,7 +66,7 @@ fn ways(lanes: &Lanes) -> Vec<(&str, u32)> {
 const ALL: [&str; 4] = ["h0", "h1", "h2", "h3"];
 
 #[test]
-fn devices_that_all_hosts_have_are_told_with_the_ways_between_racks() {
+fn common_devices_listed_with_path_counts() {
     let mut cluster = cluster();
     let told = lanes(&mut cluster, &ALL);
     assert_eq!(ways(&told), [("mlx5_0", 3), ("mlx5_10", 2)]);
@@ -82,7 +82,7 @@ fn devices_that_all_hosts_have_are_told_with_the_ways_between_racks() {
 }
 
 #[test]
-fn a_link_that_is_down_takes_its_device_or_its_way() {
+fn down_link_removes_device_or_path() {
     let mut cluster = cluster();
     cluster.network.fail("leaf0", "spine1");
     cluster.network.fail("h2", "leaf3");
@@ -104,18 +104,18 @@ fn a_link_that_is_down_takes_its_device_or_its_way() {
         .for_each(|spine| cluster.network.fail("leaf1", spine));
     cluster.run_for(SETTLE_TIME);
     let told = lanes(&mut cluster, &ALL);
-    assert_eq!(told.left_out, ["mlx5_10: no way from h1 to h2"]);
+    assert_eq!(told.left_out, ["mlx5_10: no path from h1 to h2"]);
 }
 
 #[test]
-fn what_not_all_hosts_have_is_left_out() {
+fn device_missing_on_host_left_out() {
     let mut cluster = cluster();
     tell(&mut cluster, 3, ["mlx5_0", "rocep1"]);
     let told = lanes(&mut cluster, &ALL);
     assert_eq!(ways(&told), [("mlx5_0", 3)]);
     let expected = [
-        "mlx5_10: h3 has it at no link of the fabric",
-        "rocep1: h0 has it at no link of the fabric",
+        "mlx5_10: h3 has it on no link of the fabric",
+        "rocep1: h0 has it on no link of the fabric",
     ];
     assert_eq!(told.left_out, expected);
     let hosts = vec!["h0".to_owned(), "h9".to_owned()];

@@ -78,14 +78,14 @@ fn goes_over(cluster: &Cluster, spine: &str) -> usize {
 }
 
 #[test]
-fn a_switch_is_drained_worked_on_and_carries_again() {
+fn maintenance_drains_and_restores_switch() {
     let mut cluster = cluster();
     let early = planned(bring(&mut cluster, "spine1", Some(Draining)));
     let Refused::NotEmpty { reasons } = refused(bring(&mut cluster, "spine1", Some(Working)))
     else {
         panic!("it carries something");
     };
-    let led = ["leaf0", "leaf1", "leaf2"].map(|leaf| format!("routes lead over {leaf}-spine1"));
+    let led = ["leaf0", "leaf1", "leaf2"].map(|leaf| format!("routes use {leaf}-spine1"));
     assert_eq!(reasons, led);
     carry_out(&mut cluster, early);
     cluster.run_for(SETTLE_TIME);
@@ -114,7 +114,7 @@ fn a_switch_is_drained_worked_on_and_carries_again() {
 
 /// Whoever leads next, and whatever is drained besides.
 #[test]
-fn nobody_lets_it_carry_by_the_way() {
+fn maintenance_survives_new_leader_and_drains() {
     let mut cluster = cluster();
     drained(&mut cluster);
     cluster.start_anew();
@@ -135,7 +135,7 @@ fn nobody_lets_it_carry_by_the_way() {
 
 /// Whatever routes are made for, they keep to it.
 #[test]
-fn a_plan_for_something_else_drains_it_too() {
+fn other_plan_keeps_maintenance_drain() {
     let mut cluster = cluster();
     planned(bring(&mut cluster, "spine1", Some(Draining)));
     let other = planned(bring(&mut cluster, "spine2", Some(Draining)));
@@ -145,7 +145,7 @@ fn a_plan_for_something_else_drains_it_too() {
 
 /// Routes stay with those that know of none over it, so that it may come and go as it likes.
 #[test]
-fn it_may_go_down_and_come_up_meanwhile() {
+fn switch_in_maintenance_may_flap() {
     let mut cluster = cluster();
     drained(&mut cluster);
     noted(&bring(&mut cluster, "spine1", Some(Working)));
@@ -175,7 +175,7 @@ fn it_may_go_down_and_come_up_meanwhile() {
 
 /// It is proven by counters, and not by what routes say.
 #[test]
-fn what_sends_all_the_same_is_seen() {
+fn traffic_over_drained_switch_is_seen() {
     let mut cluster = cluster();
     drained(&mut cluster);
     let defiant = cluster.network.start("h2", "h6", 1002, 1);
@@ -188,13 +188,13 @@ fn what_sends_all_the_same_is_seen() {
         panic!("packets pass it");
     };
     assert!(
-        reasons.iter().any(|it| it.contains("packets went on")),
+        reasons.iter().any(|it| it.contains("packets still passed")),
         "{reasons:?}"
     );
 }
 
 #[test]
-fn what_was_drained_before_stays_so_afterwards() {
+fn earlier_drain_outlives_maintenance() {
     let mut cluster = cluster();
     let links = vec!["leaf0-spine1".to_owned()];
     let first = planned(cluster.ask(Request::Drain { links }));
@@ -213,18 +213,18 @@ fn what_was_drained_before_stays_so_afterwards() {
 }
 
 #[test]
-fn what_cannot_be_done_without_is_refused_by_name() {
+fn impossible_maintenance_is_refused_by_name() {
     let mut cluster = cluster();
     let mut said = |name: &str, stage| refused(bring(&mut cluster, name, stage)).to_string();
     let leaf = said("leaf1", Some(Draining));
     assert_eq!(
         leaf,
-        "without these links leaf0 has no way to h4 that is as short as now"
+        "without these links leaf0 has no equally short path to h4"
     );
-    assert!(said("h0", Some(Draining)).contains("hosts are not put under maintenance"));
+    assert!(said("h0", Some(Draining)).contains("hosts cannot be put under maintenance"));
     assert_eq!(
         said("spine9", Some(Draining)),
-        "the fabric has no switch called \"spine9\", and hosts are not put under maintenance"
+        "the fabric has no switch named \"spine9\", and hosts cannot be put under maintenance"
     );
     for stage in [Some(Working), Some(Returning), None] {
         assert_eq!(said("spine1", stage), "spine1 is not under maintenance");
@@ -234,7 +234,7 @@ fn what_cannot_be_done_without_is_refused_by_name() {
 
 /// A second one may be worked on, but not the last.
 #[test]
-fn several_are_under_maintenance_while_somebody_is_left() {
+fn several_switches_share_maintenance() {
     let mut cluster = cluster();
     drained(&mut cluster);
     let second = planned(bring(&mut cluster, "spine0", Some(Draining)));

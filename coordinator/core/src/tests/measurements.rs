@@ -37,7 +37,7 @@ fn told(status: &Status) -> Vec<(&str, &str, Vec<&str>)> {
 }
 
 #[test]
-fn the_same_lack_of_many_is_told_once_and_no_longer_than_they_have_it() {
+fn same_lacks_are_merged_and_expire() {
     let mut cluster = cluster();
     assert_eq!(told(&status(&mut cluster)), []);
     say(&mut cluster, "h1", vec![lack("paths of flows", "no right")]);
@@ -57,7 +57,7 @@ fn the_same_lack_of_many_is_told_once_and_no_longer_than_they_have_it() {
 }
 
 #[test]
-fn packets_of_no_use_are_told_of_the_agent_that_had_them() {
+fn stray_packets_are_reported_per_agent() {
     let mut cluster = cluster();
     let kinds = |malformed, foreign, late| Strays {
         malformed,
@@ -79,7 +79,7 @@ fn packets_of_no_use_are_told_of_the_agent_that_had_them() {
 /// The routers a train has passed: one of the fabric, by the address of one of its links, a silent one,
 /// and one that nobody knows.
 #[test]
-fn the_way_of_a_train_is_told_by_the_names_of_its_nodes() {
+fn train_path_lists_node_names() {
     let mut cluster = cluster();
     let [from, to, leaf] = ["h0", "h3", "leaf0"].map(|name| cluster.network.node(name));
     let fabric = cluster.network.fabric.clone();

@@ -63,7 +63,7 @@ fn refused(response: Response) -> Refused {
 }
 
 #[test]
-fn a_token_lets_one_key_in_once() {
+fn join_token_admits_one_key_once() {
     let mut cluster = invited();
     let pass = knock(&mut cluster, KEY_DIGEST).unwrap();
     assert_eq!(pass.member, h0());
@@ -78,7 +78,7 @@ fn a_token_lets_one_key_in_once() {
 
 /// The answer may be lost on its way, and the certificate is worth nothing to anybody else.
 #[test]
-fn the_same_key_is_told_again_and_not_let_in_again() {
+fn same_key_gets_same_pass() {
     let mut cluster = invited();
     let pass = knock(&mut cluster, KEY_DIGEST).unwrap();
     let entries = cluster.log.len();
@@ -88,7 +88,7 @@ fn the_same_key_is_told_again_and_not_let_in_again() {
 
 /// Whoever has come before is told again, and whoever comes then may come again.
 #[test]
-fn with_a_full_disk_nobody_new_is_let_in_and_no_token_is_used_up() {
+fn full_disk_stops_admission_keeps_token() {
     let mut cluster = invited();
     let entries = cluster.log.len();
     cluster.handle(Input::Disk { is_full: true });
@@ -101,7 +101,7 @@ fn with_a_full_disk_nobody_new_is_let_in_and_no_token_is_used_up() {
 }
 
 #[test]
-fn a_token_is_used_once_over_restarts_too() {
+fn used_token_stays_used_after_restart() {
     let mut cluster = invited();
     cluster.start_anew();
     knock(&mut cluster, KEY_DIGEST).unwrap();
@@ -112,7 +112,7 @@ fn a_token_is_used_once_over_restarts_too() {
 
 /// Killed when the entry is in the log and nobody has been answered.
 #[test]
-fn whoever_was_let_in_when_the_coordinator_died_is_told_when_it_asks_again() {
+fn admission_survives_coordinator_crash() {
     let mut cluster = invited();
     cluster.dies_at = vec![cluster.log.len() + 1];
     cluster.handle(Input::Knock {
@@ -130,7 +130,7 @@ fn whoever_was_let_in_when_the_coordinator_died_is_told_when_it_asks_again() {
 }
 
 #[test]
-fn a_token_expires() {
+fn join_token_expires() {
     let mut cluster = Cluster::new(Mode::Manual);
     cluster.ask(invitation(h0(), Duration::from_secs(1)));
     assert_eq!(status(&mut cluster).invitations.len(), 1);
@@ -144,7 +144,7 @@ fn a_token_expires() {
 }
 
 #[test]
-fn a_token_that_let_somebody_in_is_not_made_anew_when_it_has_expired() {
+fn expired_used_token_is_not_renewed() {
     let mut cluster = invited();
     assert!(knock(&mut cluster, KEY_DIGEST).is_ok());
     cluster.run_for(11 * ONE_MINUTE);
@@ -156,7 +156,7 @@ fn a_token_that_let_somebody_in_is_not_made_anew_when_it_has_expired() {
 }
 
 #[test]
-fn a_token_that_nobody_made_opens_nothing() {
+fn unknown_token_admits_nothing() {
     let mut cluster = Cluster::new(Mode::Manual);
     assert_eq!(knock(&mut cluster, KEY_DIGEST), Err(NoEntry::UnknownToken));
     assert!(
@@ -166,22 +166,19 @@ fn a_token_that_nobody_made_opens_nothing() {
 }
 
 #[test]
-fn tokens_are_for_nodes_of_the_fabric_and_for_minutes() {
+fn tokens_are_limited_to_fabric_nodes() {
     let mut cluster = Cluster::new(Mode::Manual);
     let mut ask = |member: Member, lasting| refused(cluster.ask(invitation(member, lasting)));
     let stranger = ask(Member::new(Role::Agent, "h99"), ONE_MINUTE);
-    assert_eq!(
-        stranger.to_string(),
-        "the fabric has no node called \"h99\""
-    );
+    assert_eq!(stranger.to_string(), "the fabric has no node named \"h99\"");
     let odd = ask(Member::new(Role::Operator, "../ann"), ONE_MINUTE);
     assert!(matches!(odd, Refused::NoSuchMember { .. }), "{odd:?}");
     let long = ask(h0(), 16 * ONE_MINUTE);
-    assert_eq!(long.to_string(), "a token is good for 15 minutes at most");
+    assert_eq!(long.to_string(), "a token is valid for 15 minutes at most");
 }
 
 #[test]
-fn a_revoked_member_is_denied_up_to_now_and_its_tokens_are_void() {
+fn revocation_denies_past_admissions_voids_tokens() {
     let mut cluster = invited();
     let first = knock(&mut cluster, KEY_DIGEST).unwrap();
     let revoked = cluster.ask(Request::Revoke { member: h0() });
@@ -207,7 +204,7 @@ fn a_revoked_member_is_denied_up_to_now_and_its_tokens_are_void() {
 
 /// A changed fabric takes a new folder, and its log begins at one.
 #[test]
-fn a_log_that_begins_anew_shuts_out_whom_an_earlier_one_let_in() {
+fn new_log_denies_earlier_admissions() {
     let mut earlier = invited();
     for number in 0..20 {
         let member = Member::new(Role::Viewer, &format!("v{number}"));
@@ -223,7 +220,7 @@ fn a_log_that_begins_anew_shuts_out_whom_an_earlier_one_let_in() {
 
 /// It would come back by them.
 #[test]
-fn tokens_that_a_revoked_operator_made_are_void() {
+fn tokens_of_revoked_operator_are_void() {
     let mut cluster = invited();
     cluster.append(Change::Revoked {
         member: Member::new(Role::Operator, "ada"),
@@ -233,7 +230,7 @@ fn tokens_that_a_revoked_operator_made_are_void() {
 }
 
 #[test]
-fn roles_are_asked_for_with_every_request() {
+fn every_request_checks_role() {
     let mut cluster = invited();
     let requests = [
         (Request::Status, true),
@@ -272,7 +269,7 @@ fn roles_are_asked_for_with_every_request() {
 }
 
 #[test]
-fn what_is_wrong_comes_first_and_the_worst_before_the_rest() {
+fn warnings_list_worst_first() {
     let mut cluster = Cluster::new(Mode::Manual);
     cluster.run_for(Duration::from_secs(1));
     assert_eq!(status(&mut cluster).warnings, [""; 0]);
@@ -304,12 +301,11 @@ fn what_is_wrong_comes_first_and_the_worst_before_the_rest() {
     assert_eq!(
         status.warnings,
         [
-            format!("agents that are gone: {h2}"),
-            format!("agents whose certificate is about to expire: {h1}"),
-            format!("agents whose clock is off by more than 0.5 s: {h0}"),
-            "somebody was refused 3 times lately, last 10.9.9.9: it showed no certificate"
-                .to_owned(),
-            "agents are of several builds: 1.0.0, 1.1.0".to_owned(),
+            format!("agents disconnected: {h2}"),
+            format!("agents with a certificate about to expire: {h1}"),
+            format!("agents with a clock offset above 0.5 s: {h0}"),
+            "peers refused 3 times lately, last 10.9.9.9: it showed no certificate".to_owned(),
+            "agents run different builds: 1.0.0, 1.1.0".to_owned(),
         ]
     );
     assert_eq!(status.agents[0].clock_skew_ms, Some(-700));
@@ -317,7 +313,7 @@ fn what_is_wrong_comes_first_and_the_worst_before_the_rest() {
 
 /// Whoever knocks from many places does not fill the memory.
 #[test]
-fn only_the_latest_who_were_turned_away_are_remembered() {
+fn only_latest_refusals_are_kept() {
     let mut cluster = Cluster::new(Mode::Manual);
     for number in 0..1000 {
         cluster.handle(Input::TurnedAway {
@@ -337,7 +333,7 @@ fn only_the_latest_who_were_turned_away_are_remembered() {
 /// One entry for all who waited while another was written, and nobody is answered before it is
 /// applied; who asks how things are waits for it too.
 #[test]
-fn people_who_wait_share_an_entry() {
+fn waiting_operators_share_log_entry() {
     let mut cluster = Cluster::new(Mode::Manual);
     let core = &mut cluster.core;
     let ask = |id, request| Input::Operator {
@@ -373,7 +369,7 @@ fn people_who_wait_share_an_entry() {
 
 /// So that a script gone wild does not fill the memory of everybody who is told.
 #[test]
-fn no_more_tokens_are_out_than_nodes_could_want_together() {
+fn open_tokens_are_limited() {
     let mut cluster = Cluster::new(Mode::Manual);
     let expires = cluster.now() + 10 * ONE_MINUTE;
     let tokens = (0..MAX_TOKENS as u64).map(|number| {
@@ -400,7 +396,7 @@ fn no_more_tokens_are_out_than_nodes_could_want_together() {
 }
 
 #[test]
-fn who_is_shut_out_is_remembered_up_to_a_number_and_can_be_shut_out_again() {
+fn revoked_members_limited_repeat_allowed() {
     let mut cluster = Cluster::new(Mode::Manual);
     let viewer = |number: usize| Member::new(Role::Viewer, &format!("v{number}"));
     let revoked = (0..MAX_REVOKED_MEMBERS).map(|number| Change::Revoked {
@@ -423,7 +419,7 @@ fn who_is_shut_out_is_remembered_up_to_a_number_and_can_be_shut_out_again() {
 
 /// Each is an entry of the log.
 #[test]
-fn visits_are_neither_short_nor_many() {
+fn visits_have_bounded_time_and_count() {
     let mut cluster = Cluster::new(Mode::Manual);
     let mut visit = |number: u8, lasting| {
         let token = Digest([number; 32]);
@@ -440,7 +436,7 @@ fn visits_are_neither_short_nor_many() {
 }
 
 #[test]
-fn nobody_shuts_itself_out() {
+fn operator_cannot_revoke_itself() {
     let mut cluster = Cluster::new(Mode::Manual);
     let member = Member::new(Role::Operator, "ada");
     let answer = refused(cluster.ask(Request::Revoke { member }));

@@ -337,7 +337,7 @@ fn filled(fabric: &Network, heard: impl Fn(Ipv4Addr) -> Vec<Vec<Reading>>) -> us
 }
 
 #[test]
-fn what_the_worst_agent_says_takes_less_than_a_flood_may_cost() {
+fn worst_agent_report_is_bounded() {
     let network = Network::new(2, 3);
     let own = |address| {
         vec![Reading::Interface(Interface {

@@ -72,7 +72,7 @@ fn replies(cluster: &Cluster) -> Vec<&Response> {
 }
 
 #[test]
-fn status_is_answered_between_legs() {
+fn status_is_answered_between_steps() {
     let (mut cluster, generation) = cluster();
     cluster.tell(Request::Apply { generation });
     cluster.handle(Input::Tick);
@@ -87,7 +87,7 @@ fn status_is_answered_between_legs() {
 }
 
 #[test]
-fn failed_link_begins_trial_anew() {
+fn failed_link_restarts_trial() {
     let (mut cluster, generation) = cluster();
     cluster.tell(Request::Apply { generation });
     cluster.handle(Input::Tick);
@@ -105,7 +105,7 @@ fn failed_link_begins_trial_anew() {
 
 /// All of it was sound before.
 #[test]
-fn course_over_failed_link_is_refused() {
+fn migration_over_failed_link_is_refused() {
     let (mut cluster, generation) = cluster();
     cluster.tell(Request::Apply { generation });
     cluster.handle(Input::Tick);
@@ -122,7 +122,7 @@ fn course_over_failed_link_is_refused() {
 
 /// Links that come and go must not keep it from ever beginning.
 #[test]
-fn restless_network_is_judged_at_once() {
+fn flapping_network_is_checked_at_once() {
     let (mut cluster, generation) = cluster();
     cluster.tell(Request::Apply { generation });
     for change in 1..=4 {
@@ -136,7 +136,7 @@ fn restless_network_is_judged_at_once() {
 
 /// The verdict comes of what the last one asks.
 #[test]
-fn all_who_asked_are_answered() {
+fn all_waiting_requests_are_answered() {
     let (mut cluster, generation) = cluster();
     cluster.tell(Request::Apply { generation });
     for change in 1..=4 {

@@ -31,7 +31,7 @@ fn ask(cluster: &mut Cluster, request: Request) -> Value {
 }
 
 #[test]
-fn status_names_nodes_links_flows_and_their_paths() {
+fn status_names_nodes_links_and_paths() {
     let mut cluster = collision();
     let status = ask(&mut cluster, Request::Status)["status"].take();
     assert_eq!(
@@ -77,7 +77,7 @@ fn status_names_nodes_links_flows_and_their_paths() {
 }
 
 #[test]
-fn agents_are_up_silent_down_or_unseen() {
+fn agents_are_up_silent_down_unseen() {
     let mut cluster = collision();
     let [silent, down] = ["h2", "h5"].map(|name| cluster.network.node(name));
     cluster.connected.remove(&silent);
@@ -105,7 +105,7 @@ fn agents_are_up_silent_down_or_unseen() {
 }
 
 #[test]
-fn a_diagnosis_names_the_full_link_its_losers_and_where_there_is_room() {
+fn diagnosis_names_full_link_and_losers() {
     let mut cluster = collision();
     let found = ask(&mut cluster, Request::Diagnose)["findings"].take();
     let collision = &found["findings"][0]["ecmp-collision"];
@@ -116,7 +116,7 @@ fn a_diagnosis_names_the_full_link_its_losers_and_where_there_is_room() {
 }
 
 #[test]
-fn while_a_plan_is_carried_out_status_says_how_far_it_has_come() {
+fn status_reports_rollout_progress() {
     let mut cluster = collision();
     let plan = cluster.plan();
     cluster.network.switch("leaf0").mood = Mood::Deaf;
@@ -131,7 +131,7 @@ fn while_a_plan_is_carried_out_status_says_how_far_it_has_come() {
 }
 
 #[test]
-fn a_switch_that_lost_its_rules_is_an_alarm() {
+fn lost_rules_raise_alarm() {
     let mut cluster = collision();
     let plan = cluster.plan();
     cluster.apply(plan);
@@ -142,14 +142,14 @@ fn a_switch_that_lost_its_rules_is_an_alarm() {
         panic!("no status")
     };
     assert!(
-        status.alarms[0].starts_with("leaf0 holds other rules"),
+        status.alarms[0].starts_with("leaf0 holds rules that differ"),
         "{:?}",
         status.alarms
     );
 }
 
 #[test]
-fn history_has_the_newest_first_and_says_why_a_plan_did_not_stay() {
+fn history_lists_newest_with_outcome() {
     let mut cluster = collision();
     let first = cluster.plan();
     cluster.network.switch("leaf0").mood = Mood::Refuses;
@@ -183,7 +183,7 @@ fn history_has_the_newest_first_and_says_why_a_plan_did_not_stay() {
 
 /// Each of these plans is one flow that moves; each ends because the switch refuses it.
 #[test]
-fn history_comes_page_by_page_and_a_record_by_its_generation() {
+fn history_pages_and_finds_by_generation() {
     let mut cluster = collision();
     cluster.network.switch("leaf0").mood = Mood::Refuses;
     let mut applied = Vec::new();
@@ -216,7 +216,7 @@ fn history_comes_page_by_page_and_a_record_by_its_generation() {
 }
 
 #[test]
-fn every_answer_reads_back_from_the_wire_and_from_json() {
+fn responses_survive_wire_and_json() {
     let mut cluster = collision();
     let requests = [
         Request::Status,
@@ -236,7 +236,7 @@ fn every_answer_reads_back_from_the_wire_and_from_json() {
 }
 
 #[test]
-fn status_tells_how_unevenly_flows_are_spread() {
+fn status_reports_flow_imbalance() {
     let mut cluster = collision();
     let Response::Status(status) = cluster.ask(Request::Status) else {
         panic!("no status")
@@ -254,7 +254,7 @@ fn above_floor(cluster: &mut Cluster) -> f64 {
 }
 
 #[test]
-fn once_a_plan_was_kept_flows_are_spread_as_evenly_as_so_many_can_be() {
+fn committed_plan_reaches_minimum_imbalance() {
     // By the spines that the hash picks for what one leaf sends.
     let cases: [&[usize]; 5] = [
         &[0, 0, 2, 3],
@@ -285,7 +285,7 @@ fn once_a_plan_was_kept_flows_are_spread_as_evenly_as_so_many_can_be() {
 }
 
 #[test]
-fn what_nobody_sees_is_told_with_the_findings_and_with_the_plan() {
+fn unseen_paths_accompany_findings_and_plan() {
     let mut cluster = collision();
     let everything = NotSeen::default();
     assert_eq!(not_seen(&mut cluster), [everything.clone(), everything]);
@@ -302,7 +302,7 @@ fn what_nobody_sees_is_told_with_the_findings_and_with_the_plan() {
     assert_eq!(not_seen(&mut cluster), [expected.clone(), expected.clone()]);
     assert_eq!(
         expected.to_string(),
-        format!("spine1 does not report; the way of {flow} is not known")
+        format!("spine1 does not report; the path of {flow} is unknown")
     );
 }
 
@@ -317,7 +317,7 @@ fn not_seen(cluster: &mut Cluster) -> [NotSeen; 2] {
 
 /// Nothing is written into the log, and everything else goes on as it did.
 #[test]
-fn with_a_full_disk_it_tells_and_measures_and_decides_nothing() {
+fn full_disk_stops_decisions_not_status() {
     let mut cluster = Cluster::new(Mode::Auto);
     cluster.network.start("h0", "h3", 1000, 0);
     cluster.network.start("h1", "h4", 1001, 0);

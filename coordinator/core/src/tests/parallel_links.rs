@@ -70,7 +70,7 @@ fn port(cluster: &Cluster, node: &str) -> String {
 const AMBIGUOUS_CABLE: &str = "ambiguous: leaf0-spine1.1 from leaf0 or leaf1-spine1.1 from spine1";
 
 #[test]
-fn what_the_second_of_two_cables_loses_is_not_laid_to_the_first() {
+fn second_cable_loss_spares_first_cable() {
     let mut cluster = by_hand();
     let lossy = second(&cluster);
     cluster.network.lossy.insert(lossy);
@@ -80,7 +80,7 @@ fn what_the_second_of_two_cables_loses_is_not_laid_to_the_first() {
 }
 
 #[test]
-fn what_has_become_slower_is_not_the_first_of_two_cables() {
+fn second_cable_latency_spares_first_cable() {
     let mut cluster = by_hand();
     probe_for(&mut cluster, Duration::from_secs(150));
     assert_eq!(causes(&mut cluster), []);
@@ -106,7 +106,7 @@ fn flows_over(cluster: &mut Cluster, link: &str) -> FlowKey {
 }
 
 #[test]
-fn of_two_cables_the_policy_drains_the_one_whose_end_counts_errors() {
+fn policy_drains_cable_with_counted_errors() {
     let mut cluster = cluster(Policy {
         mode: Mode::Auto,
         drain_failing_after: Duration::from_secs(10),

@@ -62,7 +62,7 @@ fn is_clean(cluster: &Cluster) -> bool {
 }
 
 #[test]
-fn what_is_held_ends_its_round_and_begins_nothing_until_it_is_resumed_whoever_leads() {
+fn held_plan_waits_until_resumed() {
     for scene in [pinning, draining] {
         let (mut cluster, plan) = scene();
         cluster.network.switch("leaf0").mood = Mood::Deaf;
@@ -88,7 +88,7 @@ fn what_is_held_ends_its_round_and_begins_nothing_until_it_is_resumed_whoever_le
 
 /// After each entry of the log that the plan leads to by itself.
 #[test]
-fn what_is_given_up_is_taken_back_wherever_it_is_and_never_kept() {
+fn aborted_plan_is_never_committed() {
     for scene in [pinning, draining] {
         let (mut undisturbed, plan) = scene();
         let offered = undisturbed.log.len();
@@ -115,7 +115,7 @@ fn what_is_given_up_is_taken_back_wherever_it_is_and_never_kept() {
 }
 
 #[test]
-fn one_that_is_held_on_its_way_back_waits_there_and_whoever_aborts_it_lets_it_go_on() {
+fn held_rollback_continues_on_abort() {
     let (mut cluster, plan) = pinning();
     cluster.apply(plan);
     cluster.run_until("verifying", |c| phase(c) == Some(Phase::Verifying));
@@ -136,7 +136,7 @@ fn one_that_is_held_on_its_way_back_waits_there_and_whoever_aborts_it_lets_it_go
 }
 
 #[test]
-fn what_cannot_be_steered_is_refused_by_its_number() {
+fn impossible_plan_control_is_refused() {
     let (mut cluster, plan) = pinning();
     let generation = Generation(77);
     let none = Response::Refused(Refused::NotUnderWay { generation });
@@ -153,7 +153,7 @@ fn what_cannot_be_steered_is_refused_by_its_number() {
 
 /// It could be put back only by hand, had nobody been told.
 #[test]
-fn a_switch_that_refuses_on_the_way_back_is_told_of_and_tried_again_when_somebody_says_so() {
+fn refused_rollback_waits_for_operator() {
     let (mut cluster, plan) = draining();
     cluster.apply(plan);
     cluster.run_until("installed", |c| !is_clean(c));
@@ -183,14 +183,14 @@ fn a_switch_that_refuses_on_the_way_back_is_told_of_and_tried_again_when_somebod
                 ..
             }
         );
-        assert!(!refused, "it was taken back because it was aborted");
+        assert!(!refused, "it was rolled back because it was aborted");
     };
     reasons(&cluster).iter().for_each(kernel);
 }
 
 /// By itself too, if seldom.
 #[test]
-fn what_is_held_on_the_way_back_is_tried_on_without_anybody() {
+fn held_rollback_is_retried_rarely() {
     let (mut cluster, plan) = draining();
     cluster.apply(plan);
     cluster.run_until("installed", |c| !is_clean(c));
@@ -209,7 +209,7 @@ fn what_is_held_on_the_way_back_is_tried_on_without_anybody() {
 
 /// An earlier coordinator would find it in the log, and end.
 #[test]
-fn nothing_is_decided_that_an_earlier_coordinator_cannot_read() {
+fn older_coordinators_get_no_new_entries() {
     let (mut cluster, plan) = pinning();
     cluster.founded = 0;
     cluster.start_anew();
@@ -227,7 +227,7 @@ fn nothing_is_decided_that_an_earlier_coordinator_cannot_read() {
 }
 
 #[test]
-fn each_kind_of_entry_says_with_which_version_it_came() {
+fn log_entries_carry_their_version() {
     let (mut cluster, plan) = pinning();
     steered(&mut cluster, plan, Steering::Abort);
     let log = cluster.log.iter();
@@ -241,7 +241,7 @@ fn each_kind_of_entry_says_with_which_version_it_came() {
 }
 
 #[test]
-fn viewers_steer_nothing() {
+fn viewers_control_no_plans() {
     let generation = Generation(1);
     for how in [Steering::Hold, Steering::Resume, Steering::Abort] {
         let request = Request::Steer { generation, how };

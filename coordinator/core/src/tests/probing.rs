@@ -34,7 +34,7 @@ fn lists_sent(cluster: &Cluster) -> usize {
 }
 
 #[test]
-fn every_host_probes_every_other_one_by_a_few_ports_and_switches_probe_nobody() {
+fn hosts_probe_hosts_switches_probe_none() {
     let cluster = cluster();
     assert_eq!(cluster.network.probes.len(), 6);
     for (&node, list) in &cluster.network.probes {
@@ -66,7 +66,7 @@ fn every_host_probes_every_other_one_by_a_few_ports_and_switches_probe_nobody() 
 }
 
 #[test]
-fn lists_are_told_again_before_they_run_out_and_not_all_the_time() {
+fn probe_lists_renew_before_expiry() {
     let mut cluster = cluster();
     let before = lists_sent(&cluster);
     cluster.run_for(Duration::from_secs(60));
@@ -75,7 +75,7 @@ fn lists_are_told_again_before_they_run_out_and_not_all_the_time() {
 }
 
 #[test]
-fn a_host_that_comes_back_is_told_at_once_and_one_that_is_gone_is_probed_on() {
+fn returning_host_gets_probe_list() {
     let mut cluster = cluster();
     let node = cluster.network.node("h3");
     cluster.disconnect(node);
@@ -93,7 +93,7 @@ fn a_host_that_comes_back_is_told_at_once_and_one_that_is_gone_is_probed_on() {
 
 /// Where there are more hosts than are told at one look.
 #[test]
-fn nobody_probes_a_host_that_was_not_told_to_answer() {
+fn only_instructed_hosts_are_probed() {
     let mut cluster = Cluster::on(Network::new(2, 260), Mode::Manual);
     for _ in 0..24 {
         cluster.run_for(Duration::from_millis(500));
@@ -145,7 +145,7 @@ fn tally(answered: u32, lost: u32, micros: u64) -> Tally {
 }
 
 #[test]
-fn a_status_tells_pairs_of_hosts_the_worst_first() {
+fn status_lists_worst_host_pairs_first() {
     let mut cluster = cluster();
     let flows = [
         ("h0", "h1", 0),
@@ -182,7 +182,7 @@ fn a_status_tells_pairs_of_hosts_the_worst_first() {
 }
 
 #[test]
-fn where_there_are_many_nodes_people_are_answered_between_the_parts_of_a_tick() {
+fn requests_are_answered_within_tick() {
     let mut small = Cluster::new(Mode::Manual);
     small.handle(Input::Tick);
     assert!(!small.core.is_amid_tick());
@@ -199,7 +199,7 @@ fn where_there_are_many_nodes_people_are_answered_between_the_parts_of_a_tick() 
 
 /// As where there are thousands of hosts, whose probes are gone through a few at a time.
 #[test]
-fn hosts_that_have_their_turns_one_after_the_other_come_to_the_same() {
+fn probe_summary_is_same_in_turns() {
     let mut cluster = cluster();
     let hosts = ["h0", "h1", "h2", "h3", "h4", "h5"];
     let pairs = hosts.iter().flat_map(|from| hosts.map(|to| (*from, to)));

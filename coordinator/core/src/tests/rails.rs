@@ -42,7 +42,7 @@ fn rails(swapped: [usize; 2]) -> Cluster {
 
 /// Of two that differ nobody knows which one is wrong.
 #[test]
-fn a_host_whose_cables_were_swapped_is_named() {
+fn host_with_swapped_cables_is_named() {
     let swapped = (Class::ConfigurationMismatch, "h2".to_owned());
     assert_eq!(only(&mut rails([2, 5])), swapped);
 }
@@ -72,7 +72,7 @@ fn measured(cluster: &Cluster, [from, to, rail]: [usize; 3], mbps: u64) -> Readi
 
 /// What is usual on one rail is slow on the other.
 #[test]
-fn a_pair_that_is_slow_on_one_of_two_rails_is_named_with_its_rail() {
+fn slow_pair_names_its_rail() {
     let mut cluster = rails([4, 5]);
     for from in 0..4 {
         let others = (0..4).filter(|to| *to != from);

@@ -51,7 +51,7 @@ fn outdated() -> (Cluster, Vec<String>) {
 }
 
 #[test]
-fn a_better_order_of_ranks_is_told_at_the_next_start_and_can_be_taken_back() {
+fn better_rank_order_applies_and_reverts() {
     let (mut cluster, told) = outdated();
     let plan = offered(&mut cluster, reorder());
     let better = only_line(&plan).order.clone();
@@ -84,7 +84,7 @@ fn a_better_order_of_ranks_is_told_at_the_next_start_and_can_be_taken_back() {
 }
 
 #[test]
-fn ranks_start_anew_where_a_plan_has_put_them() {
+fn reported_ranks_follow_plan() {
     let (mut cluster, _) = outdated();
     let plan = offered(&mut cluster, reorder());
     carry_out(&mut cluster, &plan);
@@ -97,7 +97,7 @@ fn ranks_start_anew_where_a_plan_has_put_them() {
 }
 
 #[test]
-fn what_has_no_other_order_is_refused() {
+fn job_without_better_order_is_refused() {
     let mut cluster = Cluster::new(Mode::Manual);
     cluster.run_for(SETTLE_TIME);
     let job = JOB_NAME.to_owned();
@@ -120,7 +120,7 @@ fn what_has_no_other_order_is_refused() {
 }
 
 #[test]
-fn an_order_for_a_job_that_is_over_or_was_told_another_is_dropped() {
+fn order_for_ended_job_is_dropped() {
     let (mut cluster, _) = outdated();
     let plan = offered(&mut cluster, reorder());
     tell(&mut cluster, JOB_NAME, JobOrder::End);
@@ -138,7 +138,7 @@ fn an_order_for_a_job_that_is_over_or_was_told_another_is_dropped() {
 
 /// The verdict was on its way already when the job's end came into the log.
 #[test]
-fn a_job_that_ends_while_its_order_is_carried_out_is_told_nothing() {
+fn ended_job_gets_no_new_order() {
     let (mut cluster, _) = outdated();
     let generation = offered(&mut cluster, reorder()).generation;
     let by = Author::Operator("ada".to_owned());

@@ -92,7 +92,7 @@ fn tell(cluster: &mut Cluster, host: &str, (rank, works, peers): (Rank, Works, V
 
 /// Ten collectives a second, and the steps of each are heard.
 #[test]
-fn a_beat_in_which_ranks_do_no_whole_collective_is_of_a_part_of_an_iteration() {
+fn partial_collective_period_is_corrected() {
     let mut cluster = cluster();
     ring(&mut cluster, &["h0", "h5", "h2", "h7"], 90_000_000, |_| 500);
     for (heard_ms, told_ms) in [(25, 100.0), (50, 100.0), (98, 98.0), (200, 200.0)] {
@@ -119,7 +119,7 @@ fn beat_of(period: Duration) -> Beat {
 }
 
 #[test]
-fn a_job_whose_nics_bypass_the_kernel_is_known_by_what_it_tells() {
+fn kernel_bypass_job_known_by_reports() {
     let mut cluster = cluster();
     let hosts = ["h0", "h5", "h2", "h7"];
     ring(&mut cluster, &hosts, 90_000_000, |_| 500);
@@ -147,7 +147,7 @@ fn a_job_whose_nics_bypass_the_kernel_is_known_by_what_it_tells() {
 }
 
 #[test]
-fn who_is_waited_for_in_collectives_is_found_by_what_ranks_tell() {
+fn straggler_found_by_rank_reports() {
     let mut cluster = cluster();
     let hosts = ["h0", "h2", "h5", "h7"];
     ring(&mut cluster, &hosts, 90_000_000, |rank| {
@@ -167,7 +167,7 @@ fn who_is_waited_for_in_collectives_is_found_by_what_ranks_tell() {
 }
 
 #[test]
-fn a_rank_that_no_host_tells_of_is_no_pair() {
+fn unreported_rank_forms_no_pair() {
     let mut cluster = cluster();
     ring(&mut cluster, &["h0"], 90_000_000, |_| 500);
     assert_eq!(jobs(&mut cluster), []);
@@ -197,7 +197,7 @@ fn register(cluster: &mut Cluster, job: &str, hosts: &[&str]) {
 
 /// From its name to the cause: which ways lead over what is wrong is known by probes.
 #[test]
-fn a_registered_job_is_explained_from_its_collective_to_the_link_that_loses_packets() {
+fn registered_job_explained_to_lossy_link() {
     let mut cluster = cluster();
     let lossy = hop(&cluster, "leaf0", "spine0");
     cluster.network.lossy.insert(lossy);
@@ -224,13 +224,13 @@ fn a_registered_job_is_explained_from_its_collective_to_the_link_that_loses_pack
     let [doubt] = &told.doubts[..] else {
         panic!("{:?}", told.doubts)
     };
-    let begin = "its own way is not known: 1 of the ";
+    let begin = "its own path is unknown: 1 of the ";
     assert!(doubt.starts_with(begin), "{doubt}");
 }
 
 /// What is known of a way is told, and where nothing is wrong no hop is guessed.
 #[test]
-fn the_way_of_a_job_past_the_kernel_is_told_as_far_as_all_probes_agree() {
+fn bypass_path_shown_where_probes_agree() {
     let mut cluster = cluster();
     probe_for(&mut cluster, Duration::from_secs(20));
     let hosts = ["h0", "h4", "h1", "h5"];
@@ -267,7 +267,7 @@ fn sends(rank: u32) -> RankPeer {
 }
 
 #[test]
-fn groups_that_are_laid_across_hosts_or_racks_are_found_by_what_ranks_tell() {
+fn groups_across_hosts_or_racks_found() {
     let found = |group_of: (&str, &str), hosts: &[&str]| {
         let mut cluster = cluster();
         group(&mut cluster, group_of, hosts);
@@ -307,7 +307,7 @@ fn reduce(cluster: &mut Cluster, [ranks, hosts]: [u32; 2], bytes: u64, ms: u64) 
 }
 
 #[test]
-fn all_reduces_that_take_as_much_longer_as_there_are_ranks_are_found_by_what_these_tell() {
+fn linear_all_reduce_scaling_is_found() {
     let found_on = |told: [(u32, u64, u64); 3], hosts: [u32; 3]| {
         let mut cluster = cluster();
         for ((ranks, bytes, ms), hosts) in told.into_iter().zip(hosts) {

@@ -35,7 +35,7 @@ fn nics(of_h6: &Nic, of_others: &Nic) -> Cluster {
 }
 
 #[test]
-fn a_nic_that_is_slower_than_the_others_or_mends_errors_otherwise_is_named() {
+fn slower_nic_or_odd_fec_named() {
     let speed = |gbps: u64| Nic {
         speed: Some(Rate::from_bits_per_s(gbps * 1_000_000_000)),
         ..Nic::default()
@@ -74,7 +74,7 @@ fn begun(slow: Option<&str>) -> Cluster {
 }
 
 #[test]
-fn a_host_all_flows_of_which_are_slow_both_ways_is_a_straggler() {
+fn host_with_all_slow_flows_straggles() {
     assert_eq!(causes(&mut exchanging(None)), []);
     let told = (Class::Straggler, "h2".to_owned());
     let mut cluster = exchanging(Some("h2"));
@@ -84,7 +84,7 @@ fn a_host_all_flows_of_which_are_slow_both_ways_is_a_straggler() {
 }
 
 #[test]
-fn what_few_readings_say_of_a_host_is_waited_out() {
+fn straggler_needs_enough_readings() {
     let mut cluster = begun(Some("h2"));
     cluster.run_for(TWO_REPORT_INTERVALS);
     assert_eq!(causes(&mut cluster), []);
@@ -102,7 +102,7 @@ fn is_busy(cluster: &mut Cluster, host: usize, percent: u8) {
 }
 
 #[test]
-fn a_job_whose_wires_rest_while_one_of_its_hosts_is_busy_is_host_bound() {
+fn busy_host_makes_job_host_bound() {
     let mut cluster = exchanging(None);
     let beat = Beat {
         period: TimeSpan::from_millis(200),
@@ -136,7 +136,7 @@ fn interface(cluster: &Cluster, node: &str, to: &str) -> String {
 }
 
 #[test]
-fn switches_that_wait_for_each_other_in_a_circle_are_a_deadlock() {
+fn circular_pause_is_pfc_deadlock() {
     let mut cluster = cluster();
     let circle = ["leaf0", "spine0", "leaf1", "spine1", "leaf0"];
     for pair in circle.windows(2) {
@@ -150,7 +150,7 @@ fn switches_that_wait_for_each_other_in_a_circle_are_a_deadlock() {
 }
 
 #[test]
-fn optics_whose_corrected_bits_climb_will_die() {
+fn climbing_corrected_bits_predict_dying_optic() {
     let mut cluster = cluster();
     let port = interface(&cluster, "leaf0", "spine1");
     for minute in 0..12_u64 {
@@ -164,7 +164,7 @@ fn optics_whose_corrected_bits_climb_will_die() {
 }
 
 #[test]
-fn optics_that_begin_to_break_frames_are_bad() {
+fn frame_errors_mark_bad_optic() {
     let mut cluster = cluster();
     let port = interface(&cluster, "leaf0", "spine1");
     for minute in 0..24_u64 {

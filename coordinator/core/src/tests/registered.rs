@@ -76,7 +76,7 @@ fn mbps(rate: u64) -> Rate {
 }
 
 #[test]
-fn the_same_job_once_more_changes_nothing_and_another_of_its_name_is_told_of_both() {
+fn job_registration_is_idempotent_conflicts_refused() {
     let mut cluster = Cluster::new(Mode::Manual);
     register(&mut cluster, "train", &["h0", "h3"]);
     let written = cluster.log.len();
@@ -89,7 +89,7 @@ fn the_same_job_once_more_changes_nothing_and_another_of_its_name_is_told_of_bot
     };
     assert_eq!(
         refused.to_string(),
-        "train is registered on h0, h3, not on h0, h4; end that one first, or take another name"
+        "train is registered on h0, h3, not on h0, h4; end that job first, or use another name"
     );
     register(&mut cluster, "train", &["h3", "h0"]);
     let told = registered(&mut cluster);
@@ -101,16 +101,19 @@ fn the_same_job_once_more_changes_nothing_and_another_of_its_name_is_told_of_bot
 }
 
 #[test]
-fn what_is_no_job_is_refused_with_what_is_wrong() {
+fn invalid_job_is_refused_with_reason() {
     let mut cluster = Cluster::new(Mode::Manual);
     let mut why = |job: &str, hosts: &[&str]| match register(&mut cluster, job, hosts) {
         Response::Refused(refused) => refused.to_string(),
         other => panic!("{other:?}"),
     };
-    assert_eq!(why("a", &["h0", "h0"]), "h0 stands twice among the hosts");
-    assert_eq!(why("a", &[]), "a job works on one host at least");
-    assert!(why("a", &["h0", "leaf0"]).contains("no host called \"leaf0\""));
-    assert!(why("a b", &["h0"]).contains("is no name for a job"));
+    assert_eq!(
+        why("a", &["h0", "h0"]),
+        "h0 is listed twice among the hosts"
+    );
+    assert_eq!(why("a", &[]), "a job needs at least one host");
+    assert!(why("a", &["h0", "leaf0"]).contains("no host named \"leaf0\""));
+    assert!(why("a b", &["h0"]).contains("is not a valid name for a job"));
     let order = JobOrder::Start { may_change: true };
     let refused = Refused::NotRegistered {
         job: "never".to_owned(),
@@ -124,17 +127,17 @@ fn what_is_no_job_is_refused_with_what_is_wrong() {
 }
 
 #[test]
-fn a_start_mends_what_slows_the_job_and_its_end_takes_its_pins_away() {
+fn job_start_repairs_and_end_unpins() {
     let (mut cluster, flows) = collision(Mode::Manual);
     register(&mut cluster, "train", &["h0", "h1", "h3", "h4"]);
     let early = start(&mut cluster, "train").because.unwrap();
-    assert!(early.contains("nothing is seen to be wrong"), "{early}");
+    assert!(early.contains("no findings, but"), "{early}");
     cluster.run_for(SETTLE_TIME);
     let order = JobOrder::Start { may_change: false };
     let Response::Started(looked) = tell(&mut cluster, "train", order) else {
         panic!("no start")
     };
-    assert_eq!(looked.because.unwrap(), "nothing is to be changed for it");
+    assert_eq!(looked.because.unwrap(), "no changes requested for it");
     let started = start(&mut cluster, "train");
     assert!(started.allocation.is_good && started.because.is_none());
     cluster.run_until_ended(1);
@@ -145,7 +148,10 @@ fn a_start_mends_what_slows_the_job_and_its_end_takes_its_pins_away() {
     assert!(!cluster.core.state().in_force().pins.is_empty());
 
     let because = start(&mut cluster, "train").because.unwrap();
-    assert!(because.contains("nothing is wrong"), "{because}");
+    assert!(
+        because.contains("no finding that a plan could fix"),
+        "{because}"
+    );
     flows.into_iter().for_each(|flow| cluster.network.end(flow));
     cluster.run_for(2 * SETTLE_TIME);
     assert_eq!(cluster.core.state().ended(), 1, "nothing unasked");
@@ -157,20 +163,20 @@ fn a_start_mends_what_slows_the_job_and_its_end_takes_its_pins_away() {
 }
 
 #[test]
-fn what_concerns_other_jobs_alone_is_left_as_it_is() {
+fn job_start_leaves_other_jobs_alone() {
     let (mut cluster, _) = collision(Mode::Manual);
     register(&mut cluster, "other", &["h2", "h5"]);
     cluster.run_for(SETTLE_TIME);
     let because = start(&mut cluster, "other").because.unwrap();
     assert!(
-        because.contains("concerns no flow between its hosts"),
+        because.contains("no finding concerns flows between its hosts"),
         "{because}"
     );
     assert!(cluster.core.state().rollouts().next().is_none());
 }
 
 #[test]
-fn a_start_keeps_the_hours_for_changes() {
+fn job_start_keeps_change_window() {
     let policy = Policy {
         // The clock of these tests begins on a Thursday at midnight.
         changes_only: vec!["Thu 02:00-03:00".parse().unwrap()],
@@ -184,7 +190,7 @@ fn a_start_keeps_the_hours_for_changes() {
     cluster.run_for(SETTLE_TIME);
     let because = start(&mut cluster, "train").because.unwrap();
     assert!(
-        because.contains("changes are made Thu 02:00-03:00"),
+        because.contains("change windows are Thu 02:00-03:00"),
         "{because}"
     );
 }
@@ -198,7 +204,7 @@ fn brief(silence: Duration) -> Cluster {
 }
 
 #[test]
-fn a_job_that_vanishes_is_over_after_the_time_that_the_policy_says() {
+fn vanished_job_expires_after_policy_ttl() {
     let silence = Duration::from_secs(20);
     let mut cluster = brief(silence);
     let flow = cluster.network.start("h0", "h3", 1000, 0);
@@ -227,7 +233,7 @@ fn a_job_that_vanishes_is_over_after_the_time_that_the_policy_says() {
 }
 
 #[test]
-fn a_new_leader_gives_every_job_its_time_again() {
+fn new_leader_restarts_job_ttl() {
     let silence = Duration::from_secs(20);
     let mut cluster = brief(silence);
     register(&mut cluster, "train", &["h0", "h3"]);
@@ -247,7 +253,7 @@ fn foreseen(cluster: &mut Cluster) -> Vec<String> {
 }
 
 #[test]
-fn a_phase_that_will_fill_a_link_is_foreseen_until_the_job_is_over() {
+fn phase_forecast_lasts_until_job_end() {
     let mut cluster = Cluster::new(Mode::Manual);
     let quick = cluster.network.node("h0");
     cluster.network.caps.insert(quick, 40e6);
@@ -284,7 +290,7 @@ fn a_phase_that_will_fill_a_link_is_foreseen_until_the_job_is_over() {
 
 /// Counters of links have it; it may be what the job was told to send, or somebody else's.
 #[test]
-fn what_no_kernel_sees_is_counted_where_it_is_not_the_jobs_own() {
+fn unseen_traffic_counts_in_forecast() {
     let mut cluster = Cluster::new(Mode::Manual);
     let [others, own] = ["h0", "h1"].map(|host| cluster.network.node(host));
     for (from, to) in [("h0", "h3"), ("h1", "h4")] {
@@ -318,7 +324,7 @@ fn what_no_kernel_sees_is_counted_where_it_is_not_the_jobs_own() {
 }
 
 #[test]
-fn the_gate_tells_the_order_and_what_speaks_against_hosts() {
+fn gate_reports_order_and_objections() {
     let mut cluster = Cluster::new(Mode::Manual);
     cluster.run_for(SETTLE_TIME);
     let told = gate(&mut cluster, &["h0", "h3", "h1", "h4"]);
@@ -340,7 +346,7 @@ fn the_gate_tells_the_order_and_what_speaks_against_hosts() {
     let told = gate(&mut cluster, &["h1", "h4", "h5"]);
     assert!(!told.is_good);
     let has = |words: &str| told.against.iter().any(|it| it.contains(words));
-    for words in ["the agent on h4 is silent", "train works on h1", "h5"] {
+    for words in ["the agent on h4 is silent", "train runs on h1", "h5"] {
         assert!(has(words), "{words}: {:?}", told.against);
     }
     assert!(gate(&mut cluster, &["h0"]).ring_bits_per_s.is_none());
@@ -376,7 +382,7 @@ fn between(cluster: &Cluster, from: &str, to: &str, rate: u64) -> Reading {
 }
 
 #[test]
-fn the_order_of_a_job_stays_though_pairs_change() {
+fn job_order_stays_when_pairs_change() {
     let mut cluster = Cluster::new(Mode::Manual);
     cluster.run_for(SETTLE_TIME);
     register(&mut cluster, "train", &BOTH_RACKS_HOSTS);
@@ -409,7 +415,7 @@ fn the_order_of_a_job_stays_though_pairs_change() {
 
 /// What the ring of a phase follows is what whoever started the ranks has been told.
 #[test]
-fn ranks_that_may_be_reordered_are_known_in_the_order_that_was_told() {
+fn reorderable_ranks_keep_reported_order() {
     let mut cluster = Cluster::new(Mode::Manual);
     cluster.run_for(SETTLE_TIME);
     let best = gate(&mut cluster, &BOTH_RACKS_HOSTS).order;

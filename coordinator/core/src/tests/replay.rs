@@ -36,7 +36,7 @@ fn bytes(effects: &[Effect]) -> Vec<u8> {
 }
 
 #[test]
-fn a_recorded_run_replays_to_the_same_effects_byte_for_byte() {
+fn recorded_run_replays_byte_for_byte() {
     let cluster = eventful();
     let written = postcard::to_stdvec(&cluster.recording).unwrap();
     #[expect(clippy::disallowed_methods, reason = "it was just written")]
@@ -47,7 +47,7 @@ fn a_recorded_run_replays_to_the_same_effects_byte_for_byte() {
 }
 
 #[test]
-fn a_run_that_began_with_a_log_replays_too() {
+fn run_resumed_from_log_replays() {
     let mut cluster = eventful();
     let log = cluster.log.clone();
     cluster.start_anew();
@@ -66,7 +66,7 @@ fn a_run_that_began_with_a_log_replays_too() {
 }
 
 #[test]
-fn another_input_leads_to_other_effects() {
+fn changed_input_changes_effects() {
     let cluster = eventful();
     let mut recording = cluster.recording.clone();
     recording.inputs.truncate(recording.inputs.len() / 2);

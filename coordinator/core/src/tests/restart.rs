@@ -58,12 +58,12 @@ fn restart_everywhere(trouble: fn(&mut Cluster), end: fn(&Outcome) -> bool) {
 }
 
 #[test]
-fn a_plan_is_committed_wherever_the_coordinator_starts_anew() {
+fn plan_commits_across_any_restart() {
     restart_everywhere(|_| {}, |outcome| *outcome == Outcome::Committed);
 }
 
 #[test]
-fn a_plan_that_fails_is_taken_back_wherever_the_coordinator_starts_anew() {
+fn failing_plan_rolls_back_across_restarts() {
     let newcomer = |cluster: &mut Cluster| {
         cluster.network.start("h2", "h5", 1002, 1);
         cluster.run_for(SETTLE_TIME);
@@ -74,7 +74,7 @@ fn a_plan_that_fails_is_taken_back_wherever_the_coordinator_starts_anew() {
 }
 
 #[test]
-fn a_refused_plan_is_taken_back_wherever_the_coordinator_starts_anew() {
+fn refused_plan_rolls_back_across_restarts() {
     let refuses = |cluster: &mut Cluster| cluster.network.switch("leaf0").mood = Mood::Refuses;
     restart_everywhere(refuses, |outcome| {
         matches!(outcome, Outcome::RolledBack { .. })
@@ -82,7 +82,7 @@ fn a_refused_plan_is_taken_back_wherever_the_coordinator_starts_anew() {
 }
 
 #[test]
-fn a_plan_whose_flow_ends_is_dropped_or_taken_back_wherever_the_coordinator_starts_anew() {
+fn ended_flow_drops_plan_across_restarts() {
     let ends = |cluster: &mut Cluster| {
         let rollout = cluster
             .core
@@ -103,7 +103,7 @@ fn a_plan_whose_flow_ends_is_dropped_or_taken_back_wherever_the_coordinator_star
 
 /// Whether the switch was told before, nobody knows any more.
 #[test]
-fn an_approved_plan_whose_switch_stays_away_after_a_restart_is_held_until_it_is_back() {
+fn restart_holds_plan_while_switch_away() {
     let mut cluster = Cluster::new(Mode::Manual);
     cluster.network.start("h0", "h3", 1000, 0);
     cluster.network.start("h1", "h4", 1001, 0);
@@ -226,7 +226,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn whatever_goes_wrong_no_switch_holds_in_the_end_what_is_not_in_force(
+    fn switches_end_with_generation_in_force(
         deaths in prop::collection::btree_set(1..12_usize, 0..4),
         troubles in prop::collection::vec((trouble(), pause_ms()), 1..8),
         doubled in any::<bool>(),
@@ -252,7 +252,7 @@ proptest! {
 }
 
 #[test]
-fn a_coordinator_whose_log_is_lost_goes_beyond_what_switches_have_followed() {
+fn lost_log_resumes_beyond_switch_generations() {
     for mode in [Mode::Auto, Mode::Manual] {
         let (mut cluster, flows) = collision(mode);
         cluster.network.switch("leaf0").followed(700, 9000);
@@ -278,7 +278,7 @@ fn a_coordinator_whose_log_is_lost_goes_beyond_what_switches_have_followed() {
 }
 
 #[test]
-fn switches_that_are_ahead_by_different_counts_are_all_gone_beyond() {
+fn generation_exceeds_every_switch_ahead() {
     let (mut cluster, _) = collision(Mode::Auto);
     cluster.network.start("h3", "h0", 1002, 0);
     cluster.network.start("h4", "h1", 1003, 0);

@@ -63,7 +63,7 @@ fn record(cluster: &mut Cluster, generation: u64) -> Record {
 }
 
 #[test]
-fn a_pin_is_taken_back_only_by_who_wants_it_though_flows_are_slower() {
+fn pin_rollback_needs_operator_choice() {
     let (mut cluster, _, plan) = planned();
     cluster.apply(plan);
     cluster.run_until_ended(1);
@@ -90,7 +90,7 @@ fn a_pin_is_taken_back_only_by_who_wants_it_though_flows_are_slower() {
 }
 
 #[test]
-fn one_change_after_the_other_is_taken_back_the_last_one_first() {
+fn rollbacks_undo_newest_change_first() {
     let mut cluster = quiet();
     assert_eq!(why_not(&mut cluster, None), NoWayBack::NothingKept);
     let first = drain(&mut cluster, &["leaf0-spine1"]);
@@ -125,7 +125,7 @@ fn one_change_after_the_other_is_taken_back_the_last_one_first() {
 }
 
 #[test]
-fn flows_that_have_ended_are_not_pinned_again() {
+fn ended_flows_are_not_pinned_again() {
     let (mut cluster, _, plan) = planned();
     cluster.apply(plan);
     cluster.run_until_ended(1);
@@ -140,7 +140,7 @@ fn flows_that_have_ended_are_not_pinned_again() {
 }
 
 #[test]
-fn the_policy_leaves_alone_what_a_person_wants_back() {
+fn policy_respects_operator_rollback() {
     let (mut cluster, _) = collision(Mode::Auto);
     cluster.run_until_ended(1);
     let undo = back(&mut cluster, None);
@@ -155,7 +155,7 @@ fn the_policy_leaves_alone_what_a_person_wants_back() {
 }
 
 #[test]
-fn a_record_tells_all_that_its_plan_changed_though_more_has_changed_since() {
+fn record_keeps_its_changes_over_time() {
     let mut cluster = quiet();
     let first = drain(&mut cluster, &["leaf0-spine1"]);
     let told = record(&mut cluster, first).plan.changes;

@@ -18,7 +18,7 @@ use super::scene::*;
 use crate::{Author, Change, Decision, Input, Outcome, Reason};
 
 #[test]
-fn a_collision_is_found_planned_applied_verified_and_committed() {
+fn collision_is_planned_applied_and_committed() {
     let (mut cluster, flows, plan) = planned();
     cluster.apply(plan);
     cluster.run_until_ended(1);
@@ -49,7 +49,7 @@ fn seal(cluster: &mut Cluster, generation: Generation) -> String {
 }
 
 #[test]
-fn a_plan_is_approved_as_it_was_shown_or_not_at_all() {
+fn approval_needs_plan_as_shown() {
     let (mut cluster, _, generation) = planned();
     let seen = seal(&mut cluster, generation);
     assert_eq!(seal(&mut cluster, generation), seen);
@@ -79,7 +79,7 @@ fn a_plan_is_approved_as_it_was_shown_or_not_at_all() {
 }
 
 #[test]
-fn in_automatic_mode_a_collision_is_mended_in_less_than_five_seconds() {
+fn auto_mode_repairs_collision_in_5s() {
     let mut cluster = Cluster::new(Mode::Auto);
     cluster.network.start("h0", "h3", 1000, 0);
     cluster.run_for(SETTLE_TIME);
@@ -91,7 +91,7 @@ fn in_automatic_mode_a_collision_is_mended_in_less_than_five_seconds() {
 }
 
 #[test]
-fn when_the_job_changes_between_plan_and_apply_the_change_is_taken_back() {
+fn job_change_before_apply_rolls_back() {
     let (mut cluster, flows, plan) = planned();
     let before = flows.map(|flow| cluster.network.uplink(&flow));
     let newcomer = cluster.network.start("h2", "h5", 1002, 1);
@@ -109,7 +109,7 @@ fn when_the_job_changes_between_plan_and_apply_the_change_is_taken_back() {
 }
 
 #[test]
-fn readings_of_the_time_just_after_the_change_are_not_judged_and_one_is_not_enough() {
+fn verdict_skips_settling_readings() {
     let (mut cluster, _, plan) = planned();
     cluster.apply(plan);
     cluster.run_until_ended(1);
@@ -125,7 +125,7 @@ fn readings_of_the_time_just_after_the_change_are_not_judged_and_one_is_not_enou
 }
 
 #[test]
-fn a_flow_that_pauses_while_it_is_judged_is_waited_for_and_proves_nothing() {
+fn paused_flow_rolls_plan_back() {
     let (mut cluster, flows, plan) = planned();
     cluster.apply(plan);
     cluster.run_until("verifying", |c| phase(c) == Some(Phase::Verifying));
@@ -205,7 +205,7 @@ fn stall_makes_no_agent_silent() {
 }
 
 #[test]
-fn repeated_stalls_do_not_hold_a_plan_open() {
+fn stalls_do_not_hold_plan_open() {
     let (mut cluster, flows, plan) = planned();
     cluster.apply(plan);
     cluster.run_until("verifying", |c| phase(c) == Some(Phase::Verifying));
@@ -220,7 +220,7 @@ fn repeated_stalls_do_not_hold_a_plan_open() {
 }
 
 #[test]
-fn a_number_is_given_to_one_plan_only() {
+fn generation_belongs_to_one_plan() {
     let (mut cluster, flows, plan) = planned();
     cluster.network.end(moved(&cluster));
     cluster.run_until_ended(1);
@@ -243,7 +243,7 @@ fn a_number_is_given_to_one_plan_only() {
 }
 
 #[test]
-fn a_flow_that_ends_before_its_pin_lands_is_no_error() {
+fn flow_ended_before_pin_withdraws_plan() {
     let (mut cluster, _, _) = planned();
     let flow = moved(&cluster);
     cluster.network.end(flow);
@@ -258,7 +258,7 @@ fn a_flow_that_ends_before_its_pin_lands_is_no_error() {
 }
 
 #[test]
-fn a_flow_that_ends_while_its_pin_is_on_the_way_takes_the_pin_with_it() {
+fn flow_ended_during_install_rolls_back() {
     let (mut cluster, _, plan) = planned();
     let flow = moved(&cluster);
     cluster.network.switch("leaf0").mood = Mood::Mute;
@@ -274,7 +274,7 @@ fn a_flow_that_ends_while_its_pin_is_on_the_way_takes_the_pin_with_it() {
 }
 
 #[test]
-fn a_flow_that_ends_while_it_is_judged_is_listed_and_its_pin_removed() {
+fn flow_ended_during_verify_rolls_back() {
     let (mut cluster, _, plan) = planned();
     let flow = moved(&cluster);
     cluster.apply(plan);
@@ -286,7 +286,7 @@ fn a_flow_that_ends_while_it_is_judged_is_listed_and_its_pin_removed() {
 }
 
 #[test]
-fn a_plan_that_would_loop_is_refused_by_the_judge() {
+fn looping_plan_is_refused() {
     let (mut cluster, _, plan) = planned();
     let [spine, leaf] = ["spine1", "leaf0"].map(|name| cluster.network.node(name));
     let mut looping = cluster.core.state().rollouts().next().unwrap().plan.clone();
@@ -321,7 +321,7 @@ fn a_plan_that_would_loop_is_refused_by_the_judge() {
 }
 
 #[test]
-fn only_the_plan_that_was_shown_can_be_applied() {
+fn only_shown_plan_can_be_applied() {
     let (mut cluster, _, plan) = planned();
     let asked = Request::Apply {
         generation: plan.next(),
@@ -342,7 +342,7 @@ fn only_the_plan_that_was_shown_can_be_applied() {
 }
 
 #[test]
-fn nothing_is_planned_where_nothing_is_wrong() {
+fn healthy_network_gets_no_plan() {
     let mut cluster = Cluster::new(Mode::Manual);
     assert!(nothing_planned(&mut cluster));
     assert_eq!(
@@ -359,7 +359,7 @@ fn nothing_is_planned_where_nothing_is_wrong() {
 }
 
 #[test]
-fn a_verdict_is_kept_with_its_figures() {
+fn verdict_keeps_its_figures() {
     let (mut cluster, flows, plan) = planned();
     cluster.apply(plan);
     cluster.run_until_ended(1);
@@ -379,7 +379,7 @@ fn a_verdict_is_kept_with_its_figures() {
 }
 
 #[test]
-fn taking_back_restores_the_pins_of_the_plan_before_and_not_none() {
+fn rollback_restores_pins_of_parent() {
     let mut cluster = Cluster::on(Network::new(3, 4), Mode::Manual);
     cluster.network.start("h0", "h4", 1000, 0);
     cluster.network.start("h1", "h5", 1001, 0);
@@ -410,7 +410,7 @@ fn taking_back_restores_the_pins_of_the_plan_before_and_not_none() {
 }
 
 #[test]
-fn a_sender_that_has_just_come_back_has_not_lost_its_flows() {
+fn reconnected_sender_keeps_its_flows() {
     let (mut cluster, _, plan) = planned();
     let node = cluster.network.node("h0");
     cluster.disconnect(node);
@@ -429,7 +429,7 @@ fn a_sender_that_has_just_come_back_has_not_lost_its_flows() {
 }
 
 #[test]
-fn a_dozen_on_one_uplink_while_the_other_idles_are_seen_and_spread() {
+fn twelve_flows_on_uplink_are_spread() {
     let mut cluster = Cluster::on(Network::new(2, 12), Mode::Auto);
     for host in 0..12 {
         let to = format!("h{}", 12 + host);
@@ -442,7 +442,7 @@ fn a_dozen_on_one_uplink_while_the_other_idles_are_seen_and_spread() {
 }
 
 #[test]
-fn three_against_one_are_spread_though_both_uplinks_are_full() {
+fn three_to_one_flows_are_spread() {
     let mut cluster = Cluster::on(Network::new(2, 4), Mode::Auto);
     for (host, spine) in [(0, 0), (1, 0), (2, 0), (3, 1)] {
         let to = format!("h{}", 4 + host);
@@ -455,7 +455,7 @@ fn three_against_one_are_spread_though_both_uplinks_are_full() {
 }
 
 #[test]
-fn a_plan_that_nobody_approves_is_withdrawn_in_time() {
+fn unapproved_plan_is_withdrawn() {
     let (mut cluster, _, _) = planned();
     let took = cluster.run_until_ended_within(1, Duration::from_mins(11));
     assert!((597..601).contains(&took.as_secs()), "{took:?}");
@@ -464,7 +464,7 @@ fn a_plan_that_nobody_approves_is_withdrawn_in_time() {
 }
 
 #[test]
-fn a_session_alone_is_not_enough_to_begin() {
+fn silent_agent_blocks_apply() {
     let (mut cluster, _, plan) = planned();
     let leaf = cluster.network.node("leaf0");
     cluster.connected.remove(&leaf);
@@ -478,7 +478,7 @@ fn a_session_alone_is_not_enough_to_begin() {
 }
 
 #[test]
-fn a_plan_onto_a_way_that_has_failed_since_is_refused_by_the_judge() {
+fn plan_onto_failed_path_is_refused() {
     let (mut cluster, _, plan) = planned();
     let spine = cluster.core.state().rollouts().next().unwrap().plan.pins[0];
     let to = cluster.network.fabric.link(spine.link).far(spine.at).node;
@@ -505,7 +505,7 @@ fn a_plan_onto_a_way_that_has_failed_since_is_refused_by_the_judge() {
 
 /// Whoever has put it on offer: its rounds would be as large.
 #[test]
-fn plan_too_large_for_the_log_is_refused() {
+fn plan_exceeding_log_limit_is_refused() {
     let (mut cluster, _, plan) = planned();
     let at = cluster.network.node("leaf0");
     let hop = NextHop {
@@ -530,7 +530,7 @@ fn plan_too_large_for_the_log_is_refused() {
         panic!("{answer:?}")
     };
     assert!(
-        reasons[0].contains("and the log takes 262144"),
+        reasons[0].contains("more than the 262144 that fit"),
         "{reasons:?}"
     );
 }

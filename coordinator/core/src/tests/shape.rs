@@ -84,7 +84,7 @@ fn written() -> Formats {
 }
 
 #[test]
-fn log_keeps_the_shape_of_its_version() {
+fn log_keeps_shape_of_its_version() {
     assert_eq!(LATEST_MINOR, GOLDEN_MINOR);
     assert_known(&written(), GOLDEN_1_1);
 }
@@ -107,7 +107,7 @@ fn only_plans_under_way_are_new() {
 
 #[test]
 #[ignore = "it writes the files of shapes anew: `make shapes`"]
-fn shapes_are_written_down_anew() {
+fn golden_shapes_are_written() {
     write_down("1.1.txt", &written());
     write_down("1.0.txt", &earlier(written(), &KINDS_SINCE_1_1));
 }

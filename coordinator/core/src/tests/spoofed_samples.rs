@@ -52,7 +52,7 @@ fn slow(flow: FlowKey) -> Reading {
 }
 
 #[test]
-fn lies_about_the_flows_paths_and_addresses_of_others_have_no_effect() {
+fn spoofed_reports_have_no_effect() {
     let honest = run("h5", |_, _| vec![]);
     assert_eq!(honest.last_outcome(), &Outcome::Committed);
     let lying = run("h5", |cluster, flows| {
@@ -79,7 +79,7 @@ fn lies_about_the_flows_paths_and_addresses_of_others_have_no_effect() {
 
 /// Who comes first is believed, rightly or not, and people are told of both.
 #[test]
-fn a_liar_that_comes_first_is_named_beside_whom_it_lies_about() {
+fn conflicting_address_claims_are_named() {
     let mut cluster = Cluster::new(Mode::Manual);
     let [liar, honest] = ["h5", "h0"].map(|name| cluster.network.node(name));
     let address = host_address(honest);
@@ -96,8 +96,7 @@ fn a_liar_that_comes_first_is_named_beside_whom_it_lies_about() {
         let sample = Sample { taken, readings };
         cluster.handle(Input::Sample { node, sample });
     }
-    let named =
-        format!("addresses that two agents say they have: {address} (h5 is believed, h0 is not)");
+    let named = format!("addresses reported by two agents: {address} (h5 is accepted, h0 is not)");
     assert!(warnings(&mut cluster).contains(&named), "{named}");
     cluster.handle(Input::AgentDown { node: honest });
     assert!(!warnings(&mut cluster).contains(&named));
@@ -105,7 +104,7 @@ fn a_liar_that_comes_first_is_named_beside_whom_it_lies_about() {
 
 /// Its agent does not say again what it said once; one that only comes back keeps what it had.
 #[test]
-fn when_the_liar_is_gone_the_honest_one_is_believed() {
+fn honest_claim_returns_after_liar_leaves() {
     let mut cluster = Cluster::new(Mode::Manual);
     let [liar, honest] = ["h5", "h0"].map(|name| cluster.network.node(name));
     let address = Ipv4Addr::new(192, 0, 2, 7);
@@ -152,7 +151,7 @@ fn warnings(cluster: &mut Cluster) -> Vec<String> {
 
 /// What it keeps of an agent is bounded in every dimension.
 #[test]
-fn names_and_paths_of_any_length_are_not_kept() {
+fn reported_names_and_paths_are_bounded() {
     let cluster = run("h5", |cluster, _| {
         let own = host_address(cluster.network.node("h5"));
         let end = |host, port| std::net::SocketAddrV4::new(host, port);
@@ -201,7 +200,7 @@ fn discarded(mut cluster: Cluster, name: &str) -> u64 {
 }
 
 #[test]
-fn an_agent_that_is_not_connected_and_a_node_that_is_not_there_are_not_heard() {
+fn unconnected_agents_are_ignored() {
     let mut cluster = Cluster::new(Mode::Auto);
     let before = format!("{:?}", cluster.core);
     let node = reweave_common::ids::NodeId::from_index(1000);
@@ -220,7 +219,7 @@ fn an_agent_that_is_not_connected_and_a_node_that_is_not_there_are_not_heard() {
 
 /// Of what cannot be only that is left out, and it is said.
 #[test]
-fn an_agent_that_measured_what_cannot_be_does_not_silence_the_others() {
+fn impossible_measurement_is_left_out() {
     let mut cluster = diagnosis::cluster();
     let both = [("h5", "leaf1"), ("leaf1", "h5")].map(|(from, to)| hop(&cluster, from, to));
     cluster.network.lossy.extend(both);
@@ -263,7 +262,7 @@ fn an_agent_that_measured_what_cannot_be_does_not_silence_the_others() {
 
 /// Whoever sends each packet another way is never believed; a way that changed is, once it stays.
 #[test]
-fn a_way_that_is_traced_otherwise_each_time_is_not_believed() {
+fn flapping_path_is_not_believed() {
     let cluster = diagnosis::cluster();
     let way = |spine| vec![hop(&cluster, "leaf0", spine), hop(&cluster, spine, "leaf1")];
     let [one, other] = ["spine0", "spine1"].map(way);
@@ -285,7 +284,7 @@ fn a_way_that_is_traced_otherwise_each_time_is_not_believed() {
 
 /// Losses on ways that were other ones each time tell nothing of where, and that is said.
 #[test]
-fn ways_that_contradict_themselves_are_told_with_the_findings() {
+fn contradictory_paths_are_reported() {
     let mut cluster = diagnosis::cluster();
     probe_for(&mut cluster, Duration::from_secs(20));
     cluster.network.shunned = Some(1);
@@ -298,10 +297,7 @@ fn ways_that_contradict_themselves_are_told_with_the_findings() {
     };
     let told = (0..60).find_map(|_| doubts(&mut cluster).pop());
     let told = told.expect("ways that changed are doubted");
-    assert!(
-        told.ends_with("traced in one way and then in another"),
-        "{told}"
-    );
+    assert!(told.ends_with("traces disagree"), "{told}");
     let is_over = (0..60).any(|_| doubts(&mut cluster).is_empty());
     assert!(is_over, "what stays is believed");
 }

@@ -38,7 +38,7 @@ fn findings(cluster: &mut Cluster) -> Vec<Finding> {
 }
 
 #[test]
-fn a_pin_whose_way_has_come_to_an_end_is_taken_away_at_once() {
+fn dead_pin_is_removed_at_once() {
     let (mut cluster, pinned, spine) = committed(Mode::Auto);
     cluster.network.fail(&spine, "leaf1");
     assert!(!cluster.network.arrives(&pinned));
@@ -54,7 +54,7 @@ fn a_pin_whose_way_has_come_to_an_end_is_taken_away_at_once() {
 
 /// Whenever that is: it does not wait for the next look.
 #[test]
-fn what_goes_down_is_looked_at_at_once() {
+fn link_failure_triggers_immediate_decision() {
     for phase_s in [0, 1, 2, 3, 4] {
         let policy = Policy {
             mode: Mode::Auto,
@@ -75,7 +75,7 @@ fn what_goes_down_is_looked_at_at_once() {
 }
 
 #[test]
-fn a_pin_is_not_put_back_though_its_flow_takes_from_others_without_it() {
+fn dead_pin_stays_removed_despite_contention() {
     let (mut cluster, pinned, spine) = committed(Mode::Auto);
     cluster.network.fail(&spine, "leaf1");
     let other = |cluster: &Cluster| {
@@ -93,14 +93,14 @@ fn a_pin_is_not_put_back_though_its_flow_takes_from_others_without_it() {
 }
 
 #[test]
-fn in_manual_mode_it_is_an_alarm_and_a_finding_with_a_plan_on_offer() {
+fn manual_mode_dead_pin_raises_alarm() {
     let (mut cluster, pinned, spine) = committed(Mode::Manual);
     cluster.network.fail(&spine, "leaf1");
     cluster.run_for(SETTLE_TIME);
     assert_eq!(cluster.core.state().ended(), 1, "nothing unasked");
     let alarms = status(&mut cluster).alarms.join("; ");
     assert!(
-        alarms.contains("no way leads on from there") && alarms.contains("reweave plan"),
+        alarms.contains("the path from there is blocked") && alarms.contains("reweave plan"),
         "{alarms}"
     );
     let [Finding::UselessPin(found)] = &findings(&mut cluster)[..] else {
@@ -119,7 +119,7 @@ fn in_manual_mode_it_is_an_alarm_and_a_finding_with_a_plan_on_offer() {
 }
 
 #[test]
-fn a_pin_beside_what_fails_stays() {
+fn pin_beside_failed_link_stays() {
     let (mut cluster, pinned, spine) = committed(Mode::Auto);
     let other = if spine == "spine0" {
         "spine1"
@@ -133,7 +133,7 @@ fn a_pin_beside_what_fails_stays() {
 }
 
 #[test]
-fn an_offer_to_take_a_pin_away_goes_when_the_way_is_whole_again() {
+fn unpin_offer_lapses_when_path_recovers() {
     let (mut cluster, _, spine) = committed(Mode::Manual);
     cluster.network.fail(&spine, "leaf1");
     cluster.run_for(SETTLE_TIME);
@@ -145,7 +145,7 @@ fn an_offer_to_take_a_pin_away_goes_when_the_way_is_whole_again() {
 }
 
 #[test]
-fn a_switch_that_cannot_take_a_pin_away_is_asked_again() {
+fn refused_unpin_is_retried() {
     let (mut cluster, pinned, spine) = committed(Mode::Auto);
     cluster.network.switch("leaf0").mood = Mood::Refuses;
     cluster.network.fail(&spine, "leaf1");
@@ -156,7 +156,7 @@ fn a_switch_that_cannot_take_a_pin_away_is_asked_again() {
 }
 
 #[test]
-fn the_pin_of_a_flow_that_has_ended_is_taken_away_after_the_cool_down() {
+fn ended_flow_unpinned_after_cool_down() {
     let (mut cluster, pinned, _) = committed(Mode::Auto);
     cluster.network.end(pinned);
     let took = cluster.run_until_ended(2);
@@ -167,7 +167,7 @@ fn the_pin_of_a_flow_that_has_ended_is_taken_away_after_the_cool_down() {
 }
 
 #[test]
-fn in_manual_mode_status_tells_of_pins_of_ended_flows_and_the_next_plan_takes_them_away() {
+fn manual_mode_reports_pins_without_flow() {
     let (mut cluster, pinned, _) = committed(Mode::Manual);
     cluster.network.end(pinned);
     cluster.run_for(Duration::from_secs(30));

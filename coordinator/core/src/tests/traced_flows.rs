@@ -51,7 +51,7 @@ fn nodes(steps: &[TracedStep]) -> Vec<&str> {
 }
 
 #[test]
-fn a_flow_is_told_with_all_nodes_and_links_of_its_way() {
+fn traced_flow_names_nodes_and_links() {
     let (mut cluster, flows) = running();
     let told = between(&mut cluster, "h0", "h3");
     assert_eq!(told.len(), 1);
@@ -68,7 +68,7 @@ fn a_flow_is_told_with_all_nodes_and_links_of_its_way() {
 
 /// The network of these tests has flows come back over the spine that their ports are hashed to.
 #[test]
-fn who_comes_back_another_way_is_told() {
+fn asymmetric_return_path_is_reported() {
     let (mut cluster, [flow, _]) = running();
     let back = flow.reversed();
     let back = cluster.network.start_as(back, 1);
@@ -87,7 +87,7 @@ fn who_comes_back_another_way_is_told() {
 }
 
 #[test]
-fn whoever_did_not_answer_stays_unknown_and_so_do_the_links_at_it() {
+fn silent_router_leaves_links_unknown() {
     let (mut cluster, _) = running();
     let from = cluster.network.node("spine0");
     let leaf = cluster.network.node("leaf1");
@@ -119,7 +119,7 @@ fn is_watched(cluster: &Cluster, flow: &FlowKey) -> bool {
 }
 
 #[test]
-fn what_nobody_sends_is_traced_when_it_is_named_in_full_and_for_a_while_only() {
+fn named_idle_flow_is_traced_briefly() {
     let (mut cluster, flows) = running();
     let port = Some(7000);
     let asked = |anew| request(end("h2", port), end("h3", port), anew);
@@ -137,7 +137,7 @@ fn what_nobody_sends_is_traced_when_it_is_named_in_full_and_for_a_while_only() {
 }
 
 #[test]
-fn viewers_may_look_and_not_send_agents_about() {
+fn viewers_cannot_start_traces() {
     let (mut cluster, _) = running();
     let mut refused = |anew| {
         let id = cluster.effects.len() as u64;
@@ -167,7 +167,7 @@ fn viewers_may_look_and_not_send_agents_about() {
 }
 
 #[test]
-fn hosts_that_nobody_knows_are_refused_by_name() {
+fn unknown_trace_hosts_are_refused() {
     let (mut cluster, _) = running();
     for (from, to, name) in [
         ("h9", "h3", "h9"),
@@ -183,7 +183,7 @@ fn hosts_that_nobody_knows_are_refused_by_name() {
 }
 
 #[test]
-fn imbalance_is_told_layer_by_layer_and_the_worst_links_first() {
+fn imbalance_lists_layers_worst_first() {
     let (mut cluster, _) = running();
     let Response::Imbalances(Imbalances {
         all,

@@ -50,7 +50,7 @@ const SINGLE_CIRCUIT_SCRIPT: &str = "case $request in
 esac";
 
 #[tokio::test]
-async fn a_program_of_the_contract_is_read_and_moved() {
+async fn device_program_is_read_and_moved() {
     let script = Script::new(SINGLE_CIRCUIT_SCRIPT);
     let device = script.device(30_000);
     assert_eq!(device.read().await.unwrap(), circuits(&[]));
@@ -63,14 +63,14 @@ async fn a_program_of_the_contract_is_read_and_moved() {
 }
 
 #[tokio::test]
-async fn what_breaks_the_contract_is_refused_with_its_own_words() {
+async fn device_contract_violation_is_quoted() {
     for (body, says) in [
         ("echo '{\"error\":\"no light\"}'", "it refused: no light"),
         ("echo broken >&2; exit 3", "it refused: broken"),
-        ("echo '{\"speed\":1}'", "not of the contract"),
+        ("echo '{\"speed\":1}'", "violates the contract"),
         ("echo '{}'", "its answer has no circuits"),
-        ("exec yes", "it says more than 1048576 bytes"),
-        ("exec yes >&2", "it says more than 1048576 bytes"),
+        ("exec yes", "its answer exceeds 1048576 bytes"),
+        ("exec yes >&2", "its answer exceeds 1048576 bytes"),
     ] {
         let script = Script::new(body);
         let error = script.device(30_000).read().await.unwrap_err();
@@ -79,7 +79,7 @@ async fn what_breaks_the_contract_is_refused_with_its_own_words() {
 }
 
 #[tokio::test]
-async fn a_program_that_does_not_end_is_killed_and_may_have_moved() {
+async fn hanging_device_program_is_killed() {
     let script = Script::new("exec sleep 1000");
     let moves = Moves::between(&circuits(&[]), &circuits(&[(1, 5)]));
     assert_eq!(script.device(100).carry_out(&moves).await, Moved::Late);
@@ -133,7 +133,7 @@ async fn agree(mut caller: TcpStream, requests: usize) {
 }
 
 #[tokio::test]
-async fn who_has_hung_up_is_called_again_to_be_read() {
+async fn disconnected_device_is_reconnected_for_reading() {
     let (device, _folder) = hangs_up_after([2, 2]).await;
     for _ in 0..2 {
         assert_eq!(device.read().await.unwrap(), circuits(&[(1, 5)]));
@@ -141,7 +141,7 @@ async fn who_has_hung_up_is_called_again_to_be_read() {
 }
 
 #[tokio::test]
-async fn nothing_is_asked_for_twice() {
+async fn device_command_is_never_repeated() {
     let (device, _folder) = hangs_up_after([2, 100]).await;
     assert_eq!(device.read().await.unwrap(), circuits(&[(1, 5)]));
     let moves = Moves::between(&circuits(&[]), &circuits(&[(2, 6)]));

@@ -106,7 +106,7 @@ fn outcome(answer: Option<Readback>) -> Result<CircuitSet, NotSwitched> {
 }
 
 #[test]
-fn what_is_found_as_expected_is_moved_and_read_back() {
+fn matching_circuits_are_moved_and_verified() {
     let mut world = World::at(CIRCUITS_BEFORE);
     let answer = world.told(
         &mut world.fence(),
@@ -117,7 +117,7 @@ fn what_is_found_as_expected_is_moved_and_read_back() {
 }
 
 #[test]
-fn what_is_not_as_expected_is_left_alone() {
+fn mismatching_circuits_are_left_alone() {
     let mut world = World::at(&[(1, 5)]);
     let answer = world.told(
         &mut world.fence(),
@@ -129,7 +129,7 @@ fn what_is_not_as_expected_is_left_alone() {
 }
 
 #[test]
-fn older_tokens_and_other_contents_are_refused() {
+fn older_or_conflicting_tokens_are_refused() {
     let mut world = World::at(CIRCUITS_BEFORE);
     let mut fence = world.fence();
     world.told(&mut fence, switchover(5, CIRCUITS_BEFORE, CIRCUITS_AFTER));
@@ -151,7 +151,7 @@ fn older_tokens_and_other_contents_are_refused() {
 }
 
 #[test]
-fn a_duplicate_is_told_how_it_is_and_moves_nothing() {
+fn duplicate_instruction_moves_nothing() {
     let mut world = World::at(CIRCUITS_BEFORE);
     let mut fence = world.fence();
     world.told(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
@@ -163,7 +163,7 @@ fn a_duplicate_is_told_how_it_is_and_moves_nothing() {
 }
 
 #[test]
-fn a_device_that_refuses_is_judged_by_what_it_tells_afterwards() {
+fn refusing_device_is_judged_by_readback() {
     let mut world = World::at(CIRCUITS_BEFORE);
     world.refuses = true;
     let answer = world.told(
@@ -183,7 +183,7 @@ fn a_device_that_refuses_is_judged_by_what_it_tells_afterwards() {
 }
 
 #[test]
-fn what_was_answered_stays_so_when_the_same_instruction_comes_once_more() {
+fn repeated_instruction_keeps_its_answer() {
     let mut world = World::at(CIRCUITS_BEFORE);
     let mut fence = world.fence();
     world.is_busy = true;
@@ -197,7 +197,7 @@ fn what_was_answered_stays_so_when_the_same_instruction_comes_once_more() {
 }
 
 #[test]
-fn a_silent_device_is_waited_for_and_believed_when_it_has_moved() {
+fn silent_device_is_read_back() {
     let mut world = World::at(CIRCUITS_BEFORE);
     world.silent = true;
     let mut fence = world.fence();
@@ -247,7 +247,7 @@ fn late_device_is_not_unmoved() {
 }
 
 #[test]
-fn a_device_that_cannot_be_read_is_not_touched() {
+fn unreadable_device_is_not_touched() {
     let mut world = World::at(CIRCUITS_BEFORE);
     world.deaf = true;
     let mut fence = world.fence();
@@ -260,7 +260,7 @@ fn a_device_that_cannot_be_read_is_not_touched() {
 }
 
 #[test]
-fn what_cannot_be_noted_down_is_not_done() {
+fn move_requires_durable_record() {
     let mut world = World::at(CIRCUITS_BEFORE);
     world.disk_full = true;
     let mut fence = world.fence();
@@ -271,7 +271,7 @@ fn what_cannot_be_noted_down_is_not_done() {
 }
 
 #[test]
-fn what_no_device_can_do_is_refused() {
+fn impossible_circuits_are_refused() {
     let mut world = World::at(CIRCUITS_BEFORE);
     for (desired, says) in [
         (&[(1, 5), (5, 2)], "two circuits"),
@@ -288,7 +288,7 @@ fn what_no_device_can_do_is_refused() {
 
 proptest! {
     #[test]
-    fn wherever_the_driver_dies_the_same_instruction_ends_what_it_began(
+    fn driver_crash_anywhere_is_recoverable(
         dies_after in 0..7_usize,
         refuses: bool,
     ) {
@@ -306,7 +306,7 @@ proptest! {
 }
 
 #[test]
-fn what_it_left_by_halves_it_ends_when_it_is_told_the_same_again() {
+fn half_done_move_finishes_on_repeat() {
     let mut world = World::at(CIRCUITS_BEFORE);
     let mut fence = world.fence();
     world.refuses = true;
@@ -326,7 +326,7 @@ fn what_it_left_by_halves_it_ends_when_it_is_told_the_same_again() {
 }
 
 #[test]
-fn what_it_left_by_halves_is_ended_after_a_restart_too() {
+fn half_done_move_finishes_after_restart() {
     let mut world = World::at(CIRCUITS_BEFORE);
     world.refuses = true;
     world.told(
@@ -342,7 +342,7 @@ fn what_it_left_by_halves_is_ended_after_a_restart_too() {
 }
 
 #[test]
-fn what_somebody_else_has_moved_stays_however_often_it_is_told() {
+fn foreign_move_is_never_undone() {
     let between = &[(1, 5), (3, 7)];
     let mut world = World::at(between);
     for token in 1..4 {

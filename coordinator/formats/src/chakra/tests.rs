@@ -97,7 +97,7 @@ fn read_both(traces: &[Vec<u8>]) -> Result<Iteration, ChakraError> {
 }
 
 #[test]
-fn what_ranks_wrote_apart_is_put_together() {
+fn separate_rank_traces_are_merged() {
     let iteration = read_both(&two_ranks()).unwrap();
     let works: Vec<_> = iteration.tasks().map(|(_, task)| task.work).collect();
     let [zero, one] = [0, 1].map(Rank::from_index);
@@ -140,7 +140,7 @@ fn what_ranks_wrote_apart_is_put_together() {
 }
 
 #[test]
-fn sizes_of_gathers_are_what_each_brings() {
+fn all_gather_size_sums_contributions() {
     let traces = [0, 1, 2].map(|_| trace(&[collective(1, 2, 100, &[])]));
     let iteration = read_both(&traces).unwrap();
     let (_, task) = iteration.tasks().next().unwrap();
@@ -148,7 +148,7 @@ fn sizes_of_gathers_are_what_each_brings() {
 }
 
 #[test]
-fn what_does_not_fit_together_is_refused() {
+fn inconsistent_traces_are_refused() {
     let refused =
         |a: &[Vec<u8>], b: &[Vec<u8>]| told(&read_both(&[trace(a), trace(b)]).unwrap_err());
     let one = collective(1, 0, 4096, &[]);
@@ -188,7 +188,7 @@ fn unreadable(trace: &[u8]) -> ChakraError {
 
 /// The ranks meet in the other order: each waits for the other.
 #[test]
-fn collectives_that_wait_for_each_other_are_refused() {
+fn cyclic_collectives_are_refused() {
     let named = |id, group: &str, after: &[u64]| {
         let name = [delimited(1, b"pg_name"), delimited(29, group.as_bytes())].concat();
         let attributes = [attribute("comm_size", 9, 1), delimited(10, &name)];
@@ -203,7 +203,7 @@ fn collectives_that_wait_for_each_other_are_refused() {
 }
 
 #[test]
-fn lengths_beyond_the_end_are_refused() {
+fn lengths_beyond_end_are_refused() {
     for length in [u64::MAX, 1 << 40, 1000] {
         let mut bytes = trace(&[]);
         number(length, &mut bytes);

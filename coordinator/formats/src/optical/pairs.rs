@@ -18,7 +18,7 @@ pub enum PairsError {
     NotXml { source: roxmltree::Error },
     #[error("line {line}: a pair without {leaf}")]
     Lacks { line: u32, leaf: &'static str },
-    #[error("line {line}: {text:?} is no number of a port")]
+    #[error("line {line}: {text:?} is not a port number")]
     NoPort { line: u32, text: String },
 }
 
@@ -78,19 +78,19 @@ mod tests {
                           <pair><ingress> 12</ingress><egress>2</egress></pair></cross-connects>";
 
     #[test]
-    fn circuits_are_read_with_the_port_that_names_them() {
+    fn circuits_keep_their_key_port() {
         assert_eq!(read_pairs(PAIRS_ANSWER).unwrap(), [told(1, 9), told(12, 2)]);
         assert_eq!(read_pairs("<cross-connects/>").unwrap(), []);
         assert_eq!(read_pairs(&pair(told(3, 4))).unwrap(), [told(3, 4)]);
     }
 
     #[test]
-    fn what_makes_no_sense_is_named_with_its_line() {
+    fn invalid_pair_names_its_line() {
         let error = |text: &str| read_pairs(text).unwrap_err().to_string();
         let lame = PAIRS_ANSWER.replace("<egress>2</egress>", "");
         assert_eq!(error(&lame), "line 3: a pair without egress");
         let strange = PAIRS_ANSWER.replace('9', "-1");
-        assert_eq!(error(&strange), "line 2: \"-1\" is no number of a port");
+        assert_eq!(error(&strange), "line 2: \"-1\" is not a port number");
         assert_eq!(error("circuits: none"), "it is not XML");
     }
 }

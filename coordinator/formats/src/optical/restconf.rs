@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_told_in_the_words_of_the_device() {
+    fn restconf_refusal_quotes_device() {
         let text = "<errors><error><error-tag>in-use</error-tag>\
                     <error-message>port 3 is taken </error-message></error></errors>";
         assert_eq!(read_refusal(text).as_deref(), Some("port 3 is taken"));

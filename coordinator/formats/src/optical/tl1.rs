@@ -45,7 +45,7 @@ pub fn is_word(text: &str) -> bool {
 pub enum Tl1Error {
     #[error("a response of more than {MAX_ANSWER_BYTES} bytes")]
     TooLong,
-    #[error("{text:?} is no circuit")]
+    #[error("{text:?} is not a circuit")]
     NoCircuit { text: String },
 }
 
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_is_put_together_and_what_nobody_asked_for_is_passed_over() {
+    fn tl1_responses_skip_unsolicited_messages() {
         let both = format!("{COMPLETED_RESPONSE}{DENIED_RESPONSE}");
         for pieces in [1, 2, 7, 1000] {
             let all = responses(both.as_bytes(), pieces).unwrap();
@@ -265,12 +265,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_circuit_is_named() {
+    fn invalid_circuit_is_named() {
         for wrong in ["1", "1,x", "1,2,3", "0.1,2", ""] {
             let text = format!("M 1 COMPLD\r\n  \"{wrong}\"\r\n;");
             let all = responses(text.as_bytes(), 10).unwrap();
             let error = all[0].pairs().unwrap_err().to_string();
-            assert_eq!(error, format!("{:?} is no circuit", format!("\"{wrong}\"")));
+            assert_eq!(
+                error,
+                format!("{:?} is not a circuit", format!("\"{wrong}\""))
+            );
         }
     }
 
@@ -288,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_ends_is_refused() {
+    fn endless_response_is_refused() {
         let lines = "\"1,2\"\r\n".repeat(MAX_ANSWER_BYTES / 20);
         assert_eq!(responses(lines.as_bytes(), 4096), Err(Tl1Error::TooLong));
         let line = vec![b'x'; MAX_ANSWER_BYTES + 1];
@@ -299,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn no_damage_to_what_is_heard_does_harm() {
+    fn damaged_tl1_responses_are_safe() {
         survives(COMPLETED_RESPONSE.as_bytes(), 2000, |bytes| {
             for response in responses(bytes, 5).unwrap_or_default() {
                 let _ = (response.pairs(), response.refusal());
@@ -309,7 +312,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_that_comes_in_does_harm(bytes: Vec<u8>, pieces in 1_usize..20) {
+        fn arbitrary_tl1_bytes_are_safe(bytes: Vec<u8>, pieces in 1_usize..20) {
             let _ = responses(&bytes, pieces);
         }
     }

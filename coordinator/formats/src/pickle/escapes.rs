@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_python_escapes_is_read() {
+    fn python_escapes_are_read() {
         let raw = raw_unicode(b"\xe9\\u000a\\u005c'\\u20ac\\U0001f600\\n");
         assert_eq!(raw.as_deref(), Some("é\n\\'€😀\\n"));
         assert_eq!(
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_early_or_is_not_quoted_is_refused() {
+    fn truncated_or_unquoted_text_is_refused() {
         for line in [b"\\u00".as_slice(), b"\\U0001f60", b"\\uzzzz", b"\\u"] {
             assert_eq!(raw_unicode(line), None, "{line:?}");
         }

@@ -19,7 +19,7 @@ use thiserror::Error;
 pub enum PickleError {
     #[error("the pickle ends in the middle of something, at byte {at}")]
     Ends { at: usize },
-    #[error("the pickle wants to call {name}, which is never done")]
+    #[error("the pickle calls {name}, which is refused")]
     Call { name: String },
     #[error("the pickle has the operation {code:#04x} at byte {at}, which is not read here")]
     Unknown { code: u8, at: usize },

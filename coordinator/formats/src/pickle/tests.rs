@@ -54,7 +54,7 @@ fn write(value: &Value, bytes: &mut Vec<u8>) {
 }
 
 #[test]
-fn what_python_writes_is_read() {
+fn python_pickles_are_read() {
     // pickle.dumps({"a": [1, -2, 300, 70000], "b": (True, None, 1.5), 3: "x"}, protocol=4)
     let framed = b"\x80\x04\x95+\0\0\0\0\0\0\0}\x94(\x8c\x01a\x94]\x94(K\x01J\xfe\xff\xff\xffM\
         ,\x01Jp\x11\x01\0e\x8c\x01b\x94\x88NG?\xf8\0\0\0\0\0\0\x87\x94K\x03\x8c\x01x\x94u.";
@@ -67,7 +67,7 @@ fn what_python_writes_is_read() {
 }
 
 #[test]
-fn nothing_is_ever_called() {
+fn pickle_never_calls_anything() {
     let system = read(b"\x80\x02cos\nsystem\nX\x04\0\0\0true\x85R.").unwrap_err();
     let name = "os system".to_owned();
     assert_eq!(system, PickleError::Call { name });
@@ -90,7 +90,7 @@ fn nothing_is_ever_called() {
 }
 
 #[test]
-fn every_protocol_of_python_says_the_same() {
+fn all_pickle_protocols_agree() {
     // {"é\n\\'€😀": [2**40, -2**40, True, None, ()], "raw": b"ab\xff"}, from the oldest protocol on.
     let dumps: [&[u8]; 4] = [
         b"(dp0\nV\xe9\\u000a\\u005c'\\u20ac\\U0001f600\np1\n(lp2\nL1099511627776L\n\
@@ -115,7 +115,7 @@ fn every_protocol_of_python_says_the_same() {
 }
 
 #[test]
-fn what_is_thrown_away_or_doubled_is_so() {
+fn pickle_pop_and_dup_work() {
     assert_eq!(read(b"I1\n(I2\nI3\n1.").unwrap(), json!(1));
     assert_eq!(read(b"(I7\n2t.").unwrap(), json!([7, 7]));
     assert!(matches!(read(b"1."), Err(PickleError::Empty { .. })));
@@ -123,13 +123,13 @@ fn what_is_thrown_away_or_doubled_is_so() {
 }
 
 #[test]
-fn the_one_call_that_means_a_list_is_taken_for_it() {
+fn build_intlist_call_gives_list() {
     let list = b"\x80\x02ctorch.jit._pickle\nbuild_intlist\n](K\x01K\x02e\x85R.";
     assert_eq!(read(list).unwrap(), json!([1, 2]));
 }
 
 #[test]
-fn what_nobody_asks_for_is_not_looked_at() {
+fn unwanted_pickle_values_are_skipped() {
     #[derive(Debug, PartialEq, serde::Deserialize)]
     struct Wanted {
         a: Option<u64>,
@@ -171,7 +171,7 @@ fn what_nobody_asks_for_is_not_looked_at() {
 }
 
 #[test]
-fn what_nests_or_repeats_itself_is_bounded() {
+fn pickle_nesting_and_size_are_bounded() {
     let deep = [vec![b']'; 100_000], vec![b'a'; 99_999], vec![b'.']].concat();
     assert_eq!(read(&deep), Err(PickleError::Deep));
     // A list that holds itself.

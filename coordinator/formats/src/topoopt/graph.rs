@@ -22,7 +22,7 @@ pub enum TaskGraphError {
     Malformed(#[from] FlatbufError),
     #[error("not a task graph: {nodes} nodes with {gpus_per_node} GPUs each")]
     BadSize { nodes: u32, gpus_per_node: u32 },
-    #[error("the network's bandwidth of {bytes_per_ms} bytes per ms is no rate a link can have")]
+    #[error("the network's bandwidth of {bytes_per_ms} bytes per ms is not a rate a link can have")]
     BadBandwidth { bytes_per_ms: f32 },
     #[error("two {what}s have the id {id}")]
     Duplicate { what: &'static str, id: u64 },
@@ -38,7 +38,7 @@ pub enum TaskGraphError {
     },
     #[error("task {id} is followed by task {next}, which does not exist")]
     UnknownTask { id: u64, next: u64 },
-    #[error("task {id} takes {runtime_ms} ms, which is no time")]
+    #[error("task {id} takes {runtime_ms} ms, which is not a time")]
     BadRuntime { id: u64, runtime_ms: f32 },
     #[error("{what} names node {node}, and there are {nodes}")]
     UnknownNode {
@@ -46,7 +46,7 @@ pub enum TaskGraphError {
         node: u64,
         nodes: usize,
     },
-    #[error("{a} and {b} are said to be joined by {there} links and by {back} links")]
+    #[error("{a} and {b} are joined by {there} links in one direction and {back} in the other")]
     Unequal {
         a: u32,
         b: u32,
@@ -57,7 +57,7 @@ pub enum TaskGraphError {
     BadRing { size: usize },
     #[error("the rings have more than {MAX_RING_HOPS} hops")]
     LongRings,
-    #[error("a way from {from} to {to} does not lead there, or has no weight")]
+    #[error("a path from {from} to {to} does not lead there, or has no weight")]
     BadWay { from: u32, to: u32 },
     #[error("the network cannot be built")]
     Wiring(#[from] WiringError),

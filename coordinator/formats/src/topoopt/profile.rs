@@ -20,7 +20,7 @@ pub enum ProfileError {
     },
     #[error(
         "measured with a batch of {measured}: one of {batch} has no parts of the same size; take a \
-         multiple of {measured}, or a part of it that divides it"
+         multiple of {measured}, or a divisor"
     )]
     Batch { measured: u64, batch: u64 },
 }
@@ -98,5 +98,5 @@ fn split(text: &str) -> Result<u32, &'static str> {
 fn time(ms: f64) -> Result<Duration, &'static str> {
     let fits = (0.0..=MAX_TIME_MS).contains(&ms);
     fits.then(|| TimeSpan::from_secs_f64(ms / 1e3).get())
-        .ok_or("its time is no time")
+        .ok_or("its time is invalid")
 }

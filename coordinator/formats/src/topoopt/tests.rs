@@ -162,7 +162,7 @@ fn refusal(tasks: Vec<Vec<Field>>) -> TaskGraphError {
 }
 
 #[test]
-fn a_graph_is_read_with_its_network() {
+fn task_graph_is_read_with_network() {
     let graph = TaskGraph::decode(&graph_of(tasks(), devices())).unwrap();
     let works: Vec<_> = graph.iteration.tasks().map(|(_, task)| task.work).collect();
     let [zero, one, two] = [0, 1, 2].map(Rank::from_index);
@@ -201,7 +201,7 @@ fn a_graph_is_read_with_its_network() {
 }
 
 #[test]
-fn what_does_not_fit_together_is_refused_by_name() {
+fn inconsistent_task_graph_is_refused() {
     let mut unknown = tasks();
     unknown[0] = task(0, 70, 900, 1.5, 0, &[99]);
     assert_eq!(
@@ -246,7 +246,7 @@ fn what_does_not_fit_together_is_refused_by_name() {
 }
 
 #[test]
-fn a_ring_that_leaves_a_member_out_is_refused() {
+fn ring_missing_member_is_refused() {
     for jumps in [&[][..], &[3], &[1, 1, 1]] {
         let graph = graph_with(tasks(), devices(), jumps, vec![]);
         let refused = TaskGraph::decode(&graph).unwrap_err();
@@ -255,7 +255,7 @@ fn a_ring_that_leaves_a_member_out_is_refused() {
 }
 
 #[test]
-fn lists_that_claim_more_than_is_there_are_refused_before_they_are_kept() {
+fn overlong_flatbuffer_lists_are_refused() {
     let mut bytes = graph_of(tasks(), devices());
     let next = bytes
         .windows(12)
@@ -272,7 +272,7 @@ fn lists_that_claim_more_than_is_there_are_refused_before_they_are_kept() {
 
 /// A few kilobytes of pointers to one table with a long list would be read many times over.
 #[test]
-fn tables_that_many_pointers_share_are_not_read_for_ever() {
+fn shared_flatbuffer_tables_are_bounded() {
     let long: Vec<u32> = [0, 1].repeat(200);
     let routes = (0..400).map(|_| vec![]).chain([route(&long)]).collect();
     let mut bytes = graph_with(tasks(), devices(), &[1], routes);
@@ -300,7 +300,7 @@ const PROFILE: &str = r#"{"batch_size": 64, "ngpus": 4, "measurements": [
     {"name": "Dense_8_8", "pc_str": "2-1-1", "fw_time": 1.5, "bw_time": 4.25, "mem_req": 9000}]}"#;
 
 #[test]
-fn a_profile_gives_timings_by_split_of_the_batch() {
+fn profile_gives_timings_by_split() {
     let timings = read_profile(PROFILE, 64).unwrap();
     let splits: Vec<_> = timings.splits("Dense_8_8").collect();
     assert_eq!(
@@ -313,7 +313,7 @@ fn a_profile_gives_timings_by_split_of_the_batch() {
 
 /// Parts of another batch are as large when it is split as much more often as it is larger.
 #[test]
-fn a_profile_holds_for_other_batches() {
+fn profile_scales_to_other_batches() {
     let splits = |batch: u64| {
         let timings = read_profile(PROFILE, batch)?;
         let splits = timings.splits("Dense_8_8").map(|it| it.0);
@@ -326,7 +326,7 @@ fn a_profile_holds_for_other_batches() {
 }
 
 #[test]
-fn a_profile_that_cannot_be_meant_is_refused() {
+fn invalid_profile_is_refused() {
     let refused = |from: &str, to: &str| {
         read_profile(&PROFILE.replace(from, to), 64)
             .unwrap_err()
@@ -341,7 +341,7 @@ fn a_profile_that_cannot_be_meant_is_refused() {
         "Dense_8_8 2-2-4: something else than its batch is split"
     );
     assert!(refused("2-1-4", "2-4").contains("not written as"));
-    assert!(refused("0.5", "-0.5").contains("no time"));
+    assert!(refused("0.5", "-0.5").contains("not a time"));
     assert_eq!(refused("[", ""), "not a profile of operators");
 }
 

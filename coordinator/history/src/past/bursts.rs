@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn stretches_in_a_row_are_one_burst_and_a_pause_ends_it() {
+    fn consecutive_readings_form_one_burst() {
         let rows = [
             (10, 250, 8000.0),
             (11, 1250, 8000.0),
@@ -215,7 +215,7 @@ mod tests {
 
     /// It is led over another spine in its third second; in the fifth nobody looked.
     #[test]
-    fn a_burst_is_parted_where_its_way_becomes_another() {
+    fn burst_splits_on_path_change() {
         let each = |second: u64| (second, (second - 9) * 1000, 8000.0);
         let mut window = window(&[10, 11, 12, 13, 14].map(each));
         for row in &mut window.flows[2..4] {
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_flow_sent_before_it_was_seen_is_left_out() {
+    fn bytes_before_first_sight_are_ignored() {
         assert_eq!(
             shown(&window(&[(10, 1_000_000, 8000.0)])),
             [(10_000, 1000, 1000)]

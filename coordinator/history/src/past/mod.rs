@@ -45,7 +45,7 @@ pub enum PastError {
     #[error("{} is not before {}", written(*.from), written(*.to))]
     NotBefore { from: Moment, to: Moment },
     #[error(
-        "from {} to {} there are more than {most} rows: ask for less time, fewer kinds, or a \
+        "from {} to {} there are more than {most} rows: request a shorter span, fewer kinds, or a \
          coarser resolution", written(*.from), written(*.to)
     )]
     TooMuch {
@@ -53,7 +53,7 @@ pub enum PastError {
         to: Moment,
         most: usize,
     },
-    #[error("nobody waits for it any more")]
+    #[error("the request was cancelled")]
     Stopped,
     #[error("the files in {folder} change faster than they can be read; try again")]
     Restless { folder: String },

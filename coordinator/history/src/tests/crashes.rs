@@ -45,7 +45,7 @@ fn changes() -> usize {
 }
 
 #[test]
-fn every_death_leaves_whole_files_and_nothing_twice() {
+fn crash_leaves_whole_files_without_duplicates() {
     let all = changes();
     assert!(all > 30, "{all} changes are few");
     for at in 0..all {
@@ -88,7 +88,7 @@ fn rows_of_all_files(disk: &Disk) -> usize {
 }
 
 #[test]
-fn a_merge_that_was_cut_short_is_finished_by_the_next_run() {
+fn interrupted_merge_is_finished_later() {
     let puts = changes_until_merge();
     let disk = Disk::default();
     disk.set(Fault::DeadAfter(puts));
@@ -122,7 +122,7 @@ fn changes_until_merge() -> usize {
 }
 
 #[test]
-fn a_shelf_that_takes_nothing_is_waited_for() {
+fn unavailable_store_is_waited_for() {
     let disk = Disk::default();
     let mut chronicle = chronicle(&disk, 1);
     live(&mut chronicle, 0..100);
@@ -138,7 +138,7 @@ fn a_shelf_that_takes_nothing_is_waited_for() {
 
 /// Each time may take as long as a shelf is waited for.
 #[test]
-fn a_shelf_that_failed_is_asked_again_once_a_minute() {
+fn failed_store_retries_once_per_minute() {
     let disk = Disk::default();
     disk.set(Fault::Full);
     let mut keeper = Keeper::open(Box::new(disk.clone()), Retention::default(), 1).unwrap();
@@ -158,7 +158,7 @@ fn a_shelf_that_failed_is_asked_again_once_a_minute() {
 
 /// All rows of what is merged are in memory at once.
 #[test]
-fn files_of_many_rows_are_not_merged() {
+fn large_files_are_not_merged() {
     let disk = Disk::default();
     let mut keeper = Keeper::open(Box::new(disk.clone()), Retention::default(), 1).unwrap();
     let place = Place::of(Kind::Links, Resolution::Second, second(0));
@@ -178,7 +178,7 @@ fn files_of_many_rows_are_not_merged() {
 }
 
 #[test]
-fn old_rows_go_and_few_files_stay() {
+fn old_rows_expire_files_stay_few() {
     let disk = Disk::default();
     let rules = Rules {
         retention: Retention {
@@ -214,7 +214,7 @@ fn old_rows_go_and_few_files_stay() {
 
 /// As when a store has taken a file and its answer is lost.
 #[test]
-fn a_change_that_was_made_and_not_confirmed_is_not_made_twice() {
+fn unconfirmed_write_is_not_repeated() {
     for at in 0..changes() {
         let disk = Disk::default();
         disk.set(Fault::Unsure(at));

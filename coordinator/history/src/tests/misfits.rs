@@ -29,7 +29,7 @@ fn first_of_links(disk: &Disk) -> String {
 }
 
 #[test]
-fn a_changed_byte_anywhere_is_noticed() {
+fn any_changed_byte_is_detected() {
     let disk = written();
     let name = first_of_links(&disk);
     let (place, file) = Place::parse(&name).unwrap();
@@ -48,7 +48,7 @@ fn a_changed_byte_anywhere_is_noticed() {
 
 /// A name can be made to fit anything.
 #[test]
-fn what_is_no_table_under_a_name_that_fits_is_an_error() {
+fn invalid_table_is_refused() {
     let place = Place::of(Kind::Links, Resolution::Second, second(0));
     let flows = Draft::made(Kind::Flows, &[], vec![]).unwrap().content;
     for content in [
@@ -68,7 +68,7 @@ fn what_is_no_table_under_a_name_that_fits_is_an_error() {
 }
 
 #[test]
-fn a_broken_file_is_left_out_and_named() {
+fn broken_file_is_skipped_and_named() {
     let disk = written();
     let name = first_of_links(&disk);
     let rows = look(&disk, 0, 300, Resolution::Second).links.len();
@@ -97,7 +97,7 @@ fn a_broken_file_is_left_out_and_named() {
 }
 
 #[test]
-fn files_of_others_are_neither_read_nor_touched() {
+fn foreign_files_are_left_alone() {
     let disk = written();
     let strangers = [
         "README.txt",
@@ -132,7 +132,7 @@ fn files_of_others_are_neither_read_nor_touched() {
 }
 
 #[test]
-fn a_folder_that_is_not_there_is_said() {
+fn missing_folder_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let missing = folder.path().join("none").display().to_string();
     assert!(Past::open(&missing).is_err());
@@ -144,13 +144,13 @@ fn a_folder_that_is_not_there_is_said() {
         .err()
         .unwrap();
     assert!(
-        ftp.to_string().contains("is no place that is known here"),
+        ftp.to_string().contains("is not a supported location"),
         "{ftp}"
     );
 }
 
 #[test]
-fn a_real_folder_is_like_any_shelf() {
+fn real_folder_works_as_store() {
     let folder = tempfile::tempdir().unwrap();
     let url = folder.path().join("history").display().to_string();
     let mut chronicle = Chronicle::open(&url, Rules::default(), 1).unwrap();

@@ -20,7 +20,7 @@ print(*duckdb.sql(query).fetchall()[0])
 
 #[test]
 #[ignore = "needs the Python that REWEAVE_PYTHON names, with pyarrow and duckdb"]
-fn pyarrow_and_duckdb_read_the_same_sums() {
+fn pyarrow_and_duckdb_read_same_sums() {
     let folder = tempfile::tempdir().unwrap();
     let url = folder.path().display().to_string();
     let mut chronicle = Chronicle::open(&url, Rules::default(), 1).unwrap();

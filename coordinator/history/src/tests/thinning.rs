@@ -47,7 +47,7 @@ fn seen(disk: &Disk, resolution: Resolution) -> Vec<Bucket> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn rows_say_what_the_readings_said(steps in vec((0..40_u64, 0..1_000_000_u64), 1..200)) {
+    fn downsampled_rows_match_readings(steps in vec((0..40_u64, 0..1_000_000_u64), 1..200)) {
         let disk = Disk::default();
         let mut chronicle = chronicle(&disk, 1);
         let mut now = 0;
@@ -98,7 +98,7 @@ proptest! {
 }
 
 #[test]
-fn a_clock_that_goes_back_is_told_and_changes_nothing() {
+fn backward_clock_is_reported() {
     let disk = Disk::default();
     let mut chronicle = chronicle(&disk, 1);
     for at in [100, 101, 40, 102] {
@@ -116,7 +116,7 @@ fn a_clock_that_goes_back_is_told_and_changes_nothing() {
 
 /// One start with a clock that is far ahead takes nothing away; what is old goes all the same.
 #[test]
-fn a_clock_that_is_far_ahead_takes_nothing_away() {
+fn far_future_clock_expires_nothing() {
     let disk = Disk::default();
     let write = |run, at| {
         let mut chronicle = chronicle(&disk, run);
@@ -137,7 +137,7 @@ fn a_clock_that_is_far_ahead_takes_nothing_away() {
 }
 
 #[test]
-fn two_runs_over_the_same_time_become_one() {
+fn overlapping_runs_are_merged() {
     let disk = Disk::default();
     for (run, rate) in [(1, 10), (2, 30)] {
         let mut chronicle = chronicle(&disk, run);
@@ -149,7 +149,7 @@ fn two_runs_over_the_same_time_become_one() {
 }
 
 #[test]
-fn more_series_than_are_kept_are_counted() {
+fn excess_series_are_counted() {
     let disk = Disk::default();
     let rules = Rules {
         most_series: 10,
@@ -167,7 +167,7 @@ fn more_series_than_are_kept_are_counted() {
 }
 
 #[test]
-fn who_was_silent_for_long_makes_room() {
+fn silent_series_makes_room() {
     let rules = Rules {
         most_series: 2,
         ..Rules::default()
@@ -192,7 +192,7 @@ fn who_was_silent_for_long_makes_room() {
 
 /// More than are written in one go.
 #[test]
-fn many_series_at_once_are_all_there() {
+fn many_series_are_all_kept() {
     const AGENT_COUNT: usize = 40_000;
     let disk = Disk::default();
     let mut chronicle = chronicle(&disk, 1);

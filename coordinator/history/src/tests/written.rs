@@ -21,7 +21,7 @@ use crate::place::{Place, later};
 use crate::resolution::Resolution;
 
 #[test]
-fn files_lie_where_hive_would_put_them() {
+fn files_use_hive_partitions() {
     let disk = Disk::default();
     let mut chronicle = chronicle(&disk, 7);
     live(&mut chronicle, 0..3);
@@ -49,7 +49,7 @@ fn files_lie_where_hive_would_put_them() {
 }
 
 #[test]
-fn nothing_is_written_of_a_kind_of_which_nothing_is_told() {
+fn empty_kinds_write_nothing() {
     let disk = Disk::default();
     let mut chronicle = chronicle(&disk, 1);
     chronicle.advance(second(0)).unwrap();
@@ -63,7 +63,7 @@ fn nothing_is_written_of_a_kind_of_which_nothing_is_told() {
 }
 
 #[test]
-fn every_kind_comes_back_as_it_was() {
+fn every_kind_roundtrips() {
     let disk = Disk::default();
     let mut chronicle = chronicle(&disk, 1);
     chronicle.advance(second(1)).unwrap();
@@ -130,7 +130,7 @@ fn every_kind_comes_back_as_it_was() {
 }
 
 #[test]
-fn how_even_a_layer_was_comes_back_as_it_was() {
+fn layer_imbalance_roundtrips() {
     let disk = Disk::default();
     let mut chronicle = chronicle(&disk, 1);
     chronicle.advance(second(1)).unwrap();
@@ -160,7 +160,7 @@ const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 1\nspines = 1\nhosts_per_l
                       uplink_gbps = 1\n";
 
 #[test]
-fn traffic_and_links_are_those_of_the_fabric() {
+fn traffic_and_links_match_fabric() {
     let disk = Disk::default();
     let mut chronicle = chronicle(&disk, 1);
     live(&mut chronicle, 0..120);
@@ -187,7 +187,7 @@ fn traffic_and_links_are_those_of_the_fabric() {
 
 /// They know of more than the flows that they tell of.
 #[test]
-fn what_hosts_count_by_peer_goes_before_what_flows_tell() {
+fn peer_counters_outrank_flows() {
     let disk = Disk::default();
     let mut chronicle = chronicle(&disk, 1);
     for at in 0..10 {
@@ -215,7 +215,7 @@ fn what_hosts_count_by_peer_goes_before_what_flows_tell() {
 
 /// A NIC that bypasses the kernel is counted by ranks alone; what went through the kernel, by both.
 #[test]
-fn what_ranks_tell_is_added_where_kernels_have_seen_less() {
+fn rank_reports_fill_unseen_traffic() {
     let disk = Disk::default();
     let mut chronicle = chronicle(&disk, 1);
     let told =
@@ -237,7 +237,7 @@ fn what_ranks_tell_is_added_where_kernels_have_seen_less() {
 }
 
 #[test]
-fn hosts_against_hosts_are_what_their_probes_found() {
+fn host_matrix_comes_from_probes() {
     let disk = Disk::default();
     let mut chronicle = chronicle(&disk, 1);
     for (at, [median, slow], lost) in [(0, [10_000, 30_000], 0), (1, [20_000, 50_000], 5)] {
@@ -265,7 +265,7 @@ fn hosts_against_hosts_are_what_their_probes_found() {
 
 /// To the second at both ends, and with nothing made up for the hours in which nobody wrote.
 #[test]
-fn what_is_kept_begins_and_ends_when_it_does() {
+fn kept_time_has_exact_bounds() {
     let disk = Disk::default();
     let mut first = chronicle(&disk, 1);
     live(&mut first, 100..160);
@@ -287,7 +287,7 @@ fn what_is_kept_begins_and_ends_when_it_does() {
 }
 
 #[test]
-fn of_a_file_only_what_may_be_of_the_time_is_read() {
+fn only_overlapping_row_groups_are_read() {
     let disk = Disk::default();
     let mut chronicle = chronicle(&disk, 1);
     live(&mut chronicle, 0..60);
@@ -310,7 +310,7 @@ fn of_a_file_only_what_may_be_of_the_time_is_read() {
 }
 
 #[test]
-fn who_reads_keeps_to_the_room_and_the_time_that_there_is() {
+fn reader_respects_memory_and_time_limits() {
     let disk = Disk::default();
     let mut chronicle = chronicle(&disk, 1);
     live(&mut chronicle, 0..60);
@@ -331,7 +331,7 @@ fn who_reads_keeps_to_the_room_and_the_time_that_there_is() {
 }
 
 #[test]
-fn what_is_asked_for_is_as_fine_as_there_is() {
+fn finest_available_resolution_is_used() {
     let disk = Disk::default();
     let mut chronicle = chronicle(&disk, 1);
     live(&mut chronicle, 0..20);
@@ -369,7 +369,7 @@ fn what_is_asked_for_is_as_fine_as_there_is() {
 
 /// Told of in four of ten minutes, and a pause later.
 #[test]
-fn how_much_of_a_time_is_kept_is_known() {
+fn covered_share_of_time_is_known() {
     let disk = Disk::default();
     let mut chronicle = chronicle(&disk, 1);
     live(&mut chronicle, 0..240);
@@ -388,7 +388,7 @@ fn how_much_of_a_time_is_kept_is_known() {
 
 /// Circuits are moved twice, by commands of their own.
 #[test]
-fn how_circuits_were_moved_is_read_in_order() {
+fn circuit_moves_are_read_in_order() {
     let disk = Disk::default();
     let mut chronicle = chronicle(&disk, 1);
     for (at, generation) in [(0, 9), (400, 12), (1000, 13)] {
@@ -408,7 +408,7 @@ fn how_circuits_were_moved_is_read_in_order() {
 }
 
 #[test]
-fn what_is_later_than_can_be_written_is_no_moment() {
+fn unrepresentable_moment_is_none() {
     let days = |days: u64| Duration::from_secs(days.saturating_mul(86_400));
     assert_eq!(later(second(0), Duration::from_secs(5)), Some(second(5)));
     for beyond in [days(4_000_000), days(999_999_999_999), Duration::MAX] {

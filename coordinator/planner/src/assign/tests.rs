@@ -173,7 +173,7 @@ proptest! {
     #![proptest_config(seeded(150))]
 
     #[test]
-    fn small_problems_are_solved_as_by_force(
+    fn small_assignments_match_brute_force(
         flows in prop::collection::vec((0..9usize, 0..3usize, 1..6u64), 1..7),
         capacities in prop::collection::vec(1..3u8, 18),
     ) {
@@ -186,7 +186,7 @@ proptest! {
 
     /// Some leaves have a choice that others lack: what they share is weighed by what it carries.
     #[test]
-    fn uplinks_that_not_all_can_take_are_filled_as_by_force(
+    fn degraded_uplinks_match_brute_force(
         flows in prop::collection::vec((0..9usize, 0..3usize, 1..6u64), 1..7),
     ) {
         let problem = degraded(3, 3);
@@ -230,7 +230,7 @@ proptest! {
     /// A pool that gains too little moves nobody, however much another gains: whoever goes back makes
     /// one fuller that gained enough, or one that did not fuller than it was.
     #[test]
-    fn every_move_serves_a_pool_that_gains_enough(
+    fn every_move_serves_gaining_pool(
         flows in prop::collection::vec((0..16usize, 0..3usize, 40..60u64), 2..9),
     ) {
         let flows = sound(&leaf_spine(4, 3), 4, flows);
@@ -278,7 +278,7 @@ proptest! {
 }
 
 #[test]
-fn two_that_meet_are_parted_by_one_move() {
+fn colliding_flows_need_one_move() {
     let found = solve(&with_flows(leaf_spine(2, 2), &[(1, 0, 5), (1, 0, 5)]));
     let [before, after] = [found.before, found.after].map(|it| it.over_mean);
     assert_eq!((before, after, found.moves), (2.0, 1.0, 1));
@@ -286,7 +286,7 @@ fn two_that_meet_are_parted_by_one_move() {
 }
 
 #[test]
-fn what_cannot_be_better_is_left_alone() {
+fn optimal_assignment_is_left_alone() {
     let found = solve(&with_flows(
         leaf_spine(2, 2),
         &[(1, 0, 5), (1, 1, 5), (2, 0, 5)],
@@ -296,7 +296,7 @@ fn what_cannot_be_better_is_left_alone() {
 
 /// One alone fills a link, two share another, and the third is empty.
 #[test]
-fn beside_the_fullest_hop_nobody_shares_for_no_need() {
+fn flows_share_no_link_without_need() {
     let mut problem = with_flows(leaf_spine(2, 3), &[(1, 0, 300), (1, 1, 150), (1, 1, 150)]);
     let found = solve(&problem);
     assert_eq!(
@@ -309,7 +309,7 @@ fn beside_the_fullest_hop_nobody_shares_for_no_need() {
 }
 
 #[test]
-fn a_gain_elsewhere_makes_no_small_one_worth_a_move() {
+fn large_gain_justifies_no_small_move() {
     let little = [(14, 0, 50), (14, 0, 50), (14, 1, 49), (14, 1, 49)];
     let solved = |flows: &[(usize, usize, u64)]| {
         let mut problem = with_flows(leaf_spine(4, 2), flows);
@@ -336,7 +336,7 @@ fn a_gain_elsewhere_makes_no_small_one_worth_a_move() {
 
 /// Who must leave takes the emptiest way, and the others make room as if it had been there.
 #[test]
-fn who_has_no_way_yet_gets_one() {
+fn flow_without_path_gets_one() {
     let mut problem = with_flows(
         leaf_spine(2, 3),
         &[(1, 0, 9), (1, 1, 9), (1, 0, 9), (1, 0, 1)],
@@ -349,7 +349,7 @@ fn who_has_no_way_yet_gets_one() {
 }
 
 #[test]
-fn load_that_stays_is_gone_around() {
+fn fixed_load_is_avoided() {
     let mut problem = with_flows(leaf_spine(2, 2), &[(1, 0, 4), (1, 0, 4), (1, 1, 4)]);
     problem.base[0] = 8;
     let found = solve(&problem);
@@ -358,7 +358,7 @@ fn load_that_stays_is_gone_around() {
 
 /// 32 leaves of 32 hosts, 64 spines, 8192 flows that were hashed.
 #[test]
-fn a_large_fabric_reaches_its_bound() {
+fn large_fabric_reaches_its_bound() {
     let (leaves, spines, mut dice) = (32, 64, Dice::new(1));
     let flow = |nth: usize, dice: &mut Dice| {
         let from = nth % leaves;
@@ -400,7 +400,7 @@ fn uneven_gap(work: Work, size: impl Fn(&mut Dice) -> u64) -> f64 {
 }
 
 #[test]
-fn uneven_sizes_on_a_large_fabric_come_close_to_their_bound() {
+fn uneven_flows_approach_bound() {
     let whole = |dice: &mut Dice| 1_000_000 * (1 + dice.below(8) as u64);
     let any = |dice: &mut Dice| 1_000_000 + dice.below(7_000_000) as u64;
     let at_once = uneven_gap(Work::default(), whole);
@@ -414,7 +414,7 @@ fn uneven_sizes_on_a_large_fabric_come_close_to_their_bound() {
 
 /// Sixteen on three hops would be 5.3 on each, and what comes in twos makes six of that.
 #[test]
-fn what_comes_in_whole_parts_is_spread_in_whole_parts() {
+fn bound_accounts_for_whole_flows() {
     let sizes = [4, 4, 2, 2, 2, 2];
     let mut problem = with_flows(leaf_spine(2, 3), &sizes.map(|size| (1, 0, size)));
     problem.work.exact = 0;

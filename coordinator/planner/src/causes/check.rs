@@ -94,7 +94,7 @@ impl Evidence {
         };
         self.flows.iter().filter(is_unsure).map(|it| {
             let path = it.path.join(">");
-            format!("a flow over {path:?} left out: there are parallel links on its way, and none is named")
+            format!("a flow over {path:?} left out: its path has parallel links, and none is named")
         })
     }
 
@@ -143,7 +143,7 @@ fn not_followed(what: &str, path: &[String]) -> String {
 
 fn in_a_circle(what: &str, path: &[String], twice: &str) -> String {
     let path = path.join(">");
-    format!("{what} over {path:?} left out: by {twice} twice on one way")
+    format!("{what} over {path:?} left out: {twice} occurs twice on its path")
 }
 
 fn sound<T: Told>(all: &[T], fabric: &Fabric) -> Checked {

@@ -67,7 +67,7 @@ pub(super) fn split(evidence: &Evidence, fabric: &Fabric) -> Vec<String> {
         };
         let values: Vec<_> = values.iter().map(of).collect();
         format!(
-            "{setting} is {}: who is set wrongly, nothing tells",
+            "{setting} is {}: which of them is wrong is unknown",
             values.join(", ")
         )
     });

@@ -93,7 +93,7 @@ pub fn explain(
     };
     blame(&mut explanation, &way, fabric, &findings)?;
     if explanation.cause.is_none() && is_even(&explanation) {
-        let even = "all pairs take as long: it is not one way that slows it";
+        let even = "all pairs take equally long: no single path slows it";
         explanation.doubts.push(even.to_owned());
     }
     Ok(Some(explanation))
@@ -257,7 +257,7 @@ fn supposed(
     let (some, all) = (suspect.len(), ways.len());
     if (1..all).contains(&some) {
         told.doubts.push(format!(
-            "its own way is not known: {some} of the {all} that are known to lead there lead over what is named"
+            "its own path is unknown: {some} of the {all} known paths there use the named element"
         ));
     }
     let ways = if some > 0 { &suspect } else { ways };
@@ -367,7 +367,7 @@ fn unsure(fabric: &Fabric, way: &[Passage]) -> Option<String> {
     let to = fabric.link(hop.link).far(hop.from).node;
     let [from, to] = [hop.from, to].map(|node| fabric.name(node));
     Some(format!(
-        "by which of the parallel links from {from} to {to} it goes is not known"
+        "which of the parallel links from {from} to {to} it uses is unknown"
     ))
 }
 
@@ -408,8 +408,7 @@ fn blame(
     let is_blamed = |hop: &&Subject| blamed.is_some_and(|subject| hop.touches(subject));
     told.link = on_path.iter().find(is_blamed).cloned();
     if told.cause.is_none() {
-        told.doubts
-            .push("nothing that was measured says why".to_owned());
+        told.doubts.push("no measurement explains it".to_owned());
     }
     Ok(())
 }

@@ -124,7 +124,7 @@ fn linear(job: &JobFacts) -> Option<Cause> {
     let logarithms: Vec<_> = points.iter().map(|&(x, y)| (libm::log(x), y)).collect();
     let straight = explained > MIN_LINEAR_FIT && explained > line(&logarithms).2;
     let percent = 100.0 * explained;
-    let said = format!("{slope:.3} ms for each further rank; a line explains {percent:.1} % of it");
+    let said = format!("{slope:.3} ms for each further rank; a linear fit explains {percent:.1} %");
     (rises && straight).then(|| Class::AllreduceLinear.cause(job.subject(), 0.85, said))
 }
 
@@ -251,7 +251,7 @@ fn busy_host(job: &JobFacts, evidence: &Evidence) -> Option<Cause> {
     let [busy, usual, rest] = [*busy, usual, rest].map(|share| 100.0 * share);
     let said = format!(
         "the processors of {host} are busy {busy:.0} % of the time, those of the median host \
-         {usual:.0} %; the wires rest {rest:.0} % of it"
+         {usual:.0} %; the links are idle {rest:.0} % of an iteration"
     );
     Some(Class::HostBound.cause(job.subject(), 0.75, said))
 }

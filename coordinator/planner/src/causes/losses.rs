@@ -56,7 +56,7 @@ pub(super) fn scattered(evidence: &Evidence, fabric: &Fabric) -> Option<String> 
     let is_much = all.lost >= MIN_LOST_PROBES && all.share() >= MIN_LOSS_SHARE;
     (is_much && !is_named).then(|| {
         let Votes { sent, lost, .. } = all;
-        format!("{lost} of {sent} probes got lost, and nothing tells where")
+        format!("{lost} of {sent} probes were lost at an unknown place")
     })
 }
 
@@ -209,10 +209,7 @@ fn dropping(subjects: &[Subject], evidence: &Evidence, fabric: &Fabric) -> Vec<(
             let port = ports.find(|port| {
                 port.node == *from && port.peer == *to && port.may_be_of(fabric, link)
             })?;
-            let said = format!(
-                "{from} dropped {} packets on the way to {to}",
-                port.send_drops
-            );
+            let said = format!("{from} dropped {} packets towards {to}", port.send_drops);
             Some((place, said))
         }
         _ => None,

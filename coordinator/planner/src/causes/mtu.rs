@@ -119,7 +119,8 @@ fn scattered(evidence: &Evidence, fabric: &Fabric) -> Option<String> {
     let is_named = findings.any(|it| it.class == Class::MtuMismatch);
     (!is_named).then(|| {
         format!(
-            "{lost} of {sent} probes as large as the MTU got lost where small ones pass, and nothing tells where"
+            "{lost} of {sent} probes as large as the MTU were lost at an unknown place, where \
+             small ones pass"
         )
     })
 }

@@ -215,13 +215,13 @@ fn port_of<'e>(evidence: &'e mut Evidence, node: &str, peer: &str) -> &'e mut Po
 }
 
 #[test]
-fn a_clean_cluster_has_no_findings() {
+fn clean_cluster_has_no_findings() {
     assert_eq!(found(&clean()), []);
     assert_eq!(found(&Evidence::default()), []);
 }
 
 #[test]
-fn a_bad_optic_is_named_with_the_loss_it_makes() {
+fn bad_optic_is_named_with_loss() {
     let mut evidence = clean();
     port_of(&mut evidence, "spine2", "leaf0").frame_error_share = Some(1e-4);
     evidence.probes = probes(|hop| if hop == "leaf0>spine2" { 0.02 } else { 0.0 }, 400);
@@ -234,7 +234,7 @@ fn a_bad_optic_is_named_with_the_loss_it_makes() {
 }
 
 #[test]
-fn a_straggler_is_explained_by_its_bus() {
+fn straggler_is_explained_by_pcie() {
     let mut evidence = clean();
     for flow in &mut evidence.flows {
         if flow.path[0] == "h2" || flow.path[4] == "h2" {
@@ -246,7 +246,7 @@ fn a_straggler_is_explained_by_its_bus() {
 }
 
 #[test]
-fn flows_that_a_full_link_holds_back_make_no_straggler() {
+fn full_link_makes_no_straggler() {
     let mut evidence = clean();
     evidence
         .flows
@@ -268,7 +268,7 @@ fn flows_that_a_full_link_holds_back_make_no_straggler() {
 }
 
 #[test]
-fn mtu_mismatch_is_named_by_large_probes() {
+fn large_probes_name_mtu_mismatch() {
     let mut evidence = clean();
     for probed in &mut evidence.probes {
         let ends = [&probed.path[0], &probed.path[4]];
@@ -284,7 +284,7 @@ fn mtu_mismatch_is_named_by_large_probes() {
 
 /// Of a job that says nothing of itself.
 #[test]
-fn a_job_whose_wires_rest_while_one_host_is_busy_is_host_bound() {
+fn busy_host_makes_job_host_bound() {
     let told = |rest: f64, busy: f64, others: f64| {
         let mut evidence = with_job(|job| {
             job.rest_share = Some(rest);
@@ -306,7 +306,7 @@ fn a_job_whose_wires_rest_while_one_host_is_busy_is_host_bound() {
 
 /// Where only its port tells.
 #[test]
-fn a_host_with_another_mtu_or_fec_than_most_is_named_by_its_port() {
+fn port_reveals_odd_mtu_or_fec() {
     let with = |spoil: fn(&mut PortFacts)| {
         let mut evidence = clean();
         evidence.hosts.clear();
@@ -321,7 +321,7 @@ fn a_host_with_another_mtu_or_fec_than_most_is_named_by_its_port() {
 }
 
 #[test]
-fn one_host_that_is_set_otherwise_is_named() {
+fn host_with_odd_setting_is_named() {
     for setting in ["GID index", "DSCP", "ECN"] {
         let mut evidence = clean();
         evidence.hosts[4]
@@ -344,7 +344,7 @@ fn one_host_that_is_set_otherwise_is_named() {
 }
 
 #[test]
-fn a_pair_may_be_a_little_slower_than_its_peers() {
+fn slightly_slower_pair_is_no_finding() {
     let mut evidence = clean();
     evidence.pairs[3].gbps = 70.0;
     assert_eq!(found(&evidence), []);
@@ -357,7 +357,7 @@ fn with_job(change: impl Fn(&mut JobFacts)) -> Evidence {
 }
 
 #[test]
-fn one_node_always_first_is_no_wonder_where_others_are_as_close() {
+fn close_first_rank_is_no_finding() {
     let first = |job: &mut JobFacts| {
         job.ranks = ["h0", "h4", "h5", "h6"].map(str::to_owned).to_vec();
         job.ring = (0..4).collect();
@@ -393,7 +393,7 @@ fn directed(leaves: usize, spines: usize) -> impl Iterator<Item = [String; 2]> {
 }
 
 #[test]
-fn each_of_16_directed_links_is_named_when_it_loses_one_in_a_hundred() {
+fn each_lossy_link_direction_is_named() {
     let four = "kind = \"leaf-spine\"\nleaves = 4\nspines = 2\nhosts_per_leaf = 2\n\
                 host_gbps = 100\nuplink_gbps = 100";
     let fabric = Fabric::parse("fabric.toml", four).unwrap();
@@ -426,7 +426,7 @@ fn each_of_16_directed_links_is_named_when_it_loses_one_in_a_hundred() {
 /// Between two leaves, whoever goes up to a spine goes down to the other leaf: the same probes cross
 /// both links. Counters tell which of them drops.
 #[test]
-fn links_that_the_same_probes_cross_are_ambiguous_without_counters() {
+fn indistinguishable_links_are_ambiguous_without_counters() {
     for [from, to] in directed(2, 4) {
         let mut evidence = clean();
         let loss = |hop: &str| {
@@ -448,7 +448,7 @@ fn links_that_the_same_probes_cross_are_ambiguous_without_counters() {
 }
 
 #[test]
-fn what_cannot_be_told_apart_is_ambiguous() {
+fn indistinguishable_suspects_are_ambiguous() {
     let mut evidence = clean();
     evidence.probes = probes(|hop| if hop == "leaf0>spine2" { 0.2 } else { 0.0 }, 100);
     evidence
@@ -484,7 +484,7 @@ proptest! {
 
     /// A quiet series never changes; one that jumps does, where it jumps.
     #[test]
-    fn changes_are_found_where_they_are(seed in 0..1000u64, at in 20..80usize) {
+    fn change_points_are_located(seed in 0..1000u64, at in 20..80usize) {
         let mut dice = Dice::new(seed);
         let noise: Vec<f64> = (0..100).map(|_| 10.0 + dice.part()).collect();
         prop_assert_eq!(changes(&noise), None);

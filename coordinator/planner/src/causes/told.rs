@@ -241,7 +241,7 @@ impl Told for Trace {
     }
 
     fn of(&self, _: &Fabric) -> Option<String> {
-        Some(format!("the way of {} to {}", self.from, self.to))
+        Some(format!("the path of {} to {}", self.from, self.to))
     }
 
     fn agrees(&self, other: &Self) -> bool {

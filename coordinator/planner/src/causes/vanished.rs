@@ -60,7 +60,8 @@ impl Vanished {
         let ways = by_it.count();
         (ways > 0).then(|| {
             format!(
-                "{ways} of the ways there could not be traced to their ends: they may have led there, and nobody's probes come through"
+                "{ways} of the paths there could not be traced to their ends: they may have led \
+                 there, and no probes pass"
             )
         })
     }
@@ -71,7 +72,8 @@ impl Vanished {
         let finding = |(pair, votes): (&[NodeId; 2], &Votes)| {
             let [one, other] = pair.map(|node| fabric.name(node).to_owned());
             let said = format!(
-                "{} of {} probes by some of the ways lost somewhere between {one} and {other}: no trace comes through there, and others' probes pass every link that lies between",
+                "{} of {} probes on some of the paths lost between {one} and {other}: no trace \
+                 passes there, while other probes pass every link between them",
                 votes.lost, votes.sent
             );
             Class::LossyLink.cause(Subject::Pair([one, other]), 0.5, said)

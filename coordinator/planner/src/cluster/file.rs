@@ -156,7 +156,7 @@ impl Reader<'_> {
     fn switching(&self, name: &Spanned<String>) -> Result<Switching, InputError> {
         Switching::named(name.get_ref()).ok_or_else(|| {
             let known = Switching::SWITCHING_TIMES.map(|(name, _)| name).join(", ");
-            let problem = format!("{:?} is not known here; use one of {known}", name.get_ref());
+            let problem = format!("{:?} is unknown here; use one of {known}", name.get_ref());
             self.0.error(name.span(), problem)
         })
     }
@@ -231,7 +231,7 @@ impl Reader<'_> {
         let wrong = |problem: String| self.0.error(entry.blocks.span(), problem);
         let find = |name: &String| {
             let block = ground.blocks.iter().position(|block| block.name == *name);
-            block.ok_or_else(|| wrong(format!("there is no block {name:?}")))
+            block.ok_or_else(|| wrong(format!("no block {name:?}")))
         };
         let [a, b] = entry.blocks.get_ref();
         let [a, b] = [find(a)?, find(b)?];

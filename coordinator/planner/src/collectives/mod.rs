@@ -104,7 +104,7 @@ impl fmt::Display for CollectiveError {
                 f,
                 "trees are packed between hosts, and several members are on {host}; use hierarchical"
             ),
-            Self::NoWay { from, to } => write!(f, "there is no way from {from} to {to}"),
+            Self::NoWay { from, to } => write!(f, "no path from {from} to {to}"),
             Self::TooMuchWork { limit } => {
                 write!(
                     f,

@@ -247,7 +247,7 @@ mod tests {
 
     /// Whichever channels collide.
     #[test]
-    fn rings_take_as_long_as_send_by_send() {
+    fn ring_time_matches_simulation() {
         for (spines, uplink) in [(8, 25), (4, 40), (2, 100)] {
             let fabric = fabric(spines, uplink);
             for channels in [1, 2, 4] {

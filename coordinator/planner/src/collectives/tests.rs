@@ -76,7 +76,7 @@ fn close(a: f64, b: f64, tolerance: f64) -> bool {
 }
 
 #[test]
-fn rings_of_64_256_and_1024_hosts_take_what_the_formula_says() {
+fn ring_time_matches_formula() {
     for (leaves, expected_ms) in [(2, 15.75), (8, 15.9375), (32, 15.984375)] {
         let fabric = leaf_spine(leaves, 32, 32);
         assert_eq!(
@@ -87,7 +87,7 @@ fn rings_of_64_256_and_1024_hosts_take_what_the_formula_says() {
 }
 
 #[test]
-fn a_switch_is_used_best_by_a_ring() {
+fn ring_is_optimal_on_switch() {
     let fabric = ideal(24);
     for operation in [AllReduce, ReduceScatter, AllGather] {
         let ring = time_ms(&fabric, operation, 1e8, Algorithm::Ring);
@@ -97,7 +97,7 @@ fn a_switch_is_used_best_by_a_ring() {
 }
 
 #[test]
-fn coprime_circulants_gather_at_their_full_degree() {
+fn coprime_circulants_gather_at_full_degree() {
     for (hosts, strides, degree) in [
         (12, "1, 5", 4.0),
         (16, "1, 5", 4.0),
@@ -117,7 +117,7 @@ fn coprime_circulants_gather_at_their_full_degree() {
 }
 
 #[test]
-fn a_failed_link_costs_a_third() {
+fn failed_link_costs_third() {
     let whole = circulant(12, "1, 5");
     let links = |link: &reweave_common::fabric::Link| [link.a.node.index(), link.b.node.index()];
     let left: Vec<_> = whole.links().skip(1).map(|(_, link)| links(link)).collect();
@@ -127,7 +127,7 @@ fn a_failed_link_costs_a_third() {
 }
 
 #[test]
-fn packed_trees_come_up_to_the_bound() {
+fn packed_trees_approach_bound() {
     let lopsided = r#"
         kind = "graph"
         node = [{ name = "a", role = "relay" }, { name = "b", role = "relay" },
@@ -157,7 +157,7 @@ fn packed_trees_come_up_to_the_bound() {
 }
 
 #[test]
-fn nothing_is_faster_than_the_bound() {
+fn no_algorithm_beats_bound() {
     let fabrics = [
         ideal(7),
         ideal(8),
@@ -179,7 +179,7 @@ fn nothing_is_faster_than_the_bound() {
 }
 
 #[test]
-fn powers_of_two_halve_and_double_as_fast_as_a_ring() {
+fn recursive_halving_matches_ring() {
     let fabric = ideal(16);
     for operation in [AllReduce, AllGather, ReduceScatter] {
         let best = optimum_ms(&fabric, operation, 1e8);
@@ -189,7 +189,7 @@ fn powers_of_two_halve_and_double_as_fast_as_a_ring() {
 }
 
 #[test]
-fn all_to_all_bounds_are_those_of_the_distances() {
+fn all_to_all_bounds_match_distances() {
     // The rate of a pair, in links: what goes over the bound at this rate.
     for (hosts, strides, expected) in [(12, "1, 5", 0.2), (16, "1, 5", 0.125), (16, "1, 7", 0.1176)]
     {
@@ -201,7 +201,7 @@ fn all_to_all_bounds_are_those_of_the_distances() {
 }
 
 #[test]
-fn latency_and_start_up_count_once_a_step() {
+fn latency_and_start_count_per_step() {
     let fabric = fabric(
         "kind = \"leaf-spine\"\nleaves = 1\nspines = 1\nhosts_per_leaf = 8\n\
                          host_gbps = 100\nuplink_gbps = 100\nlatency_us = 1",
@@ -230,7 +230,7 @@ fn latency_and_start_up_count_once_a_step() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused() {
+fn impossible_collectives_are_refused() {
     let lonely = ideal(1);
     let fabric = ideal(9);
     let error = |fabric, operation, algorithm| {
@@ -276,7 +276,7 @@ fn gathered_gbytes_per_s(fabric: &Fabric) -> f64 {
 /// Two boxes of eight A100: 300 GB/s of each to the switch inside, 25 to those between boxes. All but
 /// one of sixteen send to the last over 325.
 #[test]
-fn two_boxes_of_eight_gather_as_fast_as_published() {
+fn two_a100_boxes_match_published_rate() {
     let name = |nth: usize| format!("g{nth}");
     let link = |nth: usize| {
         let inside = format!("box{}", nth / 8);
@@ -294,7 +294,7 @@ fn two_boxes_of_eight_gather_as_fast_as_published() {
 /// Two boxes of sixteen halves of MI250: seven links of 50 GB/s each, four of them to the other half,
 /// and 16 GB/s between boxes. All but two halves send to these over 300 and twice 16.
 #[test]
-fn two_boxes_of_sixteen_halves_gather_as_fast_as_published() {
+fn two_mi250_boxes_match_published_rate() {
     let name = |half: usize, nth: usize| format!("{}{nth}", ["a", "b"][half]);
     let mut links = Vec::new();
     for nth in 0..16 {

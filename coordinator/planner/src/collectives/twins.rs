@@ -99,7 +99,7 @@ mod tests {
                           host_gbps = 1\nuplink_gbps = 1";
 
     #[test]
-    fn hosts_of_like_leaves_are_alike() {
+    fn hosts_of_equal_leaves_are_symmetric() {
         assert_eq!(kinds(FOUR_LEAVES, 0), ["h0"]);
         // Whoever sends to all is one of its kind, and so is its leaf.
         assert_eq!(kinds(FOUR_LEAVES, 1), ["h0", "h1", "h3"]);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_in_a_rate_or_a_neighbour_is_not_alike() {
+    fn differing_rate_or_neighbour_breaks_symmetry() {
         let hosts = ["a", "b", "c", "d", "e"];
         let nodes = hosts.map(|name| format!("{{ name = \"{name}\", role = \"host\" }}"));
         let uneven = format!(

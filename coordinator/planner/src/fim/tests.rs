@@ -42,7 +42,7 @@ fn of_hashing(flows: u64, links: usize) -> (f64, f64) {
 }
 
 #[test]
-fn random_hashing_has_the_expected_imbalance() {
+fn random_hashing_has_expected_imbalance() {
     let on_four = [46.7, 33.8, 24.2, 17.2, 12.2, 8.6];
     let on_eight = [68.7, 50.6, 36.5, 26.1, 18.6, 13.2];
     for (links, expected) in [(4, on_four), (8, on_eight)] {
@@ -79,7 +79,7 @@ fn of_linux(seed: u32, flows: u16) -> f64 {
 
 /// Real routers showed 33.6, 24.2 and 16.8 for 16, 32 and 64 flows.
 #[test]
-fn flows_are_spread_by_linux_as_unevenly_as_by_chance() {
+fn linux_hash_spreads_like_random() {
     for (flows, expected) in [
         (8, 46.7),
         (16, 33.8),
@@ -102,7 +102,7 @@ fn flows_are_spread_by_linux_as_unevenly_as_by_chance() {
 }
 
 #[test]
-fn a_collision_in_figures() {
+fn collision_has_full_imbalance() {
     let found = imbalance(&even(&[2, 0])).unwrap();
     let all_on_one = Imbalance {
         fim_percent: 100.0,
@@ -115,7 +115,7 @@ fn a_collision_in_figures() {
 }
 
 #[test]
-fn weights_tell_what_counts_hide() {
+fn weighted_imbalance_differs_from_counts() {
     let loads = [
         Load {
             flows: 1,
@@ -153,7 +153,7 @@ fn chosen(scene: &Scene) -> Vec<(String, usize, f64)> {
 }
 
 #[test]
-fn each_switch_with_a_choice_is_a_group() {
+fn each_choosing_switch_is_group() {
     let mut scene = Scene::leaf_spine(2, 2, 3, 100, 100);
     for (from, to) in [("h0", "h3"), ("h1", "h4")] {
         scene.flow(from, to, &["leaf0", "spine0", "leaf1"]);
@@ -173,7 +173,7 @@ fn each_switch_with_a_choice_is_a_group() {
 }
 
 #[test]
-fn a_link_that_is_down_belongs_to_no_group() {
+fn down_link_belongs_to_no_group() {
     let mut scene = Scene::leaf_spine(2, 3, 2, 100, 100);
     scene.flow("h0", "h2", &["leaf0", "spine0", "leaf1"]);
     scene.flow("h1", "h3", &["leaf0", "spine1", "leaf1"]);
@@ -185,7 +185,7 @@ proptest! {
     #![proptest_config(seeded(500))]
 
     #[test]
-    fn no_spread_is_below_the_floor_and_the_most_even_one_is_at_it(
+    fn imbalance_floor_is_reached_and_tight(
         counts in prop::collection::vec(0..20u64, 1..9)
     ) {
         let links = counts.len() as u64;
@@ -241,7 +241,7 @@ fn each_layer_has_its_own_figures() {
 
 /// A flow alone has a large FIM that is its floor; what could be better is told beside it.
 #[test]
-fn what_could_be_better_is_seen_beside_a_flow_alone() {
+fn excess_imbalance_shows_beside_single_flow() {
     let fabric = Scene::leaf_spine(4, 4, 4, 100, 100).fabric;
     let row = |from: usize, to: usize, spine: usize, leaf: usize| {
         let next = leaf + 1;
@@ -275,7 +275,7 @@ fn what_could_be_better_is_seen_beside_a_flow_alone() {
 
 /// To one leaf three spines lead, to the other two of them.
 #[test]
-fn links_that_not_all_can_take_are_one_group() {
+fn partially_usable_links_are_one_group() {
     let mut text = "kind = \"graph\"\nnode = [".to_owned();
     for (role, names) in [("host", "a b c d"), ("switch", "l0 l1 l2 s0 s1 s2")] {
         for name in names.split(' ') {
@@ -304,7 +304,7 @@ fn links_that_not_all_can_take_are_one_group() {
 }
 
 #[test]
-fn flows_that_come_and_go_are_counted_while_they_are_there() {
+fn flows_count_only_while_active() {
     let fabric = two_by_two();
     let flows = listed(
         &fabric,
@@ -345,7 +345,7 @@ fn flows_that_come_and_go_are_counted_while_they_are_there() {
 
 /// Hashing of whole flows by the model of switches, on a fabric: the expected imbalance again.
 #[test]
-fn foretold_ways_have_the_imbalance_of_random_hashing() {
+fn predicted_paths_match_hashing_imbalance() {
     let fabric = Scene::leaf_spine(2, 4, 32, 100, 100).fabric;
     for (flows, expected) in [(16, 33.8), (32, 24.2), (64, 17.2)] {
         let fims = (0..400u32).map(|round| {

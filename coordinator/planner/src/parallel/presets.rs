@@ -37,7 +37,8 @@ impl fmt::Display for NoRoom {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "no spread fits into {} of a processor; with {} it needs {}: take processors with so much",
+            "no spread fits into {} of a processor; with {} it needs {}: use processors with that \
+             much",
             spelled(self.memory),
             Words(self.spread),
             spelled(self.least)

@@ -90,7 +90,7 @@ fn searching<'s>(model: &'s Model, timings: &'s Timings, memory: Option<u64>) ->
 }
 
 #[test]
-fn what_is_heavy_to_reduce_is_held_by_few() {
+fn expensive_layers_use_few_replicas() {
     let (model, timings) = (towers(), timings());
     let search = searching(&model, &timings, None);
     let start = model.data_parallel(&timings, 8).unwrap();
@@ -101,7 +101,7 @@ fn what_is_heavy_to_reduce_is_held_by_few() {
 }
 
 #[test]
-fn no_server_holds_more_than_it_can() {
+fn server_memory_is_respected() {
     let (model, timings) = (towers(), timings());
     let search = searching(&model, &timings, Some(6_000_000_000));
     let start = model.data_parallel(&timings, 8).unwrap();
@@ -112,7 +112,7 @@ fn no_server_holds_more_than_it_can() {
 }
 
 #[test]
-fn the_same_seed_finds_the_same() {
+fn same_seed_finds_same_split() {
     let (model, timings) = (towers(), timings());
     let search = searching(&model, &timings, None);
     let start = model.data_parallel(&timings, 8).unwrap();
@@ -170,7 +170,7 @@ fn gpt(size: &str) -> Preset {
 }
 
 #[test]
-fn no_more_of_the_state_is_dealt_out_than_memory_asks_for() {
+fn state_is_sharded_only_as_needed() {
     let preset = gpt("6.7b");
     let zero = |memory: u64| {
         let search = presets::Search::new(&preset, 4, Some(Bytes::new(memory)));
@@ -207,7 +207,7 @@ fn no_more_of_the_state_is_dealt_out_than_memory_asks_for() {
 }
 
 #[test]
-fn a_preset_that_fits_nowhere_says_what_would_do() {
+fn unfitting_preset_names_sufficient_hosts() {
     let preset = gpt("175b");
     let refused = presets::Search::new(&preset, 2, Some(Bytes::new(80_000_000_000))).start();
     let Err(TopologyError::NoRoom(refused)) = refused else {
@@ -224,7 +224,7 @@ fn a_preset_that_fits_nowhere_says_what_would_do() {
 
 /// Replicas on slow links: slices within hosts, or stages, spare the links.
 #[test]
-fn presets_are_spread_so_that_iterations_are_shorter() {
+fn preset_search_shortens_iterations() {
     let mut preset = Preset::named("bert", None, Batch::PerReplica(16)).unwrap();
     preset.gpus_per_host = 4;
     let search = presets::Search::new(&preset, 8, None);
@@ -241,7 +241,7 @@ fn presets_are_spread_so_that_iterations_are_shorter() {
 
 /// What all processors reduce is too much for a fat tree of the same cost; slices within hosts are not.
 #[test]
-fn other_fabrics_get_the_spread_that_suits_them() {
+fn rival_fabrics_get_their_own_split() {
     let mut preset = Preset::named("bert", None, Batch::PerReplica(16)).unwrap();
     preset.gpus_per_host = 4;
     let search = presets::Search::new(&preset, 8, None);
@@ -272,7 +272,7 @@ fn other_fabrics_get_the_spread_that_suits_them() {
 
 /// Eight tables of 16 processors: in two parts each, all processors look up and send.
 #[test]
-fn tables_are_cut_so_that_every_processor_holds_a_part() {
+fn tables_split_over_every_processor() {
     let mut preset = Preset::named("dlrm", None, Batch::PerReplica(256)).unwrap();
     (preset.gpus_per_host, preset.tables) = (2, Some(8));
     let search = presets::Search::new(&preset, 8, None);
@@ -289,7 +289,7 @@ fn tables_are_cut_so_that_every_processor_holds_a_part() {
 /// What is named is enough, and half of it is not, also where the batch grows with the hosts: then what
 /// is kept of samples stays as large, and no number of hosts helps.
 #[test]
-fn hosts_that_are_named_for_too_little_memory_would_do() {
+fn suggested_host_count_is_sufficient() {
     let gb = 1_000_000_000;
     for (batch, memory, some) in [
         (Batch::PerReplica(4), 4 * gb, true),
@@ -315,7 +315,7 @@ fn hosts_that_are_named_for_too_little_memory_would_do() {
 
 /// 64 tables of ten million rows do not fit into what one processor has, and their columns do.
 #[test]
-fn tables_are_held_only_where_there_is_memory_for_them() {
+fn table_placement_respects_memory() {
     let mut preset = Preset::named("dlrm", None, Batch::PerReplica(64)).unwrap();
     preset.gpus_per_host = 4;
     let needed = |memory: u64| {
@@ -334,7 +334,7 @@ fn tables_are_held_only_where_there_is_memory_for_them() {
 }
 
 #[test]
-fn no_hosts_are_refused_and_nothing_falls_over() {
+fn zero_hosts_are_refused() {
     let preset = Preset::named("vgg16", None, Batch::Whole(64)).unwrap();
     assert!(preset.iteration(0).is_err());
     assert!(presets::Search::new(&preset, 0, None).start().is_err());
@@ -343,7 +343,7 @@ fn no_hosts_are_refused_and_nothing_falls_over() {
 
 /// Whenever it runs out, what was found by then is the answer, and no slower than what was asked for.
 #[test]
-fn when_time_is_up_a_search_says_what_it_has() {
+fn search_returns_best_at_deadline() {
     let (model, timings) = (towers(), timings());
     let search = searching(&model, &timings, None);
     let found = |looks: usize| {
@@ -371,7 +371,7 @@ fn when_time_is_up_a_search_says_what_it_has() {
 
 /// What a job's file says is refused where it does not fit, and what is named instead fits.
 #[test]
-fn what_is_kept_must_fit() {
+fn kept_split_must_fit_memory() {
     let preset = gpt("6.7b");
     let search = |memory: u64| presets::Search::new(&preset, 4, Some(Bytes::new(memory)));
     let own = search(400_000_000_000).kept().unwrap();
@@ -395,7 +395,7 @@ fn what_is_kept_must_fit() {
 }
 
 #[test]
-fn memory_is_spelled_so_that_something_is_left_of_it() {
+fn memory_is_displayed_readably() {
     let told = [999, 1_000, 40_000_000, 100_000_000, 80_000_000_000]
         .map(|bytes| presets::spelled(Bytes::new(bytes)));
     assert_eq!(told, ["999 B", "1.0 kB", "40.0 MB", "0.1 GB", "80.0 GB"]);

@@ -148,7 +148,7 @@ mod tests {
 
     /// What `ip route get` of Linux 6.18 said for source ports 7400 to 7431.
     #[test]
-    fn it_chooses_as_a_kernel_did() {
+    fn linux_hash_matches_kernel() {
         let equal = [1; 4];
         assert_eq!(
             chosen(HashPolicy::Ports, &equal),
@@ -161,13 +161,13 @@ mod tests {
     }
 
     #[test]
-    fn ports_do_not_matter_where_only_addresses_are_hashed() {
+    fn address_hash_ignores_ports() {
         let all = chosen(HashPolicy::Addresses, &[1; 4]);
         assert!(all.chars().all(|place| all.starts_with(place)), "{all}");
     }
 
     #[test]
-    fn both_directions_choose_alike_and_an_unknown_key_says_nothing() {
+    fn hash_is_symmetric_and_needs_seed() {
         let hash = |seed| LinuxHash {
             policy: HashPolicy::Fields,
             seed,

@@ -276,7 +276,7 @@ fn during_us(row: &Row<'_>) -> Result<[Option<f64>; 2], InputError> {
 fn moment_us(row: &Row<'_>, key: &str) -> Result<Option<f64>, InputError> {
     let moment: Option<f64> = row.parsed(key)?;
     match moment.filter(|us| !(us.is_finite() && *us >= 0.0)) {
-        Some(us) => Err(row.error(key, format!("{us:?} is no time"))),
+        Some(us) => Err(row.error(key, format!("{us:?} is not a time"))),
         None => Ok(moment),
     }
 }
@@ -285,7 +285,7 @@ fn bytes(row: &Row<'_>) -> Result<u64, InputError> {
     let bytes: f64 = row.require("bytes")?;
     match (0.0..MAX_TABLE_BYTES).contains(&bytes) {
         true => Ok(bytes as u64),
-        false => Err(row.error("bytes", format!("{bytes:?} is no size of a flow"))),
+        false => Err(row.error("bytes", format!("{bytes:?} is not a flow size"))),
     }
 }
 
@@ -376,10 +376,7 @@ impl fmt::Display for Doubt {
                 )
             }
             Self::NoWay { flow, from, to } => {
-                write!(
-                    f,
-                    "flow {flow} is left out: there is no way from {from} to {to}"
-                )
+                write!(f, "flow {flow} is left out: no path from {from} to {to}")
             }
             Self::NotLinked { flow, nodes } => write!(
                 f,
@@ -395,13 +392,13 @@ impl fmt::Display for Doubt {
             Self::Contradiction { flows } => write!(
                 f,
                 "flows {} are left out: they have the same fields and were traced over different \
-                 ways",
+                 paths",
                 listing(flows)
             ),
             Self::OtherHash { traced, otherwise } => write!(
                 f,
-                "{otherwise} of {traced} flows that were traced go another way than the hash foretells, and so \
-                 may those that were not traced"
+                "{otherwise} of {traced} traced flows take another path than the hash predicts; \
+                 untraced flows may do so too"
             ),
         }
     }

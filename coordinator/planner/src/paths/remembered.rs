@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn more_than_fits_is_forgotten_and_nothing_is_mistaken() {
+    fn path_cache_evicts_without_mixups() {
         let mut remembered = Remembered::default();
         let node = NodeId::from_index;
         let links = |nth: usize| Arc::from([LinkId::from_index(nth)]);

@@ -31,7 +31,7 @@ fn doubts(rows: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_hop_that_did_not_answer_is_not_guessed() {
+fn silent_hop_is_not_guessed() {
     assert_eq!(
         doubts("h0,h2,9,h0>leaf0>*>leaf1>h2,1"),
         ["flow 0 is left out: the hop after leaf0 did not answer"]
@@ -40,7 +40,7 @@ fn a_hop_that_did_not_answer_is_not_guessed() {
 
 /// Whoever traced it names nodes; the cable is the hash's guess, and nothing is learned from that.
 #[test]
-fn a_traced_way_over_parallel_links_is_a_prediction() {
+fn traced_parallel_link_is_prediction() {
     let text = "kind = \"graph\"\n\
         node = [{ name = \"a\", role = \"host\" }, { name = \"b\", role = \"host\" },\
                 { name = \"x\", role = \"switch\" }, { name = \"y\", role = \"switch\" },\
@@ -56,12 +56,13 @@ fn a_traced_way_over_parallel_links_is_a_prediction() {
 }
 
 #[test]
-fn contradicting_traces_leave_both_out() {
+fn contradictory_traces_are_both_ignored() {
     let both = "h0,h2,9,h0>leaf0>spine0>leaf1>h2,1\nh0,h2,9,h0>leaf0>spine1>leaf1>h2,1";
     assert_eq!(
         doubts(both),
         [
-            "flows 0 and 1 are left out: they have the same fields and were traced over different ways"
+            "flows 0 and 1 are left out: they have the same fields and were traced over different \
+             paths"
         ]
     );
     let same = "h0,h2,9,h0>leaf0>spine0>leaf1>h2,1\nh0,h2,9,h0>leaf0>spine0>leaf1>h2,1";
@@ -72,13 +73,14 @@ fn contradicting_traces_leave_both_out() {
     assert_eq!(
         doubts(&format!("{same}\n{other}")),
         [
-            "flows 0, 1 and 2 are left out: they have the same fields and were traced over different ways"
+            "flows 0, 1 and 2 are left out: they have the same fields and were traced over \
+             different paths"
         ]
     );
 }
 
 #[test]
-fn flows_that_are_too_much_together_are_refused() {
+fn excessive_total_flow_is_refused() {
     let row = |port| format!("h0,h2,9e17,,{port}\n");
     let error = read(&format!("src,dst,bytes,path,sport\n{}{}", row(1), row(2))).unwrap_err();
     assert!(
@@ -88,7 +90,7 @@ fn flows_that_are_too_much_together_are_refused() {
 }
 
 #[test]
-fn a_trace_over_a_link_that_is_not_there_is_said() {
+fn trace_over_missing_link_is_reported() {
     assert_eq!(
         doubts("h0,h2,9,h0>leaf0>leaf1>h2,1"),
         ["flow 0 is left out: it was traced from leaf0 to leaf1, which are not linked"]
@@ -96,7 +98,7 @@ fn a_trace_over_a_link_that_is_not_there_is_said() {
 }
 
 #[test]
-fn a_trace_that_goes_in_circles_or_through_a_host_is_no_route() {
+fn looping_or_host_crossing_trace_rejected() {
     let route = |path: &str| doubts(&format!("h0,h2,9,{path},1"))[0].clone();
     for (path, by) in [
         ("h0>leaf0>spine0>leaf0>spine1>leaf1>h2", "leaf0"),
@@ -111,7 +113,7 @@ fn a_trace_that_goes_in_circles_or_through_a_host_is_no_route() {
 }
 
 #[test]
-fn a_flow_without_any_way_is_said() {
+fn flow_without_path_is_reported() {
     let parts = r#"
         kind = "graph"
         node = [{ name = "a", role = "host" }, { name = "b", role = "host" },
@@ -133,7 +135,7 @@ fn a_flow_without_any_way_is_said() {
 
 /// Whatever the hash says: and that it says otherwise is a reason to doubt it.
 #[test]
-fn a_trace_tells_the_way_of_all_with_the_same_fields() {
+fn trace_applies_to_equal_header_fields() {
     let two = |spine: u32| {
         let row = format!("h0,h2,9,h0>leaf0>spine{spine}>leaf1>h2,7");
         read(&format!(
@@ -155,7 +157,7 @@ fn a_trace_tells_the_way_of_all_with_the_same_fields() {
 }
 
 #[test]
-fn mistakes_name_line_and_column() {
+fn errors_name_line_and_column() {
     for (row, told) in [
         ("h0,h9,9,,1", "flows.csv:2: dst"),
         ("h0,leaf1,9,,1", "switch"),
@@ -177,7 +179,7 @@ fn mistakes_name_line_and_column() {
 
 /// Each link of a group is foretold as often as the others, and ways lead where they shall.
 #[test]
-fn foretold_ways_are_shortest_and_cover_all_links() {
+fn predicted_paths_are_shortest_covering_links() {
     let fabric = fabric();
     let (mut atlas, routes, ecmp) = (
         Atlas::new(&fabric),
@@ -203,7 +205,7 @@ fn foretold_ways_are_shortest_and_cover_all_links() {
 
 /// The choices of hosts that share a switch are those that each has by itself.
 #[test]
-fn shared_trees_give_the_same_choices_as_whole_routes() {
+fn shared_trees_match_full_routes() {
     let dual = r#"
         kind = "graph"
         node = [{ name = "a", role = "host" }, { name = "b", role = "host" },
@@ -229,7 +231,7 @@ fn shared_trees_give_the_same_choices_as_whole_routes() {
 }
 
 #[test]
-fn ports_are_learned_and_contradictions_unlearn_them() {
+fn contradictory_traces_unlearn_ports() {
     let scene = Scene::leaf_spine(2, 2, 2, 100, 100);
     let way = |spine| scene.path("h0", "h2", &["leaf0", spine, "leaf1"]);
     let key = |source_port| Fields {

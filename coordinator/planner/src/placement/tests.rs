@@ -194,7 +194,7 @@ proptest! {
     #![proptest_config(seeded(16))]
 
     #[test]
-    fn few_hosts_are_placed_as_well_as_in_any_order(
+    fn placement_of_few_hosts_is_optimal(
         sends in prop::collection::vec((0..5usize, 0..5usize, 1..20u32), 1..9),
         slow in prop::option::of((0..6usize, 0..6usize)),
         seed in 0..50u64,
@@ -216,7 +216,7 @@ proptest! {
 }
 
 #[test]
-fn a_shuffled_ring_crosses_each_rack_once_afterwards() {
+fn shuffled_ring_crosses_each_rack_once() {
     let fabric = fabric(4, 8);
     let (hosts, demand, pairs) = (shuffled(&fabric, 3), ring(32), Pairs::new());
     let placed = place(&request(&fabric, &demand, &hosts, &pairs)).unwrap();
@@ -233,7 +233,7 @@ const NARROW_S: f64 = 8e-4;
 
 /// Halves of halves of the ranks lie in racks then, too.
 #[test]
-fn a_ring_begins_with_a_whole_rack() {
+fn ring_begins_with_whole_rack() {
     for (leaves, each) in [(2, 4), (2, 8), (8, 8)] {
         let fabric = fabric(leaves, each);
         let (hosts, pairs) = (shuffled(&fabric, 7), Pairs::new());
@@ -247,7 +247,7 @@ fn a_ring_begins_with_a_whole_rack() {
 }
 
 #[test]
-fn a_ring_leaves_each_pod_of_a_tree_once() {
+fn ring_leaves_each_pod_once() {
     let ([before, after], placed) = placed_ring(&tree(2, 4), 16);
     assert!((before - 8.0 * NARROW_S).abs() < 1e-12, "{before}");
     assert!((after - NARROW_S).abs() < 1e-12, "{placed:?}");
@@ -280,7 +280,7 @@ fn without_racks_there_are_no_tiers() {
 }
 
 #[test]
-fn a_ring_leaves_each_block_of_rails_once() {
+fn ring_leaves_each_rail_block_once() {
     let ([before, after], placed) = placed_ring(&rails(8), 16);
     assert!((before - 8.0 * NARROW_S / 2.0).abs() < 1e-12, "{before}");
     assert!((after - NARROW_S / 2.0).abs() < 1e-12, "{placed:?}");
@@ -292,7 +292,7 @@ fn a_ring_leaves_each_block_of_rails_once() {
 
 /// Half of what leaves the first rack is hashed onto its slow link: it is better not used.
 #[test]
-fn hosts_behind_a_slow_uplink_are_not_chosen() {
+fn hosts_behind_slow_uplink_are_avoided() {
     let fabric = degraded(6);
     let (_, placed) = placed_ring(&fabric, 12);
     let behind = |host: &&NodeId| fabric.find("leaf0") == Some(Atlas::new(&fabric).door(**host));
@@ -300,7 +300,7 @@ fn hosts_behind_a_slow_uplink_are_not_chosen() {
 }
 
 #[test]
-fn a_thousand_ranks_in_a_ring_cross_each_rack_once() {
+fn large_ring_crosses_each_rack_once() {
     let fabric = fabric(32, 32);
     let (hosts, demand, pairs) = (shuffled(&fabric, 5), ring(1024), Pairs::new());
     let placed = place(&request(&fabric, &demand, &hosts, &pairs)).unwrap();
@@ -308,7 +308,7 @@ fn a_thousand_ranks_in_a_ring_cross_each_rack_once() {
 }
 
 #[test]
-fn hosts_that_are_not_needed_are_the_slow_ones() {
+fn surplus_hosts_are_slow_ones() {
     let fabric = fabric(2, 8);
     let (hosts, demand) = (shuffled(&fabric, 7), ring(8));
     let slow = hosts[2];
@@ -324,7 +324,7 @@ fn hosts_that_are_not_needed_are_the_slow_ones() {
 
 /// Loads that are kept while places are exchanged are those that are counted anew.
 #[test]
-fn exchanges_keep_the_loads_true() {
+fn exchanges_keep_loads_exact() {
     let fabric = fabric(3, 4);
     let (hosts, pairs) = (shuffled(&fabric, 9), Pairs::new());
     let (mut demand, mut dice) = (ring(10), Dice::new(2));
@@ -353,7 +353,7 @@ fn exchanges_keep_the_loads_true() {
 }
 
 #[test]
-fn pairs_are_of_hosts_and_listed_once() {
+fn pairs_are_unique_hosts_with_rate() {
     let fabric = fabric(2, 2);
     let refused = |rows: &str| {
         let read = read_pairs("pairs.csv", &format!("from,to,gbps\n{rows}"), &fabric);
@@ -408,7 +408,7 @@ fn steps_between_racks(fabric: &Fabric, order: &[NodeId]) -> usize {
 }
 
 #[test]
-fn stages_of_a_pipeline_stay_along_racks_as_in_the_best_of_all_orders() {
+fn pipeline_stages_follow_racks_optimally() {
     let (fabric, demand, pairs) = (fabric(3, 2), job(1, 1, 6), Pairs::new());
     let handed_on = |it: &(usize, usize)| it.0.abs_diff(it.1) == 1;
     assert_eq!((demand.places, demand.bytes.len()), (6, 10));
@@ -440,7 +440,7 @@ fn many_stages_leave_each_rack_once() {
 /// Slices of a layer send each other most, again and again: what a host has room for stays in it, and
 /// the rest in a rack, while stages hand on what they did to the next.
 #[test]
-fn slices_stay_in_hosts_and_then_in_racks() {
+fn tensor_slices_stay_in_hosts() {
     let [within, across] = [job(2, 2, 6), job(2, 4, 6)];
     let stage = |place: usize, hosts: usize| place / hosts;
     let inside = |demand: &Demand, hosts: usize| {

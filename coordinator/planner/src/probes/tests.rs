@@ -13,7 +13,7 @@ use crate::tests::scene::Scene;
 
 /// The coupon collector's figures.
 #[test]
-fn so_many_ports_see_all_ways() {
+fn port_counts_match_coupon_collector() {
     let ports = [4, 8, 16, 32].map(|ways| ports_for(ways, 0.99));
     assert_eq!(ports, [21, 51, 115, 255]);
     assert_eq!([0, 1, 2].map(|ways| ports_for(ways, 0.99)), [0, 1, 8]);
@@ -63,7 +63,7 @@ fn covered(fabric: &Fabric, wanted: u32) -> f64 {
 }
 
 #[test]
-fn every_link_of_a_fabric_is_crossed_both_ways() {
+fn every_link_is_probed_both_ways() {
     for (leaves, spines, hosts) in [
         (2, 4, 8),
         (4, 2, 2),
@@ -85,7 +85,7 @@ fn every_link_of_a_fabric_is_crossed_both_ways() {
 
 /// Two hosts have to do it all: each flow by a port of its own, more than are tried for one.
 #[test]
-fn many_flows_between_the_same_hosts_are_different_ones() {
+fn flows_between_two_hosts_are_distinct() {
     for (spines, times) in [(2, 300), (32, 4)] {
         let fabric = Scene::leaf_spine(2, spines, 1, 100, 100).fabric;
         assert!(covered(&fabric, times) < 1.7, "{spines}");
@@ -123,7 +123,7 @@ fn fat_tree(ports: usize) -> Fabric {
 }
 
 #[test]
-fn three_tiers_are_crossed_by_hardly_more_flows_than_hosts_need() {
+fn three_tiers_need_few_extra_flows() {
     for (ports, times, most) in [(4, 1, 1.7), (8, 4, 1.3), (12, 4, 1.3)] {
         let more = covered(&fat_tree(ports), times);
         assert!(more < most, "{ports} {times}: {more} times the least");
@@ -152,7 +152,7 @@ fn rails(pods: usize, rails: usize, hosts: usize, spines: usize) -> Fabric {
 }
 
 #[test]
-fn hosts_of_several_links_have_all_of_them_crossed() {
+fn all_links_of_hosts_are_probed() {
     for (shape, times, most) in [([3, 2, 4, 2], 1, 1.7), ([2, 8, 4, 4], 4, 1.3)] {
         let [pods, rails_each, hosts, spines] = shape;
         let more = covered(&rails(pods, rails_each, hosts, spines), times);
@@ -173,7 +173,7 @@ fn graph(roles: &[(&str, &str)], links: &[[&str; 2]]) -> Fabric {
 
 /// The likeliest other end is reached over a cable of its own.
 #[test]
-fn where_the_likely_ends_do_not_lead_over_a_link_others_are_tried() {
+fn unlikely_ends_are_tried_for_links() {
     let [host, relay, switch] = ["host", "relay", "switch"];
     let roles = [
         ("h0", relay),
@@ -194,7 +194,7 @@ fn where_the_likely_ends_do_not_lead_over_a_link_others_are_tried() {
 
 /// Each flow crosses much of a layer where ways lead along it: no more flows are called the least than there need be.
 #[test]
-fn no_more_are_called_the_least_than_do_it() {
+fn least_probe_count_is_tight() {
     let switches = ["s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"];
     let hosts = ["h0", "h1", "h2", "h3", "h4", "h5", "h6", "h7"];
     let of = |names: [&'static str; 8], role| names.map(|name| (name, role));
@@ -220,7 +220,7 @@ fn wired(hosts: usize, strides: &[usize]) -> Fabric {
 
 /// As many as lie between those furthest apart, there and back.
 #[test]
-fn one_flow_among_relays_crosses_as_much_as_it_can() {
+fn relay_flow_crosses_longest_path() {
     for (hosts, strides, times, most) in [
         (3, &[1][..], 1, 2.1),
         (12, &[1], 1, 1.6),
@@ -255,7 +255,7 @@ fn one_flow_among_relays_crosses_as_much_as_it_can() {
 }
 
 #[test]
-fn a_host_alone_cannot_be_probed_and_that_is_said() {
+fn single_host_fabric_is_uncovered() {
     let text = "kind = \"leaf-spine\"\nleaves = 1\nspines = 1\nhosts_per_leaf = 1\n\
                 host_gbps = 1\nuplink_gbps = 1";
     let fabric = Fabric::parse("fabric.toml", text).unwrap();
@@ -306,7 +306,7 @@ fn crossed_by(chosen: &[&Candidate]) -> BTreeMap<usize, Vec<usize>> {
 }
 
 #[test]
-fn few_flows_of_many_cross_every_link_and_tell_as_many_apart() {
+fn few_flows_keep_coverage_and_resolution() {
     for (leaves, spines, hosts, most_percent) in [(2, 4, 4, 35), (4, 2, 2, 35), (2, 8, 2, 80)] {
         let fabric = Scene::leaf_spine(leaves, spines, hosts, 100, 100).fabric;
         let candidates = candidates(&fabric, 4);
@@ -334,7 +334,7 @@ fn few_flows_of_many_cross_every_link_and_tell_as_many_apart() {
 }
 
 #[test]
-fn of_every_two_hosts_one_flow_is_left() {
+fn each_host_pair_keeps_one_flow() {
     let way = |hop: usize| Candidate {
         pair: hop / 2,
         ways: [vec![0, 1, 0], vec![2]],

@@ -36,7 +36,7 @@ fn plan(fabric: &Fabric, flows: &[Listed], options: &Options) -> Rebalanced {
 }
 
 #[test]
-fn a_collision_is_parted_by_one_pin() {
+fn one_pin_resolves_collision() {
     let fabric = fabric(2);
     let flows = listed(&fabric, &(over(0, 0, 9, "") + &over(0, 1, 9, "")));
     let found = plan(&fabric, &flows, &Options::default());
@@ -66,7 +66,7 @@ fn timed(fabric: &Fabric, flows: &[(usize, u64, u64, u64)]) -> Vec<usize> {
 }
 
 #[test]
-fn who_is_never_there_together_is_not_parted() {
+fn flows_never_concurrent_stay_together() {
     let fabric = fabric(2);
     assert_eq!(
         timed(&fabric, &[(0, 9, 0, 10), (0, 9, 100, 110)]),
@@ -107,7 +107,7 @@ fn who_is_never_there_together_is_not_parted() {
 }
 
 #[test]
-fn a_connection_that_can_move_is_given_a_port_that_is_hashed_there() {
+fn movable_connection_gets_matching_port() {
     let fabric = fabric(4);
     let rows: String = (0..8)
         .map(|nth| format!("h{nth},h{},9,,{},port\n", 8 + nth, 50_000 + nth))
@@ -131,7 +131,7 @@ fn a_connection_that_can_move_is_given_a_port_that_is_hashed_there() {
 }
 
 #[test]
-fn a_hash_that_does_not_fit_the_trace_chooses_no_ports() {
+fn mismatching_hash_chooses_no_ports() {
     let fabric = fabric(2);
     // Traced on the spine that the hash does not name.
     let flows = listed(&fabric, &(over(0, 0, 9, "port") + &over(0, 1, 9, "port")));
@@ -150,7 +150,7 @@ fn a_hash_that_does_not_fit_the_trace_chooses_no_ports() {
 
 /// Switches of an unknown hash: what probes of other ports met is all that is known.
 #[test]
-fn ports_that_probes_taught_lead_where_the_hash_is_unknown() {
+fn probed_ports_work_without_hash() {
     let fabric = fabric(2);
     let rows = over(0, 0, 9, "port") + &over(0, 1, 9, "port");
     let flows = listed(&fabric, &rows);
@@ -186,7 +186,7 @@ fn ports_that_probes_taught_lead_where_the_hash_is_unknown() {
 }
 
 #[test]
-fn lossy_links_carry_less_and_drained_ones_nothing() {
+fn lossy_links_weigh_less_drained_zero() {
     let fabric = fabric(2);
     let rows: String = (0..6).map(|nth| over(nth % 2, nth, 9, "")).collect();
     let flows = listed(&fabric, &rows);
@@ -218,7 +218,7 @@ fn lossy_links_carry_less_and_drained_ones_nothing() {
 
 /// A drained link further on: only towards whom it leads the link before it is worth nothing.
 #[test]
-fn weights_are_of_whole_ways() {
+fn weights_cover_whole_paths() {
     let fabric = Scene::leaf_spine(3, 2, 1, 100, 100).fabric;
     let rows = "h0,h1,9,h0>leaf0>spine1>leaf1>h1,1,\nh0,h2,9,h0>leaf0>spine1>leaf2>h2,1,\n";
     let flows = listed(&fabric, rows);
@@ -248,7 +248,7 @@ fn weights_are_of_whole_ways() {
 
 /// Two elephants meet, a mouse is on a link that is drained, and a third link is free.
 #[test]
-fn whoever_is_on_a_drained_link_leaves_and_the_others_are_balanced_still() {
+fn drained_flows_leave_others_rebalance() {
     let fabric = fabric(3);
     let drained = |rows: &str| {
         let flows = listed(&fabric, rows);
@@ -291,7 +291,7 @@ fn whoever_is_on_a_drained_link_leaves_and_the_others_are_balanced_still() {
 }
 
 #[test]
-fn what_has_no_other_way_is_named_when_its_link_is_drained() {
+fn flow_stuck_on_drained_link_named() {
     let fabric = fabric(2);
     let flows = listed(&fabric, &(over(0, 0, 9, "") + &over(1, 1, 9, "")));
     let stuck = |drained: Vec<LinkId>| {
@@ -311,7 +311,7 @@ fn what_has_no_other_way_is_named_when_its_link_is_drained() {
 
 /// Rows with the same ports are one flow to every switch, as long as they are there together.
 #[test]
-fn what_no_switch_can_tell_apart_goes_together() {
+fn flows_with_same_ports_move_together() {
     let fabric = fabric(2);
     let moved = |rows: &[(u64, u16, [u64; 2])], drained: bool| {
         let row = |(bytes, port, [start, end]): &(u64, u16, [u64; 2])| {
@@ -346,7 +346,7 @@ fn what_no_switch_can_tell_apart_goes_together() {
 
 /// What is left to a lossy link is as even as it should be.
 #[test]
-fn max_over_mean_is_by_what_links_are_worth() {
+fn max_over_mean_uses_link_weights() {
     let fabric = fabric(2);
     let rows: String = (0..6).map(|nth| over(nth % 2, nth, 9, "")).collect();
     let flows = listed(&fabric, &rows);
@@ -363,7 +363,7 @@ fn max_over_mean_is_by_what_links_are_worth() {
 }
 
 #[test]
-fn mice_and_flows_that_must_stay_are_left_alone() {
+fn mice_and_fixed_flows_stay() {
     let fabric = fabric(2);
     let rows = over(0, 0, 100, "never") + &over(0, 1, 100, "never") + &over(0, 2, 5, "");
     let found = plan(&fabric, &listed(&fabric, &rows), &Options::default());
@@ -373,7 +373,7 @@ fn mice_and_flows_that_must_stay_are_left_alone() {
 /// It meets neither of two that share a link between other leaves; unless these are next to nothing, they are
 /// parted.
 #[test]
-fn a_giant_elsewhere_makes_nobody_a_mouse() {
+fn distant_giant_hides_no_elephants() {
     let fabric = Scene::leaf_spine(4, 2, 2, 100, 100).fabric;
     let giant = "h0,h2,11000,h0>leaf0>spine0>leaf1>h2,,\n";
     let pair = |bytes: u32| {
@@ -395,7 +395,7 @@ fn a_giant_elsewhere_makes_nobody_a_mouse() {
 }
 
 #[test]
-fn a_gain_within_the_uncertainty_is_none() {
+fn gain_within_uncertainty_is_none() {
     let fabric = fabric(2);
     let rows = over(0, 0, 12, "") + &over(0, 1, 9, "") + &over(0, 3, 3, "") + &over(1, 2, 12, "");
     let flows = listed(&fabric, &rows);
@@ -442,7 +442,7 @@ proptest! {
 /// Several leaves, and sizes that wander again and again, by less than is uncertain: who was moved stays, and
 /// the few who are moved again are ever fewer.
 #[test]
-fn plans_come_to_rest() {
+fn repeated_plans_converge() {
     const RANDOM_TABLES: usize = 300;
     let (mut dice, mut sent_back, mut moving) = (Dice::new(7), 0, [0; 6]);
     for _ in 0..RANDOM_TABLES {

@@ -38,7 +38,7 @@ const ALL_TO_ALL: [(u32, &[usize], f64, f64); 4] = [
 ];
 
 #[test]
-fn balanced_routes_come_near_to_what_distances_allow() {
+fn balanced_routes_approach_distance_bound() {
     for (hosts, steps, bound, _) in ALL_TO_ALL {
         let wiring = circulant(hosts as usize, steps);
         let distances = Distances::of(&wiring);
@@ -56,7 +56,7 @@ fn balanced_routes_come_near_to_what_distances_allow() {
 }
 
 #[test]
-fn change_in_all_orders_alike_reaches_what_is_published() {
+fn coin_change_matches_published_throughput() {
     for (hosts, steps, _, even) in ALL_TO_ALL {
         let wiring = circulant(hosts as usize, steps);
         let change = Change::of(hosts as usize, steps);
@@ -70,7 +70,7 @@ fn change_in_all_orders_alike_reaches_what_is_published() {
 }
 
 #[test]
-fn change_takes_the_fewest_coins() {
+fn coin_change_uses_fewest_coins() {
     let change = Change::of(12, &[1, 5]);
     let hops: Vec<_> = (0..12)
         .map(|distance| change.hops(distance).unwrap())
@@ -81,7 +81,7 @@ fn change_takes_the_fewest_coins() {
 }
 
 #[test]
-fn no_way_leads_in_a_circle_and_all_arrive() {
+fn all_paths_arrive_without_loops() {
     let wiring = circulant(16, &[1, 5]);
     let routes = balanced(&wiring, &all_to_all(16), Effort::default());
     for (from, to) in all_to_all(16).into_keys() {
@@ -99,7 +99,7 @@ fn no_way_leads_in_a_circle_and_all_arrive() {
 }
 
 #[test]
-fn a_host_that_must_forward_much_already_is_passed_by() {
+fn busy_forwarder_is_avoided() {
     // From 0 to 1 over 2 or 3, and 3 has to forward from 4 to 5 besides.
     let wiring = Wiring::of(6, [[0, 2], [2, 1], [0, 3], [3, 1], [4, 3], [3, 5]]);
     let demand: BTreeMap<_, _> = [((0, 1), 1.0), ((4, 5), 1.0)].into();
@@ -117,7 +117,7 @@ fn a_host_that_must_forward_much_already_is_passed_by() {
 }
 
 #[test]
-fn pairs_of_one_way_each_fill_lanes_as_evenly() {
+fn single_paths_fill_lanes_evenly() {
     let wiring = circulant(16, &[1, 5]);
     let demand = all_to_all(16);
     let routes = balanced(&wiring, &demand, Effort::default());
@@ -170,7 +170,7 @@ fn waits(routes: &Routes, hosts: u32, order: Option<&Order>) -> BTreeMap<Buffer,
 }
 
 #[test]
-fn no_circle_of_full_buffers_can_arise() {
+fn buffers_cannot_deadlock() {
     for (hosts, steps) in [(12, &[1, 5][..]), (16, &[1, 5]), (20, &[1, 3, 7])] {
         let wiring = circulant(hosts, steps);
         let order = Order::of(&wiring);
@@ -235,7 +235,7 @@ fn fabric(wiring: &Wiring) -> Fabric {
 }
 
 #[test]
-fn tables_hold_the_ways_of_their_host_with_their_weights() {
+fn tables_hold_paths_with_weights() {
     let wiring = circulant(12, &[1, 5]);
     let fabric = fabric(&wiring);
     let routes = balanced(&wiring, &all_to_all(12), Effort::default());
@@ -258,7 +258,7 @@ fn tables_hold_the_ways_of_their_host_with_their_weights() {
 }
 
 #[test]
-fn tables_around_dark_links_weigh_next_hops_by_the_ways_behind_them() {
+fn tables_weigh_hops_by_remaining_paths() {
     // From 0 to 3 three ways are shortest: two by way of 1, one by way of 2.
     let wiring = Wiring::of(
         6,
@@ -287,7 +287,7 @@ fn tables_around_dark_links_weigh_next_hops_by_the_ways_behind_them() {
 
 /// A next hop that two links lead to has its weight from both together.
 #[test]
-fn links_side_by_side_share_the_weight_of_their_next_hop() {
+fn parallel_links_share_hop_weight() {
     let text = r#"
         kind = "graph"
         node = [{ name = "a", role = "relay" }, { name = "b", role = "relay" },
@@ -311,7 +311,7 @@ fn links_side_by_side_share_the_weight_of_their_next_hop() {
 
 /// Whoever a cable fails for has other ways at once, without a circle.
 #[test]
-fn detours_lead_around_each_cable_and_change_few_entries() {
+fn detours_avoid_cable_changing_few_entries() {
     for (hosts, steps) in [(12, &[1, 5][..]), (16, &[1]), (20, &[1, 3, 7])] {
         let wiring = circulant(hosts, steps);
         let routes = balanced(&wiring, &all_to_all(hosts as u32), Effort::default());
@@ -346,7 +346,7 @@ fn detours_lead_around_each_cable_and_change_few_entries() {
 }
 
 #[test]
-fn nothing_leads_around_a_bridge() {
+fn bridge_has_no_detour() {
     let wiring = Wiring::of(5, [[0, 1], [1, 2], [2, 3], [3, 0], [3, 4]]);
     let routes = balanced(&wiring, &all_to_all(5), Effort::default());
     assert_eq!(detours(&routes, [3, 4]), None);
@@ -354,7 +354,7 @@ fn nothing_leads_around_a_bridge() {
 }
 
 #[test]
-fn loads_in_the_order_of_distances_are_those_in_any_order() {
+fn loads_match_in_any_order() {
     let wiring = circulant(31, &[1, 5, 12]);
     let demand = all_to_all(31);
     let routes = balanced(&wiring, &demand, Effort::default());

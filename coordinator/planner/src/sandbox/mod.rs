@@ -55,7 +55,7 @@ impl fmt::Display for SandboxError {
             }
             Self::NotInFabric { name } => write!(
                 f,
-                "the fabric has no host named {name:?}; say under [hosts] which one takes its place"
+                "the fabric has no host named {name:?}; name its replacement under [hosts]"
             ),
             Self::OnePlace(error) => error.fmt(f),
             Self::AsItWas(error) => write!(f, "as it was: {error}"),

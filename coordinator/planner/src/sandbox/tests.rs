@@ -23,21 +23,21 @@ fn variant(text: &str) -> Result<Variant, String> {
 }
 
 #[test]
-fn a_way_leads_once_from_host_to_host() {
+fn path_is_simple_between_hosts() {
     let way = |nodes: &str| format!("[[way]]\nnodes = {nodes}\n");
     let good = way(r#"["h1", "leaf0", "spine1", "leaf1", "h3"]"#);
     for (text, says) in [
         (
             way(r#"["leaf0", "spine0", "leaf1"]"#),
-            "v.toml:3: nodes: leaf0 is no host",
+            "v.toml:3: nodes: leaf0 is not a host",
         ),
         (
             way(r#"["h1", "leaf0", "spine0"]"#),
-            "v.toml:3: nodes: spine0 is no host",
+            "v.toml:3: nodes: spine0 is not a host",
         ),
         (
             format!("{good}{good}"),
-            "v.toml:5: nodes: there is another way from h1 to h3",
+            "v.toml:5: nodes: a path from h1 to h3",
         ),
         (
             way(r#"["h1", "leaf0", "spine1", "leaf0", "spine0", "leaf1", "h3"]"#),
@@ -47,7 +47,7 @@ fn a_way_leads_once_from_host_to_host() {
             way(r#"["h1", "leaf0", "h0", "leaf0", "h1"]"#),
             "v.toml:3: nodes: it passes",
         ),
-        (way(r#"["h1"]"#), "v.toml:3: nodes: a way has two ends"),
+        (way(r#"["h1"]"#), "v.toml:3: nodes: a path has two ends"),
     ] {
         let error = variant(&text).unwrap_err();
         assert!(error.starts_with(says), "{error}");
@@ -56,7 +56,7 @@ fn a_way_leads_once_from_host_to_host() {
 }
 
 #[test]
-fn no_two_have_one_place() {
+fn hosts_cannot_share_place() {
     let error = variant("[hosts]\nh0 = \"h2\"\nh1 = \"h2\"\n").unwrap_err();
     assert!(
         error.starts_with("v.toml:4: h1: h0 and h1 take one place"),
@@ -78,7 +78,7 @@ fn no_two_have_one_place() {
 
 /// After a second, what h1 sends is led over the other spine.
 #[test]
-fn what_is_led_elsewhere_meanwhile_goes_both_ways_in_turn() {
+fn rerouted_flow_uses_both_paths() {
     let [stays, moves] = <[Burst; 2]>::try_from(collision()).unwrap();
     let [mut first, mut then] = [moves.clone(), moves];
     (first.bytes, first.sending) = (12_500_000, Duration::from_secs(1));
@@ -129,7 +129,7 @@ fn names(fabric: &Fabric) -> Vec<String> {
 }
 
 #[test]
-fn fibres_are_as_the_circuits_were() {
+fn circuits_determine_fibres() {
     let fabric = Fabric::parse("f.toml", RING_FABRIC).unwrap();
     let ring = ["h0-h1.1", "h0-h3.2", "h1-h2.1", "h2-h3.1"];
     assert_eq!(as_seen(&fabric, &[], &[]).each_ref().map(names), [ring; 2]);
@@ -194,7 +194,7 @@ fn full(outcome: &Outcome) -> Vec<(&str, &str, i64)> {
 }
 
 #[test]
-fn the_fullest_links_are_told_of_what_was_and_of_what_might_have_been() {
+fn fullest_links_shown_for_both_variants() {
     let apart = "[[way]]\nnodes = [\"h1\", \"leaf0\", \"spine1\", \"leaf1\", \"h3\"]\n";
     let compared = played(apart).unwrap();
     assert_eq!(compared.as_it_was.end_ms.round(), 2000.0);
@@ -214,7 +214,7 @@ fn the_fullest_links_are_told_of_what_was_and_of_what_might_have_been() {
 }
 
 #[test]
-fn links_that_are_taken_out_carry_nothing() {
+fn removed_links_carry_nothing() {
     let compared = played("without = [\"leaf0-spine0\"]\n").unwrap();
     assert_eq!(full(&compared.variant)[0], ("leaf0-spine1", "spine1", 100));
     let names = compared.variant.fullest.iter().map(|it| &*it.link);
@@ -229,11 +229,11 @@ fn links_that_are_taken_out_carry_nothing() {
         "v.toml:2: without: the fabric has no link named \"leaf0-spine7\""
     );
     let cut = played("without = [\"leaf0-spine0\", \"leaf0-spine1\"]\n").unwrap_err();
-    assert_eq!(cut.to_string(), "there is no way from h0 to h2");
+    assert_eq!(cut.to_string(), "no path from h0 to h2");
 }
 
 #[test]
-fn whoever_watches_may_end_it() {
+fn observer_may_stop_comparison() {
     let mut effort = Effort {
         costs: Costs::default(),
         limit: 1_000_000,
@@ -270,7 +270,7 @@ fn at_leisure(watch: &mut dyn FnMut(Progress) -> bool) -> Effort<'_> {
 }
 
 #[test]
-fn flows_that_were_listed_fare_as_they_do_alone() {
+fn listed_flows_match_solo_simulation() {
     let variant = variant("").unwrap();
     let compared = compare(&listed(&variant), &variant, &mut at_leisure(&mut |_| true)).unwrap();
     assert_eq!(compared.as_it_was, compared.variant);
@@ -296,7 +296,7 @@ fn flows_that_were_listed_fare_as_they_do_alone() {
 }
 
 #[test]
-fn flows_that_were_listed_fare_otherwise_with_a_variant() {
+fn listed_flows_differ_on_variant() {
     let apart = "[[way]]\nnodes = [\"h1\", \"leaf0\", \"spine1\", \"leaf1\", \"h3\"]\n";
     let variant = variant(apart).unwrap();
     let compared = compare(&listed(&variant), &variant, &mut at_leisure(&mut |_| true)).unwrap();
@@ -313,10 +313,10 @@ fn flows_that_were_listed_fare_otherwise_with_a_variant() {
 }
 
 #[test]
-fn what_is_no_job_has_none_to_change() {
+fn job_keys_need_played_job() {
     let error = variant("\n[job]\nbatch = 1\n").unwrap_err();
     assert!(
-        error.starts_with("v.toml:3: job: what is played is no job"),
+        error.starts_with("v.toml:3: job: the input is not a job"),
         "{error}"
     );
 }
@@ -348,7 +348,7 @@ fn work(job: &JobFile, fabric: &Fabric) -> Work {
 }
 
 #[test]
-fn a_job_is_played_on_a_variant_of_its_fabric() {
+fn job_runs_on_fabric_variant() {
     let same = jobs("").unwrap();
     assert_eq!(same.as_it_was, same.variant);
     assert_eq!(same.slower_percent(), 0.0);
@@ -368,7 +368,7 @@ fn a_job_is_played_on_a_variant_of_its_fabric() {
 }
 
 #[test]
-fn a_variant_changes_the_job() {
+fn variant_changes_job() {
     let same = jobs("").unwrap();
     let half = jobs("[job]\nbatch_per_replica = 2\ngradient_bytes = 1\n").unwrap();
     assert_eq!(half.as_it_was, same.as_it_was);
@@ -382,7 +382,7 @@ fn a_variant_changes_the_job() {
         ),
         (
             "[job]\nmodel = \"x\"\n",
-            "v.toml:3: model: \"x\" is no preset",
+            "v.toml:3: model: \"x\" is an unknown preset",
         ),
         ("job = 1\n", "v.toml:2: job: "),
     ] {

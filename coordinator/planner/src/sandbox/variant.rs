@@ -13,7 +13,7 @@ use crate::sim::ecmp::Ecmp;
 use crate::workload::history::Routing;
 use crate::workload::job::JobFile;
 
-const NO_JOB_ERROR: &str = "what is played is no job: leave it out, or play a job file";
+const NO_JOB_ERROR: &str = "the input is not a job: leave it out, or use a job file";
 
 /// A variant file, with all that it names.
 #[derive(Debug)]
@@ -269,9 +269,7 @@ impl Reading<'_> {
             let (ends, found) = self.way(found?).map_err(error)?;
             if ways.insert(ends, found).is_some() {
                 let [from, to] = [ends.0, ends.1].map(|node| self.fabric.name(node));
-                return Err(error(format!(
-                    "there is another way from {from} to {to} already"
-                )));
+                return Err(error(format!("a path from {from} to {to} exists already")));
             }
         }
         Ok(ways)
@@ -282,12 +280,12 @@ impl Reading<'_> {
         let name = |node: &NodeId| self.fabric.name(*node);
         let role = |node: &NodeId| self.fabric.node(*node).role;
         let [from, between @ .., to] = &nodes[..] else {
-            return Err("a way has two ends".to_owned());
+            return Err("a path has two ends".to_owned());
         };
         if let Some(end) = [from, to].into_iter().find(|it| !role(it).is_endpoint()) {
             let end = name(end);
             return Err(format!(
-                "{end} is no host, and ways lead from one host to another"
+                "{end} is not a host, and paths lead from one host to another"
             ));
         }
         let mut passed = BTreeSet::new();

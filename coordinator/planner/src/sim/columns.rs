@@ -40,11 +40,11 @@ impl<'f> Columns<'f> {
         };
         let mut names = columns.names.iter().enumerate();
         if let Some((_, name)) = names.clone().find(|(_, name)| !known.contains(name)) {
-            let problem = format!("there is no such column; known are {}", known.join(","));
+            let problem = format!("no such column; known are {}", known.join(","));
             return Err(columns.error(heading, name, problem));
         }
         if let Some((_, name)) = names.find(|&(nth, name)| columns.names[..nth].contains(name)) {
-            return Err(columns.error(heading, name, "this column is there twice"));
+            return Err(columns.error(heading, name, "this column is a duplicate"));
         }
         match required.iter().find(|name| !columns.names.contains(name)) {
             Some(name) => Err(columns.error(heading, name, "this column is missing")),

@@ -136,12 +136,12 @@ mod tests {
     };
 
     #[test]
-    fn the_crc_is_that_of_ethernet() {
+    fn crc32_matches_ethernet() {
         assert_eq!(crc32(0, b"123456789"), 0xcbf4_3926);
     }
 
     #[test]
-    fn flows_spread_evenly_and_each_switch_chooses_for_itself() {
+    fn hash_is_even_and_per_switch() {
         let ecmp = Ecmp::Mixed { seed: 7 };
         let mut counts = [[0; 4]; 4];
         for source_port in 0..4000 {
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn linux_chooses_by_addresses_as_its_own_model_does() {
+    fn linux_ecmp_matches_address_model() {
         let hash = LinuxHash {
             policy: HashPolicy::Fields,
             seed: 99,
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn switches_with_one_hash_all_choose_alike() {
+    fn shared_hash_chooses_same_everywhere() {
         let ecmp = Ecmp::Crc { seed: 0 };
         let label = ecmp.label(HASH_FIELDS);
         let choices = [0, 1, 2].map(|node| ecmp.choose(node, label, 8));

@@ -117,7 +117,7 @@ impl Reader<'_> {
         let [from, to] = ends(self.fabric, row)?;
         let bytes: f64 = row.require("bytes")?;
         let start_us: f64 = row.require("start_us")?;
-        let problem = || format!("{start_us:?} us is no delay: 0 us to 51 hours");
+        let problem = || format!("{start_us:?} us is not a delay: 0 us to 51 hours");
         let start =
             SimTime::from_micros(start_us).ok_or_else(|| row.error("start_us", problem()))?;
         let fields = fields(row, [from, to], self.lines.len())?;
@@ -175,7 +175,7 @@ impl Reader<'_> {
         let way = network.way(from, &towards, self.ecmp, label);
         way.ok_or_else(|| {
             let [from, to] = [from, to].map(|node| self.fabric.name(node));
-            row.error("dst", format!("there is no way from {from} to {to}"))
+            row.error("dst", format!("no path from {from} to {to}"))
         })
     }
 
@@ -196,7 +196,8 @@ impl Reader<'_> {
         let list = row.optional("after").unwrap_or_default();
         for word in list.split([' ', ';']).filter(|it| !it.is_empty()) {
             let before = word.parse();
-            let before = before.map_err(|_| row.error("after", format!("{word:?} is no flow")))?;
+            let before =
+                before.map_err(|_| row.error("after", format!("{word:?} is not a flow")))?;
             let added = self.flows.problem.add_wait(before, after);
             added.map_err(|problem| row.error("after", problem.to_string()))?;
             self.flows.listed[after as usize].after.push(before);

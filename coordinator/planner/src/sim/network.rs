@@ -259,7 +259,7 @@ mod tests {
                               host_gbps = 1\nuplink_gbps = 1\nlatency_us = 1.5";
 
     #[test]
-    fn a_way_crosses_each_cable_in_its_own_direction() {
+    fn path_uses_each_cable_direction() {
         let fabric = fabric(LEAF_SPINE);
         let way = way(&fabric, Costs::default(), ["h3", "h0"], 0).unwrap();
         assert_eq!(way.links.len(), 4);
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_forward_in_person_are_links_of_their_own() {
+    fn forwarding_hosts_are_extra_links() {
         let ring = "kind = \"direct\"\nhosts = 5\nlink_gbps = 10\nstrides = [1]\nlatency_us = 1";
         let fabric = fabric(ring);
         let costs = Costs {
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_no_way_there_is_none() {
+    fn disconnected_nodes_have_no_path() {
         let text = r#"
             kind = "graph"
             node = [{ name = "a", role = "host" }, { name = "b", role = "host" },

@@ -318,16 +318,16 @@ impl fmt::Display for ProblemError {
             Self::BadCapacity { capacity } => {
                 write!(
                     f,
-                    "{} bit/s are no capacity of a link",
+                    "{} bit/s is not a capacity of a link",
                     capacity.bits_per_s()
                 )
             }
-            Self::NoSuchLink { link } => write!(f, "there is no link {link}"),
+            Self::NoSuchLink { link } => write!(f, "no link {link}"),
             Self::LinkTwice { link } => write!(f, "the path crosses link {link} twice"),
-            Self::NoSuchPath { path } => write!(f, "there is no path {path}"),
-            Self::NoSuchDevice { device } => write!(f, "there is no device {device}"),
-            Self::NoSuchTask { task } => write!(f, "there is no flow {task}"),
-            Self::BadSize { bits } => write!(f, "{:?} bytes are no size of a flow", bits / 8.0),
+            Self::NoSuchPath { path } => write!(f, "no path {path}"),
+            Self::NoSuchDevice { device } => write!(f, "no device {device}"),
+            Self::NoSuchTask { task } => write!(f, "no flow {task}"),
+            Self::BadSize { bits } => write!(f, "{:?} bytes is not a flow size", bits / 8.0),
             Self::NoWeight { task } => write!(f, "the weight of flow {task} is zero"),
             Self::WaitsForItself { task } => write!(f, "flow {task} waits for itself"),
             Self::TooManyTasks => write!(

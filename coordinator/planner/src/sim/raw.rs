@@ -111,7 +111,7 @@ impl<'f> Reader<'f> {
     fn flow(&mut self, line: &mut Line) -> Result<Result<(), ProblemError>, InputError> {
         let bytes: f64 = line.next("BYTES")?;
         let delay_s: f64 = line.next("DELAY_S")?;
-        let problem = || format!("{delay_s:?} s is no delay: 0 s to 51 hours");
+        let problem = || format!("{delay_s:?} s is not a delay: 0 s to 51 hours");
         let delay = SimTime::from_seconds(delay_s).ok_or_else(|| line.error(problem()))?;
         let links = line.rest("LINK")?;
         if links.is_empty() {

@@ -99,7 +99,7 @@ impl fmt::Display for TopologyError {
                 "{hosts} hosts cannot all reach each other with so few ports; take a degree of {least}"
             ),
             Self::NobodyLeft { hosts } => {
-                write!(f, "all {hosts} hosts have failed; plan anew for others")
+                write!(f, "all {hosts} hosts have failed; plan for other hosts")
             }
             Self::ManyPorts { hosts, degree } => write!(
                 f,
@@ -156,13 +156,13 @@ impl fmt::Display for TopologyError {
 /// What can still be planned for, when hosts fall apart into these and those.
 fn instead(largest: usize, parts: [usize; 2]) -> String {
     match largest {
-        0 | 1 => "no two hosts are joined at all: mend ports, or take longer cables".to_owned(),
+        0 | 1 => "no two hosts are joined: repair ports, or use longer cables".to_owned(),
         _ if parts.contains(&largest) => {
-            format!("plan for those {largest} alone, or mend a port between them")
+            format!("plan only for those {largest}, or repair a port between them")
         }
         _ => format!(
-            "the others fall apart, too: plan for the {largest} that hang together, or mend ports \
-             between them"
+            "the others are disconnected, too: plan for the {largest} that are connected, or \
+             repair ports between them"
         ),
     }
 }

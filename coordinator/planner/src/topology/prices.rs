@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bill_counts_every_part() {
+    fn bill_counts_every_part() {
         let prices = Prices {
             transceiver: 1.0,
             switch_port: 100.0,

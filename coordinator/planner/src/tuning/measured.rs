@@ -77,8 +77,7 @@ pub fn read(file: &str, text: &str) -> Result<Printed, InputError> {
             file: file.to_owned(),
             line: number,
             key: String::new(),
-            problem: "this is no line of nccl-tests: size, count, type, redop, root, time"
-                .to_owned(),
+            problem: "not a line of nccl-tests: size, count, type, redop, root, time".to_owned(),
         })
     });
     let ranks = text

@@ -42,7 +42,7 @@ fn swept(ground: &Ground<'_>) -> Vec<Choice> {
 }
 
 #[test]
-fn small_ones_want_few_steps_and_large_ones_bandwidth() {
+fn small_messages_want_few_steps() {
     let fabric = fabric(32);
     let choices = swept(&ground(&fabric, 25));
     let (small, large) = (&choices[0], &choices[10]);
@@ -74,7 +74,7 @@ fn rival(rival: Option<why::Rival>) -> (u32, Because) {
 
 /// A channel alone is a flow on one of eight ways; whoever has but one way gains nothing by more.
 #[test]
-fn large_ones_want_more_channels_where_there_are_more_ways() {
+fn more_paths_want_more_channels() {
     let [many, one] = [8, 1].map(narrow);
     let [many, one] = [&many, &one].map(|fabric| swept(&ground(fabric, 400)));
     let (many, one) = (&many[10], &one[10]);
@@ -99,7 +99,7 @@ fn large_ones_want_more_channels_where_there_are_more_ways() {
 /// Where the first byte is most of the time, each channel is one more to start; where starting costs
 /// nothing, that is no reason.
 #[test]
-fn small_ones_want_fewer_channels_as_each_has_to_be_started() {
+fn start_cost_reduces_channel_count() {
     let fabric = narrow(8);
     let usual = ground(&fabric, 400);
     let small = &swept(&usual)[0];
@@ -123,7 +123,7 @@ fn small_ones_want_fewer_channels_as_each_has_to_be_started() {
 
 /// What channels copy bounds fewer of them, where the ways are no question.
 #[test]
-fn slow_channels_are_many() {
+fn slow_channels_need_more_channels() {
     let fabric = fabric(8);
     let choices = [25, 400].map(|gbps| swept(&ground(&fabric, gbps)));
     let [slow, quick] = choices.each_ref().map(|choices| &choices[10]);
@@ -138,7 +138,7 @@ fn slow_channels_are_many() {
 
 /// Each link of a host has channels of its own.
 #[test]
-fn hosts_with_several_links_want_a_channel_for_each() {
+fn each_host_link_gets_channel() {
     let switches =
         "\n[[node]]\nname = \"s0\"\nrole = \"switch\"\n[[node]]\nname = \"s1\"\nrole = \"switch\"";
     let host = |nth: u32| {
@@ -159,7 +159,7 @@ fn hosts_with_several_links_want_a_channel_for_each() {
 
 /// The parts that are told apart come to what a simulation of all sends says.
 #[test]
-fn trees_in_pieces_take_about_as_long_as_simulated() {
+fn tree_estimate_matches_simulation() {
     let fabric = fabric(8);
     let only = Ground {
         channels: vec![1],
@@ -206,7 +206,7 @@ fn trees_in_pieces_take_about_as_long_as_simulated() {
 }
 
 #[test]
-fn the_table_covers_all_sizes_once() {
+fn tuner_table_covers_all_sizes() {
     let fabric = fabric(16);
     let rows = table(&swept(&ground(&fabric, 25)));
     assert_eq!(
@@ -235,7 +235,7 @@ fn the_table_covers_all_sizes_once() {
 }
 
 #[test]
-fn what_nccl_tests_print_is_read() {
+fn nccl_tests_output_is_parsed() {
     let read = |text| measured::read("out.txt", text);
     let found = read(NCCL_TESTS_OUTPUT).unwrap();
     let expected = [(1024.0, 30.5), (1_048_576.0, 210.0)];
@@ -275,7 +275,7 @@ fn near(value: f64, expected: f64) -> bool {
 }
 
 #[test]
-fn latency_starts_and_bytes_are_fitted_apart() {
+fn calibration_separates_latency_start_bytes() {
     let all = [
         [10.0, 0.0, 1.0],
         [10.0, 7.0, 50.0],
@@ -331,7 +331,7 @@ fn run(us: impl Fn(f64) -> f64) -> Run {
 /// Where the first byte takes long, few steps are worth more; and so is what was measured to be
 /// quick by itself.
 #[test]
-fn measurements_change_what_is_chosen() {
+fn measurements_change_choices() {
     let fabric = fabric(8);
     let survey = Survey::of(&ground(&fabric, 25)).unwrap();
     let choices = survey
@@ -376,7 +376,7 @@ fn measurements_change_what_is_chosen() {
 
 /// Runs by several numbers of channels say what a channel costs; where that is much, fewer are named.
 #[test]
-fn what_channels_were_measured_to_cost_changes_how_many_are_named() {
+fn measured_channel_cost_reduces_channels() {
     let fabric = narrow(8);
     let survey = Survey::of(&ground(&fabric, 400)).unwrap();
     let plain = survey.sweep(&sizes(), &Calibrations::default()).unwrap();
@@ -413,7 +413,7 @@ fn what_channels_were_measured_to_cost_changes_how_many_are_named() {
 
 /// A ring comes by every rank, a tree only by as many as it is deep.
 #[test]
-fn more_ranks_on_each_host_favour_trees() {
+fn more_ranks_per_host_favour_trees() {
     let fabric = fabric(8);
     let with = |ranks_per_host: usize| {
         let crowded = Ground {

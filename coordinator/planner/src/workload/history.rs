@@ -60,7 +60,7 @@ pub enum ReplayError {
 impl fmt::Display for ReplayError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoWay { from, to } => write!(f, "there is no way from {from} to {to}"),
+            Self::NoWay { from, to } => write!(f, "no path from {from} to {to}"),
             Self::Problem(error) => error.fmt(f),
             Self::Course(error) => error.fmt(f),
         }

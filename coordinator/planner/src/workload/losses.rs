@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cable_that_all_losses_cross_is_told_with_what_it_loses() {
+    fn loss_is_attributed_to_common_cable() {
         let fabric = fabric();
         let mut probes = Vec::new();
         for from in ["h0", "h1"] {
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_frames_are_a_part_of_all_that_came() {
+    fn broken_frames_share_all_received() {
         let fabric = fabric();
         let at = |name, broken| Received {
             cable: cable(&fabric, name),
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_lost_nothing_is_told() {
+    fn lossless_links_are_not_listed() {
         let fabric = fabric();
         let probe = probe(&fabric, ["h0", "leaf0", "spine0", "leaf1", "h2"], 0);
         assert!(losses(&fabric, &[probe], &[]).is_empty());

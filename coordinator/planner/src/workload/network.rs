@@ -92,11 +92,11 @@ impl fmt::Display for NetworkError {
                 f,
                 "the job has {ranks} ranks, and there are places for {places}"
             ),
-            Self::NoWay { from, to } => write!(f, "there is no way from {from} to {to}"),
+            Self::NoWay { from, to } => write!(f, "no path from {from} to {to}"),
             Self::NotLinked { from, to } => {
                 write!(
                     f,
-                    "a given way from {from} to {to} crosses what no link joins"
+                    "a given path from {from} to {to} has hops without a link"
                 )
             }
             Self::BadRing { problem } => write!(f, "a given ring {problem}"),

@@ -49,7 +49,7 @@ pub struct Saved {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum JournalError {
     /// Not a file of ours at all, or not what was written there.
-    #[error("it is damaged at byte {at}: that is not what was written there")]
+    #[error("checksum error at byte {at}")]
     Damaged { at: usize },
     #[error("it was written by another version (it begins with {begins:?})")]
     OtherVersion { begins: String },

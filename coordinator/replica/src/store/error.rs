@@ -16,15 +16,14 @@ pub enum LogError {
         source: io::Error,
     },
     #[error(
-        "{} cannot be believed. A coordinator that leads alone needs this file from a copy; a \
-         member of a cluster is taken out and added again, with a new number and an empty folder",
+        "{} is corrupt. A single coordinator needs this file from a backup; a member of a cluster \
+         is removed and added again, with a new number and an empty folder",
         path.display()
     )]
     Unbelievable { path: PathBuf, source: JournalError },
     #[error(
-        "{} is gone, and {} shows that this folder was in use. Bring the log back from where it went; \
-         to begin anew without what was decided, move both away, and a member of a cluster is taken \
-         out and added again", path.display(), reached.display()
+        "{} is gone, and {} shows that this folder was in use. Restore the log; to start without \
+         its decisions, move both files away, and remove and add again a member of a cluster", path.display(), reached.display()
     )]
     Gone { path: PathBuf, reached: PathBuf },
     #[error(
@@ -40,17 +39,17 @@ pub enum LogError {
         reached: PathBuf,
     },
     #[error(
-        "{} is damaged: it tells how far the log beside it had come. Remove it, if that log is known to \
-         be whole", path.display()
+        "{} is damaged: it records how far the log next to it had come. Remove it if that log is \
+         intact", path.display()
     )]
     Unclear { path: PathBuf },
     #[error(
-        "{} says that another version of this program wrote it: start that one. If none ever ran on \
-         this folder, the file is damaged", path.display()
+        "{} was written by another version of this program: start that version. If none ever ran \
+         on this folder, the file is damaged", path.display()
     )]
     OfAnotherVersion { path: PathBuf, source: JournalError },
     /// The log itself is as it was.
-    #[error("there is no room to write {}", path.display())]
+    #[error("no free space to write {}", path.display())]
     NoRoom { path: PathBuf, source: io::Error },
     #[error("an entry for {} cannot be written", path.display())]
     Unwritable { path: PathBuf, source: JournalError },

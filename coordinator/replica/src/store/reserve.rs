@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_lies_behind_the_end_and_is_kept_anew_when_half_is_used() {
+    fn reserve_follows_end_and_refills() {
         let (mut reserve, mut file) = (DiskReserve::new(), Kept::default());
         assert_eq!(reserve.kept(0), 0);
         for end in [100, 100 + PREALLOCATED_BYTES, 101 + PREALLOCATED_BYTES] {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn only_want_of_room_is_full() {
+    fn only_missing_space_means_full() {
         let fails = |kind| Kept {
             fails: Some(kind),
             ..Kept::default()

@@ -8,7 +8,7 @@ use crate::{
 };
 
 #[test]
-fn whoever_is_alone_leads_at_once() {
+fn single_member_leads_at_once() {
     let mut room = Room::of(1);
     room.settle();
     assert_eq!(room.leaders(), [1]);
@@ -23,7 +23,7 @@ fn whoever_is_alone_leads_at_once() {
 }
 
 #[test]
-fn what_is_proposed_is_applied_on_all() {
+fn proposal_is_applied_on_all() {
     let mut room = Room::of(3);
     let leader = room.elect();
     for payload in ["a", "b", "c"] {
@@ -36,7 +36,7 @@ fn what_is_proposed_is_applied_on_all() {
 }
 
 #[test]
-fn a_request_that_is_repeated_is_applied_once() {
+fn repeated_request_is_applied_once() {
     let mut room = Room::of(3);
     let leader = room.elect();
     let request = room.propose(leader, "once");
@@ -52,7 +52,7 @@ fn a_request_that_is_repeated_is_applied_once() {
 }
 
 #[test]
-fn a_leader_that_is_cut_off_steps_down_and_another_leads_with_all_that_was_agreed() {
+fn partitioned_leader_steps_down_without_loss() {
     let mut room = Room::of(3);
     let old = room.elect();
     room.propose(old, "kept");
@@ -71,7 +71,7 @@ fn a_leader_that_is_cut_off_steps_down_and_another_leads_with_all_that_was_agree
 
 /// Whoever leads takes each entry that comes for its own.
 #[test]
-fn a_leader_hears_that_it_leads_no_more_before_it_applies_what_another_proposed() {
+fn deposed_leader_learns_before_applying() {
     let mut room = Room::of(3);
     let old = room.elect();
     room.propose(old, "before");
@@ -102,7 +102,7 @@ fn a_leader_hears_that_it_leads_no_more_before_it_applies_what_another_proposed(
 }
 
 #[test]
-fn a_read_waits_for_a_quorum() {
+fn read_waits_for_quorum() {
     let mut room = Room::of(3);
     let leader = room.elect();
     let replica = &mut room.seats.get_mut(&leader).unwrap().replica;
@@ -120,7 +120,7 @@ fn a_read_waits_for_a_quorum() {
 
 /// The first answer was lost on its way.
 #[test]
-fn a_read_without_an_answer_is_asked_for_again() {
+fn unanswered_read_is_retried() {
     let mut room = Room::of(3);
     let leader = room.elect();
     room.cut_off.insert(leader);
@@ -133,7 +133,7 @@ fn a_read_without_an_answer_is_asked_for_again() {
 }
 
 #[test]
-fn all_come_back_with_what_they_had() {
+fn restart_of_all_keeps_state() {
     let mut room = Room::of(3);
     let leader = room.elect();
     for number in 0..50 {
@@ -154,7 +154,7 @@ fn all_come_back_with_what_they_had() {
 }
 
 #[test]
-fn whoever_was_away_for_long_is_sent_a_snapshot() {
+fn lagging_member_receives_snapshot() {
     let mut room = Room::of(3);
     let leader = room.elect();
     let away = if leader == 1 { 2 } else { 1 };
@@ -173,7 +173,7 @@ fn whoever_was_away_for_long_is_sent_a_snapshot() {
 
 /// It would vote for whoever lacks what it once held.
 #[test]
-fn whoever_lost_its_log_is_told_so() {
+fn member_with_lost_log_is_refused() {
     let mut room = Room::of(3);
     let leader = room.elect();
     for number in 0..5 {
@@ -200,7 +200,7 @@ fn whoever_lost_its_log_is_told_so() {
 }
 
 #[test]
-fn whoever_resigns_leaves_it_to_another_and_nothing_is_lost() {
+fn resigning_leader_hands_over_without_loss() {
     let mut room = Room::of(3);
     let old = room.elect();
     room.propose(old, "before");
@@ -219,7 +219,7 @@ fn whoever_resigns_leaves_it_to_another_and_nothing_is_lost() {
 
 /// A leader without room on its disk hands over to none that has none either.
 #[test]
-fn leader_hands_over_to_the_fit_alone() {
+fn leader_hands_over_to_fit_only() {
     let mut room = Room::of(3);
     let old = room.elect();
     let others: BTreeSet<_> = (1..=3).filter(|id| *id != old).map(MemberId).collect();
@@ -236,7 +236,7 @@ fn leader_hands_over_to_the_fit_alone() {
 }
 
 #[test]
-fn whoever_is_alone_leads_on_when_it_resigns() {
+fn single_member_keeps_leading_after_resign() {
     let mut room = Room::of(1);
     room.settle();
     room.seats
@@ -250,7 +250,7 @@ fn whoever_is_alone_leads_on_when_it_resigns() {
 
 /// Snapshots come after twenty entries.
 #[test]
-fn a_file_that_cannot_be_made_shorter_holds_everything_all_the_same() {
+fn failed_compaction_keeps_all_entries() {
     let mut room = Room::of(1);
     room.settle();
     room.seats.get_mut(&1).unwrap().is_full = true;

@@ -101,7 +101,7 @@ fn denied_compaction_is_tried_again() {
 
 /// Its owner appends to it between one read and the next.
 #[test]
-fn look_takes_a_growing_log() {
+fn look_accepts_growing_log() {
     let owned = MemoryDisk::default();
     let mut alone = Alone::on(&owned);
     let disk = owned.copy();

@@ -44,7 +44,7 @@ fn founded() -> Members {
 }
 
 #[test]
-fn founders_begin_when_each_has_heard_of_all() {
+fn founders_begin_once_all_are_known() {
     let newcomer = newcomer();
     assert_eq!(newcomer.begin(&answers(&[])), Beginning::Wait);
     assert_eq!(
@@ -55,7 +55,7 @@ fn founders_begin_when_each_has_heard_of_all() {
 }
 
 #[test]
-fn a_founder_that_comes_late_joins_those_that_began() {
+fn late_founder_joins_others() {
     let members = founded();
     let answer = Answer::of(&members, "c1", OWN_FOLDER);
     let said = answers(&[(2, answer), (3, founding(3))]);
@@ -65,7 +65,7 @@ fn a_founder_that_comes_late_joins_those_that_began() {
 
 /// Whichever of the others it hears first, and whether those have lost theirs too.
 #[test]
-fn whoever_lost_its_folder_is_a_stranger() {
+fn member_with_lost_folder_is_stranger() {
     let lost = Newcomer {
         folder: FolderId(99),
         ..newcomer()
@@ -82,7 +82,7 @@ fn whoever_lost_its_folder_is_a_stranger() {
 }
 
 #[test]
-fn a_newcomer_waits_until_its_folder_is_written_down() {
+fn newcomer_waits_until_folder_is_recorded() {
     let mut members = founded();
     let stranger = Newcomer {
         founder: None,
@@ -112,7 +112,7 @@ fn a_newcomer_waits_until_its_folder_is_written_down() {
 
 /// It was replaced, and one of the others has not heard of that yet.
 #[test]
-fn an_expected_newcomer_is_no_stranger() {
+fn expected_newcomer_is_no_stranger() {
     let said = answers(&[(2, Answer::Expected), (3, Answer::Stranger)]);
     assert_eq!(newcomer().begin(&said), Beginning::Wait);
 }

@@ -16,7 +16,7 @@ fn voters(room: &Room, id: u64) -> Vec<u64> {
 }
 
 #[test]
-fn a_newcomer_learns_first_and_votes_when_it_has_caught_up() {
+fn newcomer_votes_after_catching_up() {
     let mut room = Room::of(1);
     room.settle();
     for number in 0..70 {
@@ -44,7 +44,7 @@ fn a_newcomer_learns_first_and_votes_when_it_has_caught_up() {
 
 /// A log may be so short that nobody is far behind.
 #[test]
-fn a_newcomer_that_was_never_heard_does_not_vote() {
+fn unheard_newcomer_does_not_vote() {
     let mut room = Room::of(1);
     room.settle();
     let add = Change::Add {
@@ -60,7 +60,7 @@ fn a_newcomer_that_was_never_heard_does_not_vote() {
 }
 
 #[test]
-fn a_dead_member_is_replaced_in_one_step() {
+fn dead_member_replaced_in_one_step() {
     let mut room = Room::of(3);
     let leader = room.elect();
     let dead = if leader == 3 { 2 } else { 3 };
@@ -97,7 +97,7 @@ fn a_dead_member_is_replaced_in_one_step() {
 }
 
 #[test]
-fn changes_that_make_no_sense_are_refused() {
+fn invalid_membership_changes_are_refused() {
     let mut room = Room::of(3);
     let leader = room.elect();
     let add = |id| Change::Add {
@@ -119,7 +119,7 @@ fn changes_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn a_number_is_never_given_twice() {
+fn member_number_is_never_reused() {
     let mut room = Room::of(3);
     let leader = room.elect();
     let gone = if leader == 3 { 2 } else { 3 };
@@ -136,7 +136,7 @@ fn a_number_is_never_given_twice() {
 }
 
 #[test]
-fn a_number_goes_with_one_folder() {
+fn member_number_belongs_to_one_folder() {
     let mut room = Room::of(3);
     let leader = room.elect();
     room.join(4);
@@ -217,7 +217,7 @@ fn replaced_name_is_still_heard() {
 }
 
 #[test]
-fn changes_that_would_end_in_silence_are_refused() {
+fn changes_losing_quorum_are_refused() {
     let mut room = Room::of(3);
     let leader = room.elect();
     let others: Vec<_> = (1..=3).filter(|&id| id != leader).collect();
@@ -252,7 +252,7 @@ fn changes_that_would_end_in_silence_are_refused() {
 }
 
 #[test]
-fn nobody_comes_where_the_others_cannot_find_it() {
+fn unreachable_member_address_is_refused() {
     let mut room = Room::of(3);
     let leader = room.elect();
     room.join(4);
@@ -275,9 +275,9 @@ fn nobody_comes_where_the_others_cannot_find_it() {
     };
     for (address, why) in [
         ("10.0.0.4:0", "has no port that can be connected to"),
-        ("0.0.0.0:7332", "is no address of one machine"),
-        ("[::]:7332", "is no address of one machine"),
-        ("[::ffff:0.0.0.0]:7332", "is no address of one machine"),
+        ("0.0.0.0:7332", "is not the address of one machine"),
+        ("[::]:7332", "is not the address of one machine"),
+        ("[::ffff:0.0.0.0]:7332", "is not the address of one machine"),
         ("224.0.0.1:7332", "is the address of many machines"),
         ("255.255.255.255:7332", "is the address of many machines"),
         ("[ff02::1]:7332", "is the address of many machines"),
@@ -292,7 +292,7 @@ fn nobody_comes_where_the_others_cannot_find_it() {
 }
 
 #[test]
-fn whoever_leads_hands_over_before_it_goes() {
+fn leader_hands_over_before_removal() {
     let mut room = Room::of(3);
     let leader = room.elect();
     let remove = Change::Remove {
@@ -308,7 +308,7 @@ fn whoever_leads_hands_over_before_it_goes() {
 
 /// It may come back as an earlier release.
 #[test]
-fn lowest_version_is_unknown_while_one_was_not_heard() {
+fn lowest_version_unknown_until_all_heard() {
     let members = Members {
         of: (1..=3).map(|id| (MemberId(id), member(id))).collect(),
         ..Members::default()

@@ -35,7 +35,7 @@ fn messages() -> Formats {
 }
 
 #[test]
-fn log_keeps_the_shape_of_its_version() {
+fn log_keeps_shape_of_its_version() {
     let file = Batch {
         is_whole: true,
         ..Batch::default()
@@ -51,7 +51,7 @@ fn messages_keep_their_shape() {
 
 #[test]
 #[ignore = "it writes the files of shapes anew: `make shapes`"]
-fn shapes_are_written_down_anew() {
+fn golden_shapes_are_written() {
     write_down("log-8.txt", &log());
     write_down("messages-1.txt", &messages());
 }

@@ -31,7 +31,7 @@ struct Audit {
 
 /// Who asked this coordinator for what and when, and whether it was done or refused, the newest first; `before`
 /// asks for older ones. For operators.
-#[utoipa::path(get, path = "/audit", params(Page), responses((status = 200, description = "Who asked for what", body = Audit)))]
+#[utoipa::path(get, path = "/audit", params(Page), responses((status = 200, description = "Audit log", body = Audit)))]
 pub(super) async fn audit(
     served: State<Served>,
     visitor: Visitor,
@@ -58,7 +58,7 @@ pub(super) async fn note_strangers(
             request.method(),
             request.uri().path()
         );
-        let who = Who::Stranger("nobody known".to_owned());
+        let who = Who::Stranger("unknown".to_owned());
         served
             .context
             .audit

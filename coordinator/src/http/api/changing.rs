@@ -62,7 +62,8 @@ pub(super) async fn take_back(
     path: Number,
 ) -> Answered {
     let generation = number(path)?;
-    let idempotency = Idempotency::asked(&headers, &visitor, &format!("taking {generation} back"))?;
+    let idempotency =
+        Idempotency::asked(&headers, &visitor, &format!("rolling {generation} back"))?;
     let generation = Some(generation);
     let asked = planned(served.0.clone(), visitor, Request::TakeBack { generation });
     served.answers.answer(idempotency, asked).await
@@ -124,7 +125,7 @@ struct Begun {
         status = 202,
         description = "It has begun",
         body = Begun,
-        headers(("location" = String, description = "Where its record is"))
+        headers(("location" = String, description = "URL of its record"))
     ))
 )]
 pub(super) async fn approve(

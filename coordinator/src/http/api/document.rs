@@ -36,10 +36,9 @@ pub(super) fn led_to(generation: Option<Generation>, told: impl Serialize) -> An
     (StatusCode::ACCEPTED, place, Json(told)).into_response()
 }
 
-const API_DESCRIPTION: &str = "Asks what the command line asks. `reweave dashboard` makes a token for whoever \
-    may connect: what their role may do, the token may. Over TLS the certificate of an operator or a \
-    viewer does, too. A coordinator that does not lead answers \
-    503 and says who does.";
+const API_DESCRIPTION: &str = "The requests of the command line. `reweave dashboard` makes a \
+    token with the permissions of the caller's role. Over TLS, the certificate of an operator or \
+    a viewer works as well. A follower answers 503 with the address of the leader.";
 const TOKEN_SCHEME: &str = "token";
 const CERTIFICATE_SCHEME: &str = "certificate";
 const PROBLEM_RESPONSE: &str = "Problem";
@@ -89,7 +88,7 @@ fn problem() -> Response {
     let schema = Ref::from_schema_name(Problem::name());
     let content = ContentBuilder::new().schema(Some(schema)).build();
     ResponseBuilder::new()
-        .description("What went wrong, and what to do")
+        .description("Error and remedy")
         .content("application/problem+json", content)
         .build()
 }
@@ -98,7 +97,7 @@ fn problem() -> Response {
 fn finished(mut document: OpenApi) -> OpenApi {
     for item in document.paths.paths.values_mut() {
         if let Some(read) = &mut item.get {
-            let unchanged = Response::new("As it was, by `If-None-Match`");
+            let unchanged = Response::new("Not modified, by `If-None-Match`");
             add(read, "304", unchanged);
             read.parameters
                 .get_or_insert_default()
@@ -130,7 +129,7 @@ fn known_already() -> Parameter {
         .parameter_in(ParameterIn::Header)
         .required(Required::False)
         .description(Some(
-            "ETags of answers that whoever asks has already, or *: 304 for one of these",
+            "ETags of answers that the client has, or *: 304 if one matches",
         ))
         .schema(Some(String::schema()))
         .build()
@@ -159,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_leads_to_a_plan_says_where_that_is_followed() {
+    fn plan_response_has_location() {
         let begun = led_to(Some(Generation(7)), "told");
         assert_eq!(begun.status(), 202);
         assert_eq!(begun.headers()[header::LOCATION], "/api/v1/history/7");

@@ -35,7 +35,7 @@ fn hook((event, part): (&str, &str)) -> Value {
         "type": "object",
         "required": ["id", "at_ms", "event", part],
         "properties": {
-            "id": { "type": "string", "description": "The same however often it is sent" },
+            "id": { "type": "string", "description": "The same for every delivery attempt" },
             "at_ms": { "type": "integer", "minimum": 0, "description": "Since 1970, by the coordinator's clock" },
             "event": { "const": event },
             part: what,
@@ -49,10 +49,10 @@ fn hook((event, part): (&str, &str)) -> Value {
         "schema": { "type": "string" },
     });
     json!({ "post": {
-        "summary": format!("Told to each [[webhook]] that wants it: {event}"),
+        "summary": format!("Sent to each [[webhook]] that subscribes to it: {event}"),
         "security": [],
         "parameters": [signature],
         "requestBody": { "required": true, "content": { "application/json": { "schema": body } } },
-        "responses": { "2XX": { "description": "It was taken; with anything else it is sent again" } },
+        "responses": { "2XX": { "description": "Accepted; any other status is retried" } },
     } })
 }

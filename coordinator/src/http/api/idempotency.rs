@@ -232,14 +232,13 @@ fn no_key() -> Problem {
 }
 
 fn other_request() -> Problem {
-    let detail = "this Idempotency-Key was sent with another request: take a new one for each";
+    let detail = "this Idempotency-Key was used for another request: use a new one for each";
     let code = StatusCode::UNPROCESSABLE_ENTITY;
     Problem::new(code, "urn:reweave:other-request", detail)
 }
 
 fn still_at_it() -> Problem {
-    let detail =
-        "the request with this Idempotency-Key is still being answered: ask again in a second";
+    let detail = "the request with this Idempotency-Key is still in progress: retry in a second";
     Problem::new(StatusCode::CONFLICT, "urn:reweave:still-at-it", detail)
 }
 
@@ -278,7 +277,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn request_of_unknown_fate_is_not_made_again_at_once() {
+    async fn request_of_unknown_fate_conflicts() {
         let by = Visitor::Token(Visit::random().digest());
         let answers = Answers::default();
         let lost = async { Err(Problem::no_answer()) };
@@ -300,7 +299,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn request_whose_client_left_is_answered_once() {
+    async fn abandoned_request_is_answered_once() {
         let by = Visitor::Token(Visit::random().digest());
         let answers = Answers::default();
         let (begins, begun) = oneshot::channel();
@@ -331,7 +330,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn kept_answers_take_so_many_bytes_together_and_the_oldest_leave() {
+    async fn kept_responses_are_bounded_oldest_leave() {
         let by = Visitor::Token(Visit::random().digest());
         let (answers, third) = (Answers::default(), MAX_ANSWERS_BYTES / 3);
         assert_eq!(made(&answers, &by, &[0, 1, 2], third).await, 3);

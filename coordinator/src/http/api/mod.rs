@@ -113,11 +113,11 @@ fn whole(uri: &Uri) -> String {
 }
 
 async fn nothing_there(uri: Uri) -> Problem {
-    Problem::nothing_there(format!("there is nothing at {}", whole(&uri)))
+    Problem::nothing_there(format!("no resource at {}", whole(&uri)))
 }
 
 async fn no_such_method(uri: Uri) -> Problem {
-    let detail = format!("{} cannot be asked this way", whole(&uri));
+    let detail = format!("{} does not support this method", whole(&uri));
     let code = StatusCode::METHOD_NOT_ALLOWED;
     Problem::new(code, "urn:reweave:no-such-method", detail)
 }

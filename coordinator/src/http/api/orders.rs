@@ -53,7 +53,7 @@ fn all(hosts: &str) -> Result<Vec<String>, Problem> {
 }
 
 /// Whether hosts are good for a job, what speaks against them, and in which order ranks follow each other best.
-#[utoipa::path(get, path = "/gate", params(Gate), responses((status = 200, description = "What is to be said of them", body = Allocation)))]
+#[utoipa::path(get, path = "/gate", params(Gate), responses((status = 200, description = "What to check of the hosts", body = Allocation)))]
 pub(super) async fn gate(
     served: State<Served>,
     visitor: Visitor,
@@ -109,7 +109,7 @@ impl Phase {
     fn order(self) -> Result<JobOrder, Problem> {
         let rate = |gbps: f64| match gbps > 0.0 && gbps <= MAX_RATE_GBPS {
             true => Ok(Rate::from_bits_per_s((gbps * 1e9) as u64)),
-            false => Err(unfit(format!("ring_gbps: {gbps} is no rate"))),
+            false => Err(unfit(format!("ring_gbps: {gbps} is not a rate"))),
         };
         Ok(JobOrder::Phase {
             ring_bits_per_s: self.ring_gbps.map(rate).transpose()?,
@@ -175,12 +175,12 @@ enum Topology {
     operation_id = "start_job",
     params(("job" = String, Path, description = "Its name"), Wish, Key),
     responses(
-        (status = 200, description = "Nothing is changed for it, and why", body = StartedJob),
+        (status = 200, description = "No change, with the reason", body = StartedJob),
         (
             status = 202,
-            description = "A change for it has begun",
+            description = "A change has started",
             body = StartedJob,
-            headers(("location" = String, description = "Where the record of the change is"))
+            headers(("location" = String, description = "URL of the record of the change"))
         )
     )
 )]

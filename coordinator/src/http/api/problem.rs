@@ -66,19 +66,19 @@ impl Problem {
     }
 
     pub(super) fn too_often() -> Self {
-        let detail = "this token asks more often than is allowed: wait, and ask less often";
+        let detail = "rate limit of this token exceeded: wait, and send fewer requests";
         let code = StatusCode::TOO_MANY_REQUESTS;
         Self::new(code, "urn:reweave:too-often", detail)
     }
 
     pub(super) fn no_token() -> Self {
-        let detail = "this needs a token: send `Authorization: Bearer TOKEN`; `reweave dashboard` makes one. Over TLS \
-             the certificate of an operator or a viewer does, too";
+        let detail = "this needs a token: send `Authorization: Bearer TOKEN`; `reweave dashboard` \
+             makes one. Over TLS, the certificate of an operator or a viewer works as well";
         Self::new(StatusCode::UNAUTHORIZED, "urn:reweave:no-token", detail)
     }
 
     pub(super) fn other_site() -> Self {
-        let detail = "a page of another site asks this, and certificates are good for pages of this one alone";
+        let detail = "cross-site request: certificates are accepted only from pages of this site";
         Self::new(StatusCode::FORBIDDEN, "urn:reweave:other-site", detail)
     }
 
@@ -93,7 +93,7 @@ impl Problem {
     }
 
     pub(super) fn unexpected() -> Self {
-        let detail = "the coordinator's answer belongs to another question";
+        let detail = "unexpected answer from the coordinator";
         Self::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "urn:reweave:unexpected",

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asks_too_often_waits_and_others_do_not() {
+    fn frequent_client_is_limited_alone() {
         let (limits, start) = (RateLimits::default(), Instant::now());
         let [one, other] = [(); 2].map(|()| known(&limits, start));
         assert_eq!(allowed(&limits, Some(&one), start), 100);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_that_strangers_make_up_have_one_budget_together() {
+    fn unknown_tokens_share_one_budget() {
         let (limits, start) = (RateLimits::default(), Instant::now());
         let good = known(&limits, start);
         let made_up = (0..10_000).filter(|_| {
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_is_not_good_any_more_is_a_strangers_again() {
+    fn expired_token_loses_its_budget() {
         let (limits, start) = (RateLimits::default(), Instant::now());
         let token = known(&limits, start);
         assert_eq!(allowed(&limits, None, start), 100);
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_are_known_are_so_many_at_most() {
+    fn known_tokens_are_bounded() {
         let (limits, start) = (RateLimits::default(), Instant::now());
         for _ in 0..MAX_BUDGETS {
             let token = known(&limits, start);

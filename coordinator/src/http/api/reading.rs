@@ -52,7 +52,7 @@ pub(super) async fn fabric(
 }
 
 /// What slows the jobs, and what may be wrong where nobody looks.
-#[utoipa::path(get, path = "/findings", responses((status = 200, description = "What was found", body = Findings)))]
+#[utoipa::path(get, path = "/findings", responses((status = 200, description = "Findings", body = Findings)))]
 pub(super) async fn findings(
     served: State<Served>,
     visitor: Visitor,
@@ -176,7 +176,7 @@ pub(super) async fn traces(
 #[utoipa::path(
     get,
     path = "/explanations/{job}",
-    params(("job" = String, Path, description = "What the job is registered as, or one of its hosts")),
+    params(("job" = String, Path, description = "Registered name of the job, or one of its hosts")),
     responses((status = 200, description = "From the job to the cause", body = Explanation))
 )]
 pub(super) async fn explanation(
@@ -186,7 +186,7 @@ pub(super) async fn explanation(
     path: Name,
 ) -> Answered {
     let job = name(path)?;
-    let detail = format!("{job} exchanges nothing large with other hosts now");
+    let detail = format!("{job} has no large flows to other hosts now");
     let asked = Request::Explain { job, hosts: vec![] };
     match visitor.ask(&served.context, asked).await? {
         Answer::Explanation(Some(told)) => tagged(&headers, &told),
@@ -243,7 +243,7 @@ pub(super) async fn record(
     match visitor.ask(&served.context, asked).await? {
         Answer::Record(Some(record)) => tagged(&headers, &record),
         Answer::Record(None) => {
-            let detail = format!("nothing is known of plan {generation}");
+            let detail = format!("no plan {generation}");
             Err(Problem::nothing_there(detail))
         }
         _ => Err(Problem::unexpected()),

@@ -159,7 +159,7 @@ async fn past(served: &Served, [from, to]: [Moment; 2]) -> Result<(Source, Playe
     let bursts = window.bursts();
     if bursts.len() > MAX_BURSTS {
         let detail = format!(
-            "{} bursts are more than {MAX_BURSTS}: take less time",
+            "{} bursts are more than {MAX_BURSTS}: use a shorter span",
             bursts.len()
         );
         return Err(too_much(detail));
@@ -198,8 +198,8 @@ fn refused(kind: &'static str, detail: impl Into<String>) -> Problem {
 impl From<Undone> for Problem {
     fn from(undone: Undone) -> Self {
         let detail = match undone {
-            Undone::Busy => "somebody else plays just now: try again",
-            Undone::Died => "whatever played has died",
+            Undone::Busy => "another simulation is running: try again",
+            Undone::Died => "the simulation has died",
         };
         let code = StatusCode::SERVICE_UNAVAILABLE;
         Self::new(code, "urn:reweave:busy-playing", detail)
@@ -261,11 +261,11 @@ fn doing_without(variant: &str) -> Result<Vec<String>, Problem> {
     let detail = match (links.is_empty(), beyond.is_empty()) {
         (false, true) => return Ok(links),
         (_, false) => format!(
-            "no plan can bring about what the variant says of {}: a plan leads traffic away from \
-             links, those under `without`",
+            "no plan can apply {} of the variant: a plan can only drain links, those under \
+             `without`",
             beyond.join(", ")
         ),
-        (true, true) => "the variant changes nothing: name links under `without`".to_owned(),
+        (true, true) => "the variant has no effect: name links under `without`".to_owned(),
     };
     Err(refused("urn:reweave:not-a-plan", detail))
 }
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_plan_can_do_becomes_one() {
+    fn only_feasible_variants_become_plans() {
         let wanted = |text: &str| doing_without(&format!("recorded = \"f.toml\"\n{text}"));
         let links = wanted("without = [\"leaf0-spine0\"]\n").unwrap();
         assert_eq!(links, ["leaf0-spine0"]);
@@ -290,12 +290,12 @@ mod tests {
             "without = [\"leaf0-spine0\"]\nrouting = \"even\"\n[hosts]\nh0 = \"h1\"\n",
         ));
         assert!(
-            status == 422 && detail.contains("says of routing, hosts: "),
+            status == 422 && detail.contains("apply routing, hosts of"),
             "{detail}"
         );
         let (status, detail) = problem(wanted(""));
         assert!(
-            status == 422 && detail.contains("changes nothing"),
+            status == 422 && detail.contains("has no effect"),
             "{detail}"
         );
         assert_eq!(problem(doing_without("x = 1")).0, 422);

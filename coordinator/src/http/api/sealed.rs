@@ -36,7 +36,7 @@ pub(super) struct Seen {
         status = 200,
         description = "The plan",
         body = Plan,
-        headers(("etag" = String, description = "What an approval names in If-Match"))
+        headers(("etag" = String, description = "Value for If-Match in an approval"))
     ))
 )]
 pub(super) async fn offer(
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn an_approval_names_what_was_seen_by_its_tags() {
+    fn if_match_header_selects_approved_plan() {
         let plain = Approval::default().of(Generation(7));
         assert_eq!(asked_with(&[]), Some(plain.clone()));
         assert_eq!(asked_with(&[" * "]), Some(plain));

@@ -28,7 +28,7 @@ struct Steered {
     post,
     path = "/plans/{generation}/hold",
     params(("generation" = u64, Path, description = "The plan's number"), Key),
-    responses((status = 200, description = "It begins nothing more", body = Steered))
+    responses((status = 200, description = "Held: no further step starts", body = Steered))
 )]
 pub(super) async fn hold(
     served: State<Served>,
@@ -45,7 +45,7 @@ pub(super) async fn hold(
     post,
     path = "/plans/{generation}/resume",
     params(("generation" = u64, Path, description = "The plan's number"), Key),
-    responses((status = 200, description = "It goes on", body = Steered))
+    responses((status = 200, description = "Resumed", body = Steered))
 )]
 pub(super) async fn resume(
     served: State<Served>,
@@ -62,7 +62,7 @@ pub(super) async fn resume(
     post,
     path = "/plans/{generation}/abort",
     params(("generation" = u64, Path, description = "The plan's number"), Key),
-    responses((status = 200, description = "It is given up", body = Steered))
+    responses((status = 200, description = "Aborted", body = Steered))
 )]
 pub(super) async fn abort(
     served: State<Served>,

@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_has_it_already_is_sent_nothing() {
+    fn matching_etag_returns_not_modified() {
         let tagged = Tagged::sealed(Bytes::from_static(b"{}"), "a1").unwrap();
         let status = |lists: &[&'static str]| {
             let mut asked = HeaderMap::new();

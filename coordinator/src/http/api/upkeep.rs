@@ -30,12 +30,12 @@ pub(super) struct Work {
     params(("name" = String, Path, description = "The name of the switch")),
     request_body = Work,
     responses(
-        (status = 200, description = "It has come that far: no routes have to change", body = Planned),
+        (status = 200, description = "Stage reached: no route changes needed", body = Planned),
         (
             status = 202,
-            description = "It waits for this plan, which is on offer",
+            description = "Waits for this plan, which is on offer",
             body = Planned,
-            headers(("location" = String, description = "Where the record of the plan is"))
+            headers(("location" = String, description = "URL of the record of the plan"))
         )
     )
 )]

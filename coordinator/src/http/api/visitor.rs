@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_pages_of_others_ask_is_not_asked_by_who_shows_a_certificate() {
+    fn cross_site_certificate_request_is_refused() {
         assert!(is_ours(&[]), "no browser");
         assert!(is_ours(&[
             (SEC_FETCH_SITE, "same-origin"),

@@ -57,7 +57,7 @@ impl TryFrom<Wish> for Request {
             (None, None, Some(circuits), None) => Ok(Self::Rewire { circuits }),
             (None, None, None, Some(job)) => Ok(Self::Reorder { job }),
             _ => Err(Problem::bad_request(
-                "name one of drain, weights, circuits and ranks, and no other beside it",
+                "give exactly one of drain, weights, circuits and ranks",
             )),
         }
     }

@@ -7,7 +7,7 @@ use crate::webhooks::Told;
 /// All of them, so that the first of a kind is seen to have come.
 pub(super) fn endings(page: &mut Page, endings: &EventCounters<Ending>) {
     let name = "reweave_plans_total";
-    let help = "Plans that came to their end while this coordinator led, by how.";
+    let help = "Plans that ended while this coordinator led, by outcome.";
     page.family(Kind::Counter, name, help);
     for ending in Ending::ALL {
         let ended = endings.of(&ending) as f64;
@@ -18,7 +18,7 @@ pub(super) fn endings(page: &mut Page, endings: &EventCounters<Ending>) {
 /// By their order, for two of them may lie on one host.
 pub(super) fn told(page: &mut Page, told: &[Told]) {
     let name = "reweave_webhook_deliveries_total";
-    let help = "What webhooks were to be told, by hook and by what became of it.";
+    let help = "Webhook events, by hook and outcome.";
     page.family(Kind::Counter, name, help);
     for (hook, number) in told.iter().zip(1_u32..) {
         let number = number.to_string();

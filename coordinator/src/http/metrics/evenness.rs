@@ -23,7 +23,7 @@ pub(super) fn imbalances(page: &mut Page, found: &Imbalances) {
         }
     }
     let name = "reweave_flow_max_over_mean_ratio";
-    let help = "How much more than the mean the fullest of links that stand for one another carries, by layer.";
+    let help = "Load of the fullest of equivalent links over the mean, by layer.";
     page.family(Kind::Gauge, name, help);
     for layer in &found.layers {
         let labels = [("layer", &*layer.to_string())];
@@ -34,7 +34,7 @@ pub(super) fn imbalances(page: &mut Page, found: &Imbalances) {
 
 fn jobs(page: &mut Page, found: &Imbalances) {
     let name = "reweave_job_flow_imbalance_percent";
-    let help = "The same of each job's flows alone, of the jobs farthest above their floor.";
+    let help = "Flow imbalance of each job's own flows, for the jobs farthest above their floor.";
     page.family(Kind::Gauge, name, help);
     for job in found.jobs.iter().take(MAX_JOBS) {
         let figures = [
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_told_by_layer_and_of_not_too_many_jobs() {
+    fn imbalance_metrics_limit_jobs() {
         let mut page = Page::default();
         let layer = LayerImbalance {
             from_tier: 1,

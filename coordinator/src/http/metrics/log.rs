@@ -20,16 +20,16 @@ impl Log<'_> {
 
     fn agreement(&self, page: &mut Page) {
         let status = self.status;
-        let help = "Term that this coordinator is in; each election begins one.";
+        let help = "Raft term of this coordinator.";
         page.single(Kind::Gauge, "reweave_term", help, status.term as f64);
-        let help = "Elections since this coordinator was started, as far as it took part.";
+        let help = "Elections in which this coordinator took part, since its start.";
         let elections = self.raft_counts.elections as f64;
         page.single(Kind::Counter, "reweave_elections_total", help, elections);
-        let help = "Number of the coordinator that leads, as far as this one knows; 0 without one.";
+        let help = "Number of the leader as known here; 0 without a leader.";
         let leader = status.leader.unwrap_or(MemberId(0)).0 as f64;
         page.single(Kind::Gauge, "reweave_leader_number", help, leader);
         let name = "reweave_coordinators";
-        let help = "Coordinators of the cluster, by whether they vote or learn.";
+        let help = "Coordinators of the cluster, voters and learners.";
         page.family(Kind::Gauge, name, help);
         let all = status.members.of.keys();
         let votes = all.filter(|&&id| status.members.votes(id)).count();
@@ -49,12 +49,12 @@ impl Log<'_> {
             ),
             (
                 "reweave_log_committed_index",
-                "Last entry that is known to be agreed on.",
+                "Index of the last committed entry.",
                 status.committed,
             ),
             (
                 "reweave_log_applied_index",
-                "Last entry that was handed on to be carried out.",
+                "Index of the last applied entry.",
                 status.applied,
             ),
         ] {
@@ -66,7 +66,7 @@ impl Log<'_> {
     fn peers(&self, page: &mut Page) {
         let status = self.status;
         let name = "reweave_log_behind_entries";
-        let help = "Entries that another coordinator lacks, as the one that leads knows.";
+        let help = "Replication lag of another coordinator in entries, on the leader.";
         page.family(Kind::Gauge, name, help);
         for (id, matched) in &status.matched {
             if let Some(member) = status.members.of.get(id).filter(|_| *id != status.id) {
@@ -80,7 +80,7 @@ impl Log<'_> {
 
     fn writes(&self, page: &mut Page) {
         let raft_counts = self.raft_counts;
-        let help = "Snapshots that took the place of the log so far, since the start.";
+        let help = "Snapshots taken since the start.";
         let snapshots = raft_counts.snapshots as f64;
         page.single(
             Kind::Counter,
@@ -89,7 +89,7 @@ impl Log<'_> {
             snapshots,
         );
         let name = "reweave_log_write_seconds";
-        let help = "Time until a write to the log was on disk.";
+        let help = "Time of a log write including fsync.";
         page.family(Kind::Histogram, name, help);
         let bucket = format!("{name}_bucket");
         let mut within = 0;

@@ -45,9 +45,9 @@ pub(super) fn text(sight: &Sight<'_>) -> String {
     let mut page = Page::default();
     build(&mut page);
     let leads = u8::from(sight.leads);
-    let help = "Whether this coordinator leads.";
+    let help = "Whether this coordinator is the leader.";
     page.single(Kind::Gauge, "reweave_leads", help, leads);
-    let help = "Whether the log of this coordinator has no room for decisions.";
+    let help = "Whether the disk of the log is full.";
     let full = u8::from(sight.disk_is_full);
     page.single(Kind::Gauge, "reweave_disk_full", help, full);
     local_health(&mut page, &sight.local_health);
@@ -84,14 +84,14 @@ fn routes(page: &mut Page, status: &Status) {
     page.single(Gauge, "reweave_route_generation", help, generation);
     let help = "Flows that are pinned to a path.";
     page.single(Gauge, "reweave_pins", help, count(status.pins.len()));
-    let help = "Plans on offer and on their way.";
+    let help = "Plans on offer and in progress.";
     page.single(Gauge, "reweave_changes", help, count(status.changes.len()));
     let auto = u8::from(status.mode == Mode::Auto);
-    let help = "Whether the coordinator carries plans out by itself.";
+    let help = "Whether the mode is auto.";
     page.single(Gauge, "reweave_mode_auto", help, auto);
-    let help = "What needs a person at once.";
+    let help = "Alarms.";
     page.single(Gauge, "reweave_alarms", help, count(status.alarms.len()));
-    let help = "What a person should look at.";
+    let help = "Warnings.";
     page.single(
         Gauge,
         "reweave_warnings",
@@ -124,11 +124,11 @@ fn agents(page: &mut Page, status: &Status) {
     each(page, "reweave_agent_report_age_seconds", help, |agent| {
         Some(agent.age_ms? as f64 / 1e3)
     });
-    let help = "By how much the agent's clock is ahead of the coordinator's.";
+    let help = "Clock offset of the agent to the coordinator; positive is ahead.";
     each(page, "reweave_agent_clock_skew_seconds", help, |agent| {
         Some(agent.clock_skew_ms? as f64 / 1e3)
     });
-    let help = "For how long the agent's certificate is good.";
+    let help = "Remaining validity of the agent's certificate.";
     each(
         page,
         "reweave_agent_certificate_left_seconds",
@@ -136,11 +136,7 @@ fn agents(page: &mut Page, status: &Status) {
         |agent| Some(agent.certificate_left_s? as f64),
     );
     let name = "reweave_agent_discarded_readings_total";
-    page.family(
-        Kind::Counter,
-        name,
-        "Readings of an agent that were not believed.",
-    );
+    page.family(Kind::Counter, name, "Rejected readings of an agent.");
     for agent in &status.agents {
         let discarded = agent.discarded_readings as f64;
         page.sample(name, &[("node", &agent.node)], discarded);
@@ -150,7 +146,7 @@ fn agents(page: &mut Page, status: &Status) {
 
 fn strays(page: &mut Page, agents: &[AgentStatus]) {
     let name = "reweave_agent_stray_packets_total";
-    let help = "Packets on an agent's ports of probes that were of no use.";
+    let help = "Invalid packets on the probe ports of an agent.";
     page.family(Kind::Counter, name, help);
     for agent in agents {
         let Some(PortStrays { asking, answering }) = agent.strays else {
@@ -185,11 +181,11 @@ fn links(page: &mut Page, status: &Status) {
     each(page, "reweave_link_up", help, |link| {
         f64::from(u8::from(link.up))
     });
-    let help = "What this direction of the link carries.";
+    let help = "Load of this direction of the link.";
     each(page, "reweave_link_rate_bits_per_second", help, |link| {
         link.rate_bits_per_s.bits_per_s() as f64
     });
-    let help = "What this direction of the link can carry.";
+    let help = "Capacity of this direction of the link.";
     each(
         page,
         "reweave_link_capacity_bits_per_second",
@@ -204,10 +200,10 @@ fn links(page: &mut Page, status: &Status) {
 
 fn flows(page: &mut Page, status: &Status) {
     let flows = &status.flows;
-    let help = "Flows that were sending lately.";
+    let help = "Active flows.";
     page.single(Kind::Gauge, "reweave_flows", help, count(flows.len()));
     let unknown = flows.iter().filter(|flow| flow.path.is_none()).count();
-    let help = "Flows whose path is not known.";
+    let help = "Flows with unknown path.";
     page.single(
         Kind::Gauge,
         "reweave_flows_without_path",
@@ -217,10 +213,10 @@ fn flows(page: &mut Page, status: &Status) {
 }
 
 fn local_health(page: &mut Page, health: &LocalHealth) {
-    let help = "Whether the history cannot be kept just now.";
+    let help = "Whether the history cannot be written.";
     let failing = u8::from(health.history().is_some());
     page.single(Kind::Gauge, "reweave_history_failing", help, failing);
-    let help = "By how much the log's times are ahead of this machine's clock.";
+    let help = "Offset of the log's time to this machine's clock; positive is ahead.";
     let ahead = health.ahead().as_secs_f64();
     page.single(Kind::Gauge, "reweave_clock_ahead_seconds", help, ahead);
 }
@@ -228,12 +224,12 @@ fn local_health(page: &mut Page, health: &LocalHealth) {
 fn intake(page: &mut Page, counts: &Counts) {
     use Kind::Counter;
     let name = "reweave_refused_peers_total";
-    page.family(Counter, name, "Peers that were not let in, by why.");
+    page.family(Counter, name, "Refused peers, by reason.");
     for reason in Reason::ALL {
         let refused = counts.refused_for(reason) as f64;
         page.sample(name, &[("reason", reason.name())], refused);
     }
-    let help = "Reports of agents that were dropped unread because there was too much else to do.";
+    let help = "Agent reports dropped because the queue was full.";
     page.single(
         Counter,
         "reweave_shed_reports_total",
@@ -244,7 +240,7 @@ fn intake(page: &mut Page, counts: &Counts) {
 
 fn sessions(page: &mut Page, sessions: &BTreeMap<Role, usize>) {
     let name = "reweave_sessions";
-    page.family(Kind::Gauge, name, "Who has a session here, by role.");
+    page.family(Kind::Gauge, name, "Sessions, by role.");
     for role in ADMITTED_ROLES {
         let of_role = sessions.get(&role).copied().unwrap_or_default();
         page.sample(name, &[("role", role.as_str())], count(of_role));
@@ -253,10 +249,10 @@ fn sessions(page: &mut Page, sessions: &BTreeMap<Role, usize>) {
 
 fn members(page: &mut Page, status: &Status) {
     use Kind::Gauge;
-    let help = "Join tokens that are out and not used.";
+    let help = "Unused join tokens.";
     let open = count(status.invitations.len());
     page.single(Gauge, "reweave_join_tokens", help, open);
-    let help = "Members that are shut out.";
+    let help = "Revoked members.";
     page.single(
         Gauge,
         "reweave_revoked_members",
@@ -267,7 +263,7 @@ fn members(page: &mut Page, status: &Status) {
     page.family(
         Gauge,
         name,
-        "For how long a coordinator's certificate is good.",
+        "Remaining validity of a coordinator's certificate.",
     );
     for coordinator in &status.coordinators {
         if let Some(left) = coordinator.certificate_left_s {
@@ -304,7 +300,7 @@ mod tests {
 
     /// An agent that has not said so yet has none: zero would be a claim.
     #[test]
-    fn stray_packets_are_told_by_node_port_and_kind() {
+    fn stray_packet_metrics_have_labels() {
         let kinds = |malformed, foreign, late| Strays {
             malformed,
             foreign,

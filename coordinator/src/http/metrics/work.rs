@@ -40,7 +40,7 @@ fn findings(page: &mut Page, found: &[Finding]) {
         *by_class.entry(class(finding)).or_default() += 1;
     }
     let name = "reweave_findings";
-    page.family(Kind::Gauge, name, "What slows jobs or will, by class.");
+    page.family(Kind::Gauge, name, "Findings, by class.");
     for (class, number) in by_class {
         page.sample(name, &[("class", &class)], count(number));
     }
@@ -61,7 +61,7 @@ fn letters(class: Class) -> String {
 }
 
 fn jobs(page: &mut Page, jobs: &[JobStatus]) {
-    let help = "Jobs that are seen by their large flows.";
+    let help = "Jobs derived from large flows.";
     page.single(Kind::Gauge, "reweave_jobs", help, count(jobs.len()));
     let mut told: Vec<_> = jobs.iter().collect();
     told.sort_by(|one, other| {
@@ -77,15 +77,15 @@ fn jobs(page: &mut Page, jobs: &[JobStatus]) {
             }
         }
     };
-    let help = "What all large flows of a job carry together.";
+    let help = "Total rate of the large flows of a job.";
     each(page, "reweave_job_rate_bits_per_second", help, |job| {
         Some(job.rate_bits_per_s.bits_per_s() as f64)
     });
-    let help = "How long an iteration of a job takes, where its traffic has a beat.";
+    let help = "Iteration time of a job, if its traffic is periodic.";
     each(page, "reweave_job_iteration_seconds", help, |job| {
         Some(job.iteration_ms? / 1e3)
     });
-    let help = "Which part of an iteration a job's wires rest.";
+    let help = "Share of an iteration in which a job's links are idle.";
     each(page, "reweave_job_rest_ratio", help, |job| job.rest_share);
 }
 
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn findings_are_counted_by_class_and_what_is_not_found_is_zero() {
+    fn findings_metric_counts_classes_including_zero() {
         let optic = |link: &str| {
             let subject = Subject::Host(link.to_owned());
             Finding::Cause(Class::DyingOptic.cause(subject, 1.0, String::new()))
@@ -134,7 +134,7 @@ mod tests {
 
     /// An alarm for a class that is called otherwise would never come up.
     #[test]
-    fn alarms_ask_for_classes_that_there_are() {
+    fn prometheus_rules_use_existing_classes() {
         let rules = include_str!("../../../../deploy/prometheus/reweave.rules.yml");
         let known = Class::ALL.map(letters);
         let asked = rules.split("class=~\"").skip(1);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_without_a_beat_claim_none_and_of_many_those_are_told_that_send_most() {
+    fn job_metrics_keep_busiest_jobs() {
         let few = [job(1, Some(250.0)), job(2, None)];
         let told = samples(|page| jobs(page, &few));
         let beats = told.iter().filter(|line| line.contains("_iteration_"));

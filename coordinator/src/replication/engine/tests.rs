@@ -46,7 +46,7 @@ fn restored(queue: &mut Queue) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn snapshot_waits_for_room_on_the_disk() {
+fn snapshot_waits_for_disk_room() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
     let joining = Saved::joining(OWN_ID, Vec::new(), Members::default());

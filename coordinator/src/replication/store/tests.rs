@@ -70,7 +70,7 @@ fn batch(index: u64) -> Batch {
 }
 
 #[test]
-fn what_was_written_is_there_again_and_goes_on() {
+fn log_is_reopened_and_continues() {
     let scratch = Scratch::new();
     scratch.written(3);
     let opened = scratch.open().unwrap();
@@ -82,7 +82,7 @@ fn what_was_written_is_there_again_and_goes_on() {
 }
 
 #[test]
-fn a_write_cut_short_anywhere_is_gone_and_the_next_takes_its_place() {
+fn torn_write_is_dropped_and_replaced() {
     let scratch = Scratch::new();
     let content = scratch.written(3);
     let two = Scratch::new().written(2).len();
@@ -97,7 +97,7 @@ fn a_write_cut_short_anywhere_is_gone_and_the_next_takes_its_place() {
 }
 
 #[test]
-fn a_flipped_bit_anywhere_is_refused_and_the_file_is_named_and_left_as_it_is() {
+fn flipped_bit_names_file_untouched() {
     let scratch = Scratch::new();
     let content = scratch.written(3);
     for at in 0..content.len() {
@@ -107,14 +107,14 @@ fn a_flipped_bit_anywhere_is_refused_and_the_file_is_named_and_left_as_it_is() {
         assert!(error.is_bad_input(), "byte {at}: {error}");
         let said = error.to_string();
         assert!(said.contains(&*scratch.path().to_string_lossy()), "{said}");
-        assert!(said.contains("from a copy"), "byte {at}: {said}");
+        assert!(said.contains("from a backup"), "byte {at}: {said}");
         assert_eq!(fs::read(scratch.path()).unwrap(), flipped);
     }
 }
 
 /// Which is what an operator has who put back an old copy, or a file system that lost the end.
 #[test]
-fn a_log_without_what_was_acknowledged_is_refused_wherever_it_was_cut() {
+fn log_missing_acknowledged_entries_is_refused() {
     let scratch = Scratch::new();
     let ends = [1, 2, 3].map(|entries| Scratch::new().written(entries).len());
     scratch.written(3);
@@ -140,7 +140,7 @@ fn a_log_without_what_was_acknowledged_is_refused_wherever_it_was_cut() {
 
 /// It would vote again in a term in which it did.
 #[test]
-fn a_log_without_its_last_vote_is_refused() {
+fn log_missing_last_vote_is_refused() {
     let scratch = Scratch::new();
     let before = scratch.written(1);
     let mut store = scratch.open().unwrap().store;
@@ -163,7 +163,7 @@ fn a_log_without_its_last_vote_is_refused() {
 
 /// Cut anywhere, or with any bit flipped, it is refused and says what to do.
 #[test]
-fn a_damaged_word_of_how_far_the_log_had_come_is_named() {
+fn damaged_reached_file_is_named() {
     let scratch = Scratch::new();
     scratch.written(1);
     let reached = scratch.path().with_file_name("reached");
@@ -189,7 +189,7 @@ fn a_damaged_word_of_how_far_the_log_had_come_is_named() {
 }
 
 #[test]
-fn a_log_without_content_does_not_begin_anew() {
+fn empty_log_does_not_restart() {
     let scratch = Scratch::new();
     scratch.written(1);
     let error = scratch.reopened(&[]).unwrap_err();
@@ -198,7 +198,7 @@ fn a_log_without_content_does_not_begin_anew() {
 
 /// The old file counts until the new one has its name.
 #[test]
-fn a_replacement_that_was_never_finished_changes_nothing() {
+fn unfinished_replacement_changes_nothing() {
     let scratch = Scratch::new();
     scratch.written(2);
     let new = scratch.path().with_extension("new");
@@ -239,7 +239,7 @@ fn compact(store: &mut Store) -> Result<(), LogError> {
 }
 
 #[test]
-fn what_is_appended_amid_compaction_is_kept() {
+fn entries_during_compaction_are_kept() {
     let scratch = Scratch::new();
     scratch.written(2);
     let Opened {
@@ -259,7 +259,7 @@ fn what_is_appended_amid_compaction_is_kept() {
 
 /// A follower that was too far behind gets all there is from the leader.
 #[test]
-fn whole_log_takes_the_place_of_a_compaction() {
+fn whole_log_replaces_compaction() {
     let scratch = Scratch::new();
     scratch.written(2);
     let Opened {
@@ -306,7 +306,7 @@ impl Drop for FullPipe {
 }
 
 #[test]
-fn endless_compaction_holds_nothing_up() {
+fn endless_compaction_blocks_nothing() {
     let scratch = Scratch::new();
     scratch.written(2);
     let Opened {

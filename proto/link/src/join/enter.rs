@@ -38,7 +38,7 @@ pub enum JoinError {
     #[error("cannot keep the certificate")]
     Keep(#[source] PkiError),
     #[error(
-        "{address} does not let this token in: it may be used or expired; its log says why, and \
+        "{address} refuses this token: it may be used or expired; its log has the reason, and \
          `reweave cluster token` makes a new one"
     )]
     Refused { address: SocketAddr },

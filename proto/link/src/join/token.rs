@@ -30,9 +30,9 @@ pub struct Token {
 
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum TokenError {
-    #[error("this is no join token: it must begin with {TOKEN_PREFIX:?}; copy all of it")]
+    #[error("not a join token: it must begin with {TOKEN_PREFIX:?}; copy the whole token")]
     NotOne,
-    #[error("the join token is not whole; copy all of it")]
+    #[error("the join token is truncated; copy the whole token")]
     Broken,
     #[error("the join token is not made for a member of a cluster")]
     Name(#[source] NameError),

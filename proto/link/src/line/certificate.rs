@@ -100,7 +100,10 @@ impl Certificate {
                     Ok(()) => {}
                     Err(Trouble::Line(error)) => return error,
                     Err(Trouble::Refused) => {
-                        tracing::warn!("the certificate is not renewed; the coordinator says why");
+                        tracing::warn!(
+                            "certificate renewal failed; the log of the coordinator \
+                                        has the reason"
+                        );
                     }
                     Err(Trouble::Folder(error)) => {
                         tracing::error!("the certificate is not renewed: {}", told(&error));

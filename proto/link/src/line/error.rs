@@ -24,11 +24,11 @@ pub enum CertificateError {
         member: String,
         needed: Role,
     },
-    #[error("cannot keep in mind who is shut out, in {}", path.display())]
+    #[error("cannot store the list of revoked members in {}", path.display())]
     ShutOut { path: PathBuf, source: io::Error },
     #[error(
-        "{} is damaged: it says who is shut out of the cluster. Remove it only where nobody is, or \
-         put it back from a copy", path.display()
+        "{} is damaged: it lists the revoked members. Remove it only if none is revoked, or \
+         restore it from a backup", path.display()
     )]
     ShutOutDamaged {
         path: PathBuf,
@@ -37,7 +37,7 @@ pub enum CertificateError {
     #[error("cannot keep in mind who coordinates, in {}", path.display())]
     Coordinators { path: PathBuf, source: io::Error },
     #[error(
-        "{} is damaged: it says who coordinates the cluster. Remove it: a coordinator says it again",
+        "{} is damaged: it lists the coordinators. Remove it: a coordinator sends the list again",
         path.display()
     )]
     CoordinatorsDamaged {

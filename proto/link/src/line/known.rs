@@ -39,7 +39,10 @@ impl Known {
     /// At once, and when a member starts here again. A list that cannot be is not believed.
     pub(super) fn note(&self, seats: Vec<Seat>) {
         if !is_sound(&seats) {
-            return tracing::warn!("told of {} coordinators, which cannot be", seats.len());
+            return tracing::warn!(
+                "received a list of {} coordinators, which is invalid",
+                seats.len()
+            );
         }
         if *self.seats.borrow() == seats {
             return;
@@ -107,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_last_is_known_at_the_next_start_and_what_cannot_be_is_not_believed() {
+    fn known_addresses_survive_restart_invalid_ignored() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(known(folder.path()), []);
         let (first, second) = (
@@ -133,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_file_is_named_and_stops_nobody() {
+    fn damaged_address_file_is_named() {
         let folder = tempfile::tempdir().unwrap();
         Known::load(folder.path()).note(seats(&["10.0.0.1:7332"]));
         let path = folder.path().join(COORDINATORS_FILE);

@@ -152,7 +152,7 @@ async fn keep_up<D: Dialect>(
                 dialer.go_elsewhere(None);
             }
             Some(Ending::Silent) => {
-                tracing::warn!("nothing is heard from {}", session.peer());
+                tracing::warn!("no message from {}", session.peer());
                 dialer.go_elsewhere(None);
             }
             Some(Ending::Elsewhere(there)) => {

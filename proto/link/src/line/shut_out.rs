@@ -47,7 +47,7 @@ impl ShutOut {
                 source: error,
             };
             tracing::error!(
-                "who is shut out is forgotten at the next start: {}",
+                "the list of revoked members is lost at the next start: {}",
                 told(&error)
             );
         }
@@ -100,7 +100,7 @@ mod tests {
 
     /// The agent has ended and started again, and no coordinator has told it anything yet.
     #[tokio::test]
-    async fn a_coordinator_that_was_shut_out_stays_so_over_a_restart() {
+    async fn revoked_coordinator_stays_denied_after_restart() {
         let scratch = tempfile::tempdir().unwrap();
         let authority = Authority::create(&scratch.path().join("ca"), "lab").unwrap();
         let issue = |role, name: &str| {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_are_told_later_are_shut_out_besides() {
+    fn later_revocations_are_added() {
         let scratch = tempfile::tempdir().unwrap();
         let authority = Authority::create(&scratch.path().join("ca"), "lab").unwrap();
         let folder = scratch.path().join("h0");
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_and_damage_is_named() {
+    fn deny_list_roundtrips_damage_is_named() {
         let bytes = encode(&list()).unwrap();
         assert_eq!(decode(&bytes).unwrap(), list());
         for length in 0..bytes.len() {

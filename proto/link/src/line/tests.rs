@@ -97,7 +97,7 @@ async fn leaves_after(others: usize) -> Duration {
 }
 
 #[tokio::test]
-async fn a_coordinator_that_says_nothing_is_left_for_another() {
+async fn silent_coordinator_is_replaced() {
     let after = leaves_after(1).await;
     let rule = LIVENESS_INTERVAL * GIVE_UP_AFTER_CHECKS;
     assert_eq!(rule, Duration::from_millis(1200));
@@ -109,7 +109,7 @@ async fn a_coordinator_that_says_nothing_is_left_for_another() {
 }
 
 #[tokio::test]
-async fn the_only_coordinator_there_is_is_waited_for() {
+async fn only_coordinator_is_waited_for() {
     let after = leaves_after(0).await;
     assert!(after > IDLE_TIMEOUT / 2, "{after:?}");
 }
@@ -176,7 +176,7 @@ impl Renewing {
 }
 
 #[tokio::test]
-async fn a_certificate_is_renewed_at_two_thirds_of_its_life_and_the_line_stays() {
+async fn renewed_certificate_keeps_session() {
     const ONE_MINUTE: Duration = Duration::from_mins(1);
     let early = Renewing::after(MAX_MEMBER_VALIDITY * 2 / 3 - ONE_MINUTE).await;
     assert_eq!(early.asked().await, None);
@@ -268,7 +268,7 @@ async fn say(session: &Session, message: CoordinatorMessage) {
 }
 
 #[tokio::test]
-async fn who_waits_is_asked_as_soon_as_it_leads() {
+async fn standby_is_asked_when_leading() {
     let mut court = Court::new();
     let [asked, waits] = court.sessions().await;
     say(&waits, CoordinatorMessage::Here).await;
@@ -286,7 +286,7 @@ async fn who_waits_is_asked_as_soon_as_it_leads() {
 
 /// It waits with those that it was told of, and knows them when it is started again.
 #[tokio::test]
-async fn a_coordinator_that_only_another_spoke_of_is_found() {
+async fn coordinator_learned_from_peer_is_found() {
     let mut court = Court::known_to_the(1);
     let [first, second] = [0, 1].map(|nth: usize| Seat {
         name: format!("c{nth}"),
@@ -321,7 +321,7 @@ async fn a_coordinator_that_only_another_spoke_of_is_found() {
 
 /// Nobody has to be let in anew for it.
 #[tokio::test]
-async fn who_is_lost_is_followed_by_the_one_that_calls() {
+async fn lost_leader_is_replaced_by_caller() {
     let mut court = Court::new();
     let [asked, waits] = court.sessions().await;
     asked.close("it dies").await;
@@ -333,7 +333,7 @@ async fn who_is_lost_is_followed_by_the_one_that_calls() {
 
 /// Whoever came to the wrong one first waits there, and comes to it only once.
 #[tokio::test]
-async fn who_is_sent_elsewhere_waits_where_it_is() {
+async fn redirected_agent_keeps_standby_session() {
     let mut court = Court::new();
     let [asked, _waits] = court.sessions().await;
     let there = court.listeners[1].address().unwrap();
@@ -349,7 +349,7 @@ async fn who_is_sent_elsewhere_waits_where_it_is() {
 }
 
 #[tokio::test]
-async fn where_nobody_calls_all_are_asked() {
+async fn all_asked_when_no_leader_calls() {
     let mut court = Court::new();
     let [asked, _waits] = court.sessions().await;
     asked.close("it dies").await;

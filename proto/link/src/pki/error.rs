@@ -27,8 +27,8 @@ pub enum PkiError {
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
     #[error(
-        "others than its owner may read {} (mode {mode:04o}): a key is secret; run chmod 600 on it, \
-         and issue a new one if somebody may have seen it", path.display()
+        "others than its owner may read {} (mode {mode:04o}): a key is secret; run chmod 600 on \
+         it, and issue a new one if it may have leaked", path.display()
     )]
     TooOpen { path: PathBuf, mode: u32 },
     #[error("{} holds no {what} in PEM", path.display())]
@@ -54,7 +54,7 @@ pub enum PkiError {
     #[error("a key that was just made cannot be used")]
     FreshKey(#[source] rustls::Error),
     #[error(
-        "{} is not the key of the certificate in {}; issue both anew", key.display(),
+        "{} is not the key of the certificate in {}; issue new ones", key.display(),
         certificate.display()
     )]
     Mismatch {
@@ -73,7 +73,7 @@ pub enum PkiError {
     SignerOfSigner,
     #[error("what a coordinator's signer signs is good for a day at most")]
     TooLongForSigner,
-    #[error("this is no request for a certificate")]
+    #[error("not a certificate request")]
     BadRequest(#[source] rcgen::Error),
     #[error("cannot make a key")]
     Generate(#[source] rcgen::Error),

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_serial_number_holds_its_admission() {
+    fn serial_number_encodes_admission() {
         for number in [0, 1, 300, u64::MAX] {
             let serial = serial(Admission(number));
             assert_eq!(admission(&serial), Admission(number));
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_serial_number_counts_as_oldest() {
+    fn foreign_serial_number_counts_as_oldest() {
         for serial in [&[][..], &[1; 16], &[2; 17], &[1; 20]] {
             assert_eq!(admission(serial), Admission(0));
         }

@@ -104,7 +104,7 @@ async fn two_hundred_sessions_at_once() {
 
 /// Members of the cluster agree with each other while thousands of agents are let in.
 #[test]
-fn whoever_is_favoured_is_heard_apart_from_the_crowd() {
+fn favoured_peers_get_own_runtime() {
     let apart = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .thread_name("apart")

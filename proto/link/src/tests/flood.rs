@@ -59,7 +59,7 @@ fn median(mut times: Vec<Duration>) -> Duration {
 }
 
 #[tokio::test]
-async fn commands_pass_a_channel_that_nobody_reads() {
+async fn commands_pass_unread_channel() {
     let (coordinator, agent) = pair().await;
     let sent = Cell::new(0);
     let commands = async {

@@ -69,7 +69,7 @@ async fn another_major_is_refused_by_both() {
 }
 
 #[tokio::test]
-async fn another_minor_is_met_at_the_lower() {
+async fn lower_minor_version_is_agreed() {
     let (accepted, connected) = greet(hello(1, 3, "lab"), hello(1, 2, "lab")).await;
     let lower = Version { major: 1, minor: 2 };
     assert_eq!(accepted.unwrap().version(), lower);
@@ -78,7 +78,7 @@ async fn another_minor_is_met_at_the_lower() {
 
 /// Whoever speaks the version before is spared what it does not know, and hears everything else.
 #[tokio::test]
-async fn a_session_at_an_earlier_minor_carries_no_later_kind() {
+async fn older_minor_omits_newer_kinds() {
     let earlier = hello(PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor - 1, "lab");
     let (accepted, connected) = greet(
         hello(PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor, "lab"),
@@ -107,7 +107,7 @@ async fn a_session_at_an_earlier_minor_carries_no_later_kind() {
 }
 
 #[tokio::test]
-async fn a_minor_of_long_ago_is_told_to_both() {
+async fn old_minor_is_refused_by_both() {
     let (accepted, connected) = greet(hello(1, 9, "lab"), hello(1, 2, "lab")).await;
     assert!(disagreement(accepted).contains("upgrade the other side, by one release"));
     assert!(disagreement(connected).contains("upgrade this one, by one release"));
@@ -154,7 +154,7 @@ async fn open(connection: &quinn::Connection, first_bytes: &[u8]) -> Stream {
 }
 
 #[tokio::test]
-async fn channels_must_be_one_of_each_kind() {
+async fn channels_must_differ_in_kind() {
     for marks in [[0, 0], [1, 1], [0, 7]] {
         let error = judged(async |connection| {
             let streams = [
@@ -172,7 +172,7 @@ async fn channels_must_be_one_of_each_kind() {
 }
 
 #[tokio::test]
-async fn a_hello_is_short() {
+async fn hello_length_is_limited() {
     let error = judged(async |connection| {
         let commands = open(&connection, b"\0\0\0\x04\x01").await;
         let telemetry = open(&connection, b"\x01").await;
@@ -182,12 +182,12 @@ async fn a_hello_is_short() {
     let (_, why) = error.split_once(": ").unwrap();
     assert_eq!(
         why,
-        "the other side sent what is no message: a frame of 1025 bytes, and the limit is 1024"
+        "the other side sent an invalid message: a frame of 1025 bytes, and the limit is 1024"
     );
 }
 
 #[tokio::test]
-async fn nobody_gets_a_third_channel() {
+async fn third_channel_is_never_granted() {
     let (_coordinator, agent) = pair().await;
     let third = agent.connection.open_bi();
     let answered = agent.receive::<u8>(Channel::Commands);
@@ -203,7 +203,7 @@ async fn nobody_gets_a_third_channel() {
 }
 
 #[tokio::test]
-async fn who_says_nothing_is_turned_out_and_holds_up_nobody() {
+async fn silent_peer_times_out_without_blocking() {
     let cluster = Cluster::new("lab");
     let (mut listener, address) = listen(&cluster.coordinator());
     let visits = async {

@@ -65,7 +65,7 @@ async fn joined(cluster: &Cluster, signer: &Authority, name: &str) -> (Identity,
 }
 
 #[tokio::test]
-async fn whoever_joins_has_sessions_with_a_certificate_of_a_day() {
+async fn joined_agent_has_day_certificate() {
     let cluster = Cluster::new("lab");
     cluster.coordinator();
     let (agent, home) = joined(&cluster, &signer(&cluster, "c0"), "h7").await;
@@ -84,7 +84,7 @@ async fn whoever_joins_has_sessions_with_a_certificate_of_a_day() {
 }
 
 #[tokio::test]
-async fn the_refused_learn_no_reason() {
+async fn refused_applicant_learns_no_reason() {
     let cluster = Cluster::new("lab");
     let token = token(&cluster, Role::Agent, "h7");
     let (refused, home) = attempt(&cluster, &token, Applicant::refuse).await;
@@ -93,7 +93,7 @@ async fn the_refused_learn_no_reason() {
 }
 
 #[tokio::test]
-async fn a_token_is_shown_to_no_other_cluster() {
+async fn token_stays_within_its_cluster() {
     let (ours, theirs) = (Cluster::new("lab"), Cluster::new("lab"));
     let token = token(&ours, Role::Agent, "h7");
     let (mut door, address) = door(&theirs);
@@ -108,7 +108,7 @@ async fn a_token_is_shown_to_no_other_cluster() {
 }
 
 #[tokio::test]
-async fn a_certificate_for_somebody_else_is_not_kept_as_ones_own() {
+async fn certificate_of_other_member_is_rejected() {
     let cluster = Cluster::new("lab");
     let token = token(&cluster, Role::Agent, "h7");
     let (refused, _home) = attempt(&cluster, &token, |applicant| {
@@ -124,7 +124,7 @@ async fn a_certificate_for_somebody_else_is_not_kept_as_ones_own() {
 }
 
 #[tokio::test]
-async fn the_next_address_is_tried_where_nobody_leads() {
+async fn join_tries_next_address() {
     let cluster = Cluster::new("lab");
     let token = token(&cluster, Role::Agent, "h7");
     let ((mut first, one), (mut second, other)) = (door(&cluster), door(&cluster));
@@ -144,7 +144,7 @@ async fn the_next_address_is_tried_where_nobody_leads() {
 }
 
 #[test]
-fn a_token_reads_as_it_is_written_and_shows_its_secret_to_nobody_else() {
+fn token_roundtrips_and_hides_secret() {
     let cluster = Cluster::new("lab");
     let token = token(&cluster, Role::Viewer, "ann");
     let text = token.to_string();

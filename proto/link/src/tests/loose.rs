@@ -4,7 +4,7 @@ use super::cluster::{pair, soon};
 use crate::{Channel, LinkError};
 
 #[tokio::test]
-async fn a_short_message_passes_a_channel_that_nobody_reads() {
+async fn datagram_passes_unread_channel() {
     let (coordinator, agent) = pair().await;
     let piece = vec![0_u8; 200 << 10];
     coordinator
@@ -16,7 +16,7 @@ async fn a_short_message_passes_a_channel_that_nobody_reads() {
 }
 
 #[tokio::test]
-async fn a_long_message_is_not_for_this() {
+async fn long_datagram_is_not_sent() {
     let (coordinator, agent) = pair().await;
     assert!(!coordinator.send_loose(&vec![0_u8; 2000]).unwrap());
     assert!(coordinator.send_loose(&7_u32).unwrap());
@@ -24,7 +24,7 @@ async fn a_long_message_is_not_for_this() {
 }
 
 #[tokio::test]
-async fn what_is_no_message_ends_the_session() {
+async fn unreadable_datagram_ends_session() {
     let (coordinator, agent) = pair().await;
     assert!(coordinator.send_loose(&"none").unwrap());
     let heard = soon(agent.receive_loose::<u8>()).await;
@@ -38,7 +38,7 @@ async fn what_is_no_message_ends_the_session() {
 
 /// Whoever reads nothing of it keeps little of it, and loses nothing else.
 #[tokio::test]
-async fn a_flood_that_nobody_reads_harms_nobody() {
+async fn unread_datagram_flood_is_bounded() {
     let (coordinator, agent) = pair().await;
     for _ in 0..100_000 {
         assert!(agent.send_loose(&[1_u8; 32]).unwrap());

@@ -63,7 +63,7 @@ fn assert_about_five_seconds(took: Duration) {
 }
 
 #[tokio::test]
-async fn a_coordinator_notices_that_an_agent_has_vanished() {
+async fn coordinator_notices_vanished_agent() {
     let cluster = Cluster::new("lab");
     let (mut listener, address) = listen(&cluster.coordinator());
     let agent = cluster.agent();
@@ -101,7 +101,7 @@ async fn with_frozen_coordinator(cluster: &Cluster) -> (Frozen, Session) {
 }
 
 #[tokio::test]
-async fn an_agent_notices_that_the_coordinator_has_vanished() {
+async fn agent_notices_vanished_coordinator() {
     let cluster = Cluster::new("lab");
     let (frozen, session) = with_frozen_coordinator(&cluster).await;
     assert_about_five_seconds(noticed(&session).await);
@@ -122,7 +122,7 @@ async fn bind_again(address: SocketAddr, ours: &Identity) -> Listener {
 }
 
 #[tokio::test]
-async fn an_agent_notices_at_once_that_the_coordinator_has_come_back() {
+async fn agent_notices_restarted_coordinator_at_once() {
     let cluster = Cluster::new("lab");
     let (frozen, session) = with_frozen_coordinator(&cluster).await;
     let address = session.address();
@@ -149,7 +149,7 @@ async fn dial(dialer: &mut Dialer, listener: &mut Listener) -> (Session, Session
 }
 
 #[tokio::test]
-async fn an_agent_comes_back_after_the_coordinator_has_restarted() {
+async fn agent_reconnects_after_coordinator_restart() {
     let cluster = Cluster::new("lab");
     let coordinator = cluster.coordinator();
     let (mut listener, address) = listen(&coordinator);
@@ -170,7 +170,7 @@ async fn an_agent_comes_back_after_the_coordinator_has_restarted() {
 }
 
 #[tokio::test]
-async fn an_agent_tries_the_next_address() {
+async fn agent_tries_next_address() {
     let cluster = Cluster::new("lab");
     let (mut wrong, wrong_address) = listen(&cluster.member(Role::Agent, "h7"));
     let (mut listener, address) = listen(&cluster.coordinator());
@@ -186,7 +186,7 @@ async fn an_agent_tries_the_next_address() {
 
 /// However fast the network is, the waits between these sessions add up.
 #[tokio::test]
-async fn sessions_that_do_not_last_are_sought_less_and_less_often() {
+async fn short_sessions_increase_backoff() {
     let cluster = Cluster::new("lab");
     let (mut listener, address) = listen(&cluster.coordinator());
     let agent = cluster.agent();
@@ -202,7 +202,7 @@ async fn sessions_that_do_not_last_are_sought_less_and_less_often() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_said_in_time() {
+async fn unreachable_address_fails_in_time() {
     let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap();
     let agent = Cluster::new("lab").agent();
@@ -232,7 +232,7 @@ async fn stammer(busy: UdpSocket) {
 
 /// Others would be kept busy too, by all who are kept waiting here.
 #[tokio::test]
-async fn another_address_is_tried_soon_where_nothing_is_heard_and_late_where_somebody_is_busy() {
+async fn silent_address_fails_before_busy_one() {
     let cluster = Cluster::new("lab");
     let (mut listener, address) = listen(&cluster.coordinator());
     tokio::spawn(async move { while listener.accept().await.is_some() {} });

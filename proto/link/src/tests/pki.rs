@@ -44,7 +44,7 @@ fn keys_are_for_their_owner_alone() {
 }
 
 #[test]
-fn a_key_that_others_may_read_is_not_used() {
+fn readable_private_key_is_rejected() {
     let cluster = Cluster::new("lab");
     cluster.agent();
     let key = cluster.dir("h0").join(MEMBER_KEY_FILE);
@@ -65,7 +65,7 @@ fn a_key_that_others_may_read_is_not_used() {
 }
 
 #[test]
-fn an_authority_is_never_overwritten() {
+fn authority_is_never_overwritten() {
     let cluster = Cluster::new("lab");
     let dir = cluster.dir("authority");
     let read = |file| fs::read(dir.join(file)).unwrap();
@@ -88,7 +88,7 @@ fn an_authority_is_never_overwritten() {
 
 /// As when two make a cluster in one place at one time.
 #[test]
-fn a_new_file_does_not_take_the_place_of_one_that_came_a_moment_ago() {
+fn new_file_never_replaces_existing() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x");
     files::write_new(&path, "first", files::PRIVATE_MODE).unwrap();
@@ -98,7 +98,7 @@ fn a_new_file_does_not_take_the_place_of_one_that_came_a_moment_ago() {
 }
 
 #[test]
-fn an_authority_that_was_loaded_signs_as_before() {
+fn loaded_authority_signs() {
     let cluster = Cluster::new("lab");
     let loaded = Authority::load(&cluster.dir("authority")).unwrap();
     assert_eq!(loaded.cluster().as_str(), "lab");
@@ -111,7 +111,7 @@ fn an_authority_that_was_loaded_signs_as_before() {
 }
 
 #[test]
-fn a_certificate_lasts_a_day_or_as_long_as_asked() {
+fn certificate_lasts_day_or_as_requested() {
     let cluster = Cluster::new("lab");
     let hours = |hours| SystemTime::now() + Duration::from_hours(hours);
     let short = cluster.agent();
@@ -133,7 +133,7 @@ fn a_certificate_lasts_a_day_or_as_long_as_asked() {
 }
 
 #[test]
-fn a_member_is_issued_anew_in_place() {
+fn reissued_member_gets_new_key() {
     let cluster = Cluster::new("lab");
     let key = || fs::read(cluster.dir("h0").join(MEMBER_KEY_FILE)).unwrap();
     cluster.agent();
@@ -143,7 +143,7 @@ fn a_member_is_issued_anew_in_place() {
 }
 
 #[test]
-fn what_is_missing_or_broken_is_named() {
+fn missing_or_broken_file_is_named() {
     let cluster = Cluster::new("lab");
     let dir = cluster.dir("h0");
     for file in [
@@ -174,7 +174,7 @@ fn what_is_missing_or_broken_is_named() {
 }
 
 #[test]
-fn the_key_of_another_certificate_does_not_fit() {
+fn key_of_other_certificate_is_rejected() {
     let cluster = Cluster::new("lab");
     cluster.agent();
     cluster.member(Role::Agent, "h1");
@@ -188,7 +188,7 @@ fn the_key_of_another_certificate_does_not_fit() {
 }
 
 #[test]
-fn the_key_of_another_authority_does_not_fit() {
+fn key_of_other_authority_is_rejected() {
     let (cluster, other) = (Cluster::new("lab"), Cluster::new("lab"));
     let dir = cluster.dir("authority");
     fs::copy(
@@ -201,7 +201,7 @@ fn the_key_of_another_authority_does_not_fit() {
 }
 
 #[test]
-fn an_authority_is_no_member_and_a_member_no_authority() {
+fn authority_and_member_certificates_differ() {
     let cluster = Cluster::new("lab");
     cluster.agent();
     let (authority, member) = (cluster.dir("authority"), cluster.dir("h0"));
@@ -225,7 +225,7 @@ fn an_authority_is_no_member_and_a_member_no_authority() {
 }
 
 #[test]
-fn names_that_are_none_get_no_certificate() {
+fn invalid_names_get_no_certificate() {
     let cluster = Cluster::new("lab");
     for name in ["", "../h0", "h0/../c0"] {
         let dir = cluster.dir("none");
@@ -241,7 +241,7 @@ fn names_that_are_none_get_no_certificate() {
 
 /// A program may be started while another of the same member has its certificate renewed.
 #[test]
-fn a_folder_can_be_read_while_it_is_renewed() {
+fn folder_is_readable_during_renewal() {
     let cluster = Cluster::new("lab");
     let identity = cluster.agent();
     let authority = Authority::load(&cluster.dir("authority")).unwrap();

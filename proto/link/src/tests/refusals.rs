@@ -62,7 +62,7 @@ async fn refused_host(cluster: &Cluster, host: &Identity) -> (Refusal, Option<Re
 }
 
 #[tokio::test]
-async fn an_agent_of_another_authority() {
+async fn agent_of_other_authority_is_refused() {
     let (ours, theirs) = (Cluster::new("lab"), Cluster::new("lab"));
     let visitor = ours.infiltrator(&theirs, Role::Agent, "h0");
     let (why, own_problem) = refused_visitor(&ours, &visitor).await;
@@ -71,14 +71,14 @@ async fn an_agent_of_another_authority() {
 }
 
 #[tokio::test]
-async fn a_coordinator_of_another_authority() {
+async fn coordinator_of_other_authority_is_refused() {
     let (ours, theirs) = (Cluster::new("lab"), Cluster::new("lab"));
     let (why, own_problem) = refused_host(&ours, &theirs.coordinator()).await;
     assert_eq!((why, own_problem), (Refusal::OtherAuthority, None));
 }
 
 #[tokio::test]
-async fn an_expired_agent() {
+async fn expired_agent_is_refused() {
     let cluster = Cluster::new("lab");
     let visitor = cluster.member_for(Role::Agent, "h0", past());
     let (why, own_problem) = refused_visitor(&cluster, &visitor).await;
@@ -93,7 +93,7 @@ async fn an_expired_agent() {
 
 /// Whoever can write any name into a certificate is not called by it.
 #[tokio::test]
-async fn an_expired_agent_of_another_authority_is_nobody() {
+async fn expired_foreign_agent_is_unnamed() {
     let (ours, theirs) = (Cluster::new("lab"), Cluster::new("lab"));
     let visitor = ours.infiltrator_for(&theirs, Role::Agent, "h0", past());
     let (why, _) = refused_visitor(&ours, &visitor).await;
@@ -104,7 +104,7 @@ async fn an_expired_agent_of_another_authority_is_nobody() {
 }
 
 #[tokio::test]
-async fn an_expired_coordinator() {
+async fn expired_coordinator_is_refused() {
     let cluster = Cluster::new("lab");
     let host = cluster.member_for(Role::Coordinator, "c0", past());
     let (why, own_problem) = refused_host(&cluster, &host).await;
@@ -113,7 +113,7 @@ async fn an_expired_coordinator() {
 }
 
 #[tokio::test]
-async fn an_agent_that_is_not_valid_yet() {
+async fn not_yet_valid_agent_is_refused() {
     let cluster = Cluster::new("lab");
     let visitor = cluster.member_for(Role::Agent, "h0", future());
     let (why, _) = refused_visitor(&cluster, &visitor).await;
@@ -121,7 +121,7 @@ async fn an_agent_that_is_not_valid_yet() {
 }
 
 #[tokio::test]
-async fn a_coordinator_that_is_not_valid_yet() {
+async fn not_yet_valid_coordinator_is_refused() {
     let cluster = Cluster::new("lab");
     let host = cluster.member_for(Role::Coordinator, "c0", future());
     let (why, _) = refused_host(&cluster, &host).await;
@@ -129,7 +129,7 @@ async fn a_coordinator_that_is_not_valid_yet() {
 }
 
 #[tokio::test]
-async fn an_agent_that_plays_the_coordinator() {
+async fn agent_posing_as_coordinator_is_refused() {
     let cluster = Cluster::new("lab");
     for role in [Role::Agent, Role::Operator] {
         let host = cluster.member(role, "h9");
@@ -143,7 +143,7 @@ async fn an_agent_that_plays_the_coordinator() {
 }
 
 #[tokio::test]
-async fn a_role_that_has_no_business_here() {
+async fn unaccepted_role_is_refused() {
     let cluster = Cluster::new("lab");
     let loopback = "127.0.0.1:0".parse().unwrap();
     let roles = [Role::Agent, Role::Coordinator];
@@ -166,7 +166,7 @@ fn impostor(cluster: &Cluster, uris: &[&str]) -> Identity {
 }
 
 #[tokio::test]
-async fn a_member_of_another_cluster_of_the_same_authority() {
+async fn member_of_other_cluster_is_refused() {
     let cluster = Cluster::new("lab");
     let other = Refusal::OtherCluster {
         theirs: "prod".parse().unwrap(),
@@ -179,7 +179,7 @@ async fn a_member_of_another_cluster_of_the_same_authority() {
 }
 
 #[tokio::test]
-async fn certificates_that_do_not_name_one_member() {
+async fn certificate_must_name_one_member() {
     let cluster = Cluster::new("lab");
     let twice = ["spiffe://lab/agent/h0", "spiffe://lab/coordinator/c1"];
     let unknown_role = ["spiffe://lab/root/h0"];
@@ -227,7 +227,7 @@ struct Visit {
 }
 
 #[tokio::test]
-async fn somebody_without_a_certificate() {
+async fn missing_certificate_is_refused() {
     let cluster = Cluster::new("lab");
     let (mut listener, _) = listen(&cluster.coordinator());
     let visit = visit(&mut listener, &cluster.agent(), false).await;
@@ -235,7 +235,7 @@ async fn somebody_without_a_certificate() {
 }
 
 #[tokio::test]
-async fn the_refused_see_the_same_whatever_the_reason() {
+async fn refused_peers_see_same_error() {
     let (cluster, other) = (Cluster::new("lab"), Cluster::new("lab"));
     let (mut listener, _) = listen(&cluster.coordinator());
     let visitors = [
@@ -260,7 +260,7 @@ async fn the_refused_see_the_same_whatever_the_reason() {
 }
 
 #[tokio::test]
-async fn a_session_proves_its_certificate_anew_each_time() {
+async fn session_tickets_are_never_resumed() {
     let cluster = Cluster::new("lab");
     let (mut listener, address) = listen(&cluster.coordinator());
     let agent = cluster.agent();

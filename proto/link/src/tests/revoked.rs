@@ -44,7 +44,7 @@ fn certified(cluster: &Cluster, signer: &Authority, name: &str, admission: u64) 
 }
 
 #[tokio::test]
-async fn a_revoked_member_loses_its_session_and_gets_no_other() {
+async fn revoked_member_loses_session() {
     let cluster = Cluster::new("lab");
     let (coordinator, agent) = (cluster.coordinator(), cluster.agent());
     let (mut listener, _) = listen(&coordinator);
@@ -67,7 +67,7 @@ async fn a_revoked_member_loses_its_session_and_gets_no_other() {
 }
 
 #[tokio::test]
-async fn whoever_was_let_in_again_since_is_welcome() {
+async fn readmitted_member_is_accepted() {
     let cluster = Cluster::new("lab");
     let coordinator = cluster.coordinator();
     coordinator.deny(denying(&Member::new(Role::Agent, "h0"), 3));
@@ -83,7 +83,7 @@ async fn whoever_was_let_in_again_since_is_welcome() {
 }
 
 #[tokio::test]
-async fn with_a_coordinator_all_that_its_signer_signed_is_shut_out() {
+async fn revoked_signer_voids_its_certificates() {
     let cluster = Cluster::new("lab");
     let coordinator = cluster.coordinator();
     let [stolen, kept] = ["c1", "c2"].map(|name| signer(&cluster, name));
@@ -100,7 +100,7 @@ async fn with_a_coordinator_all_that_its_signer_signed_is_shut_out() {
 }
 
 #[tokio::test]
-async fn what_a_signer_signs_for_long_is_refused() {
+async fn signer_cannot_sign_long_lifetimes() {
     let cluster = Cluster::new("lab");
     let signer = signer(&cluster, "c0");
     let dir = cluster.dir("h0");
@@ -117,7 +117,7 @@ async fn what_a_signer_signs_for_long_is_refused() {
 }
 
 #[tokio::test]
-async fn a_member_signs_nobody_and_a_signer_no_signers() {
+async fn signer_cannot_issue_signers() {
     let cluster = Cluster::new("lab");
     let signer = signer(&cluster, "c0");
     let refused = signer.issue_signer("c1", Validity::day(), &cluster.dir("c1"));
@@ -125,7 +125,7 @@ async fn a_member_signs_nobody_and_a_signer_no_signers() {
 }
 
 #[tokio::test]
-async fn a_session_does_not_outlive_the_certificate_unless_it_is_renewed() {
+async fn session_expires_with_certificate_unless_renewed() {
     let cluster = Cluster::new("lab");
     let (mut listener, _) = listen(&cluster.coordinator());
     let (accepted, _connected) = session(&mut listener, &cluster.agent()).await;
@@ -140,7 +140,7 @@ async fn a_session_does_not_outlive_the_certificate_unless_it_is_renewed() {
 
 /// Cut short anywhere, the folder holds one pair or the other.
 #[test]
-fn a_renewal_that_is_cut_short_is_finished_when_the_folder_is_read() {
+fn interrupted_renewal_finishes_on_load() {
     let cluster = Cluster::new("lab");
     let old = cluster.agent();
     let dir = cluster.dir("h0");

@@ -53,7 +53,7 @@ async fn messages_come_through_on_both_channels() {
 }
 
 #[tokio::test]
-async fn both_know_with_whom_they_talk() {
+async fn both_ends_know_their_peer() {
     let cluster = Cluster::new("lab");
     let (mut listener, address) = listen(&cluster.coordinator());
     for role in Role::ALL {
@@ -79,7 +79,7 @@ async fn receive(session: &Session) -> String {
 }
 
 #[tokio::test]
-async fn a_receiver_that_gives_up_loses_nothing() {
+async fn cancelled_receiver_loses_nothing() {
     let (coordinator, agent) = pair().await;
     let sending = async { agent.send_any(Channel::Telemetry, &long()).await.unwrap() };
     let receiving = async {
@@ -98,7 +98,7 @@ async fn a_receiver_that_gives_up_loses_nothing() {
 }
 
 #[tokio::test]
-async fn a_sender_that_gives_up_does_not_cut_the_stream() {
+async fn cancelled_sender_keeps_stream_whole() {
     let (coordinator, agent) = pair().await;
     assert!(give_up(agent.send_any(Channel::Telemetry, &long())).await);
     let sending = async { agent.send_any(Channel::Telemetry, &"short").await.unwrap() };
@@ -108,7 +108,7 @@ async fn a_sender_that_gives_up_does_not_cut_the_stream() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_closed_says_why() {
+async fn closed_session_names_reason() {
     let (coordinator, agent) = pair().await;
     let (error, ()) = tokio::join!(
         soon(coordinator.receive::<AgentMessage>(Channel::Commands)),
@@ -124,7 +124,7 @@ async fn a_session_that_is_closed_says_why() {
 }
 
 #[tokio::test]
-async fn commands_go_before_telemetry_when_both_have_something_to_send() {
+async fn commands_outrank_telemetry() {
     let (coordinator, agent) = pair().await;
     for side in [coordinator, agent] {
         let [commands, telemetry] = [Channel::Commands, Channel::Telemetry].map(|c| side.lane(c));

@@ -19,7 +19,7 @@ async fn is_heard(agent: &Session, by: &Session) {
 }
 
 #[tokio::test]
-async fn a_peer_is_heard_within_its_share_and_others_as_before() {
+async fn peer_is_limited_to_its_share() {
     let cluster = Cluster::new("lab");
     let (mut listener, _) = listen(&cluster.coordinator());
     let hostile = cluster.member(Role::Agent, "h0");

@@ -30,7 +30,7 @@ async fn after(bytes: &'static [u8]) -> (WireError, String) {
 }
 
 #[tokio::test]
-async fn a_frame_that_is_too_long() {
+async fn oversized_frame_is_unreadable() {
     let (wire, farewell) = after(&[0, 0x10, 0, 1]).await;
     let expected = WireError::Oversized {
         length_bytes: (1 << 20) + 1,
@@ -44,17 +44,17 @@ async fn a_frame_that_is_too_long() {
 }
 
 #[tokio::test]
-async fn a_frame_that_holds_no_message() {
+async fn frame_without_message_is_unreadable() {
     let (wire, farewell) = after(&[0, 0, 0, 2, 9, 9]).await;
     assert!(matches!(wire, WireError::Garbage(_)), "{wire:?}");
     assert!(
-        farewell.contains("no message that this version knows"),
+        farewell.contains("a message unknown to this version"),
         "{farewell}"
     );
 }
 
 #[tokio::test]
-async fn a_channel_that_ends_inside_a_frame() {
+async fn channel_ending_inside_frame_is_truncated() {
     let (coordinator, agent) = pair().await;
     send_raw(&agent, &[0, 0, 0, 9, 1]).await;
     agent.commands.writer.lock().await.finish();
@@ -64,7 +64,7 @@ async fn a_channel_that_ends_inside_a_frame() {
 }
 
 #[tokio::test]
-async fn a_message_that_is_too_long_is_not_sent_and_harms_nobody() {
+async fn oversized_message_is_not_sent() {
     let (coordinator, agent) = pair().await;
     let sent = agent
         .send_any(Channel::Commands, &vec![0_u8; 1 << 20])
@@ -84,7 +84,7 @@ async fn a_message_that_is_too_long_is_not_sent_and_harms_nobody() {
 
 /// The state of a whole cluster is longer than anything that agents report.
 #[tokio::test]
-async fn whoever_connected_takes_answers_that_it_could_not_send() {
+async fn connector_takes_long_answers() {
     let (coordinator, agent) = pair().await;
     let answer = vec![7_u8; 3 << 20];
     let sending = coordinator.send_any(Channel::Commands, &answer);

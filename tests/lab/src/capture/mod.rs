@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_packets_are_kept() {
+    fn last_packets_are_kept() {
         let mut records = VecDeque::new();
         for length in 0..MAX_PACKETS_PER_NODE as u32 + 10 {
             let header = Header {

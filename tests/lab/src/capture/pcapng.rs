@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn each_interface_is_described_before_its_packets() {
+    fn each_interface_precedes_its_packets() {
         let records = [record(7, b"a"), record(2, b"abcd"), record(7, b"")];
         let file = file(
             records.iter(),
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_has_its_time_lengths_and_direction() {
+    fn packet_has_time_lengths_and_direction() {
         let block = packet(&record(7, b"abcde"), 1);
         let word = |at: usize| u32::from_ne_bytes(block[at..at + 4].try_into().unwrap());
         assert_eq!([8, 12, 16, 20, 24].map(word), [1, 1, 2, 5, 1500]);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_recorded_is_a_file_too() {
+    fn empty_capture_is_valid_file() {
         assert_eq!(
             kinds(&file([].iter(), |_| String::new(), 128, "")),
             [SECTION_HEADER_BLOCK]

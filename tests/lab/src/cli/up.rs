@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn people_are_told_what_came_up_what_lacks_and_how_to_go_on() {
+    fn up_reports_nodes_and_missing_means() {
         let came_up = CameUp {
             lab: "small",
             elapsed_ms: 123.4,

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_deaf_node_forgets_whom_it_did_not_hear_before() {
+    fn new_partition_replaces_old_one() {
         let script = deaf_script(&[Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 1, 0, 1)]);
         let lines: Vec<_> = script.lines().collect();
         assert_eq!(lines[1], "delete table inet partition");

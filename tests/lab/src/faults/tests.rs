@@ -45,7 +45,7 @@ fn played(faults: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn a_fault_begins_and_ends() {
+fn fault_begins_and_ends() {
     let down = "kind = 'link-down', at_s = 1, for_s = 0.5, link = ['h0','h1']";
     assert_eq!(played(&[down]), ["1 h0-h1 down", "1.5 h0-h1 up"]);
     let forever = "kind = 'link-down', at_s = 1, link = ['h0','h1']";
@@ -53,7 +53,7 @@ fn a_fault_begins_and_ends() {
 }
 
 #[test]
-fn a_link_comes_up_when_the_last_of_its_faults_ends() {
+fn link_returns_after_its_last_fault() {
     let first = "kind = 'link-down', at_s = 1, for_s = 2, link = ['h0','h1']";
     let second = "kind = 'link-down', at_s = 2, for_s = 3, link = ['h0','h1']";
     assert_eq!(played(&[first, second]), ["1 h0-h1 down", "5 h0-h1 up"]);
@@ -64,7 +64,7 @@ fn a_link_comes_up_when_the_last_of_its_faults_ends() {
 }
 
 #[test]
-fn a_flap_falls_every_period_and_is_up_when_it_is_over() {
+fn flap_repeats_each_period_until_up() {
     let flap = "kind = 'link-flap', at_s = 1, for_s = 2.25, period_s = 1, link = ['h0','h1']";
     assert_eq!(
         played(&[flap]),
@@ -80,7 +80,7 @@ fn a_flap_falls_every_period_and_is_up_when_it_is_over() {
 }
 
 #[test]
-fn a_flap_without_end_is_played_as_long_as_one_looks() {
+fn endless_flap_never_ends() {
     let flap = "kind = 'link-flap', at_s = 0, period_s = 0.5, link = ['h0','h1']";
     let scenario = scenario(&[flap]);
     let thousandth = Timeline::new(&scenario).nth(1000).unwrap();
@@ -95,7 +95,7 @@ fn flaps_and_falls_compose() {
 }
 
 #[test]
-fn losses_add_up_and_leave_what_then_holds() {
+fn overlapping_losses_combine() {
     let half = "kind = 'link-loss', at_s = 1, for_s = 3, percent = 50, link = ['h0','h1']";
     let tenth = "kind = 'link-loss', at_s = 2, for_s = 1, percent = 10, link = ['h0','h1']";
     assert_eq!(
@@ -110,7 +110,7 @@ fn losses_add_up_and_leave_what_then_holds() {
 }
 
 #[test]
-fn the_slowest_rate_holds_and_the_links_own_returns() {
+fn slowest_link_rate_wins() {
     let slow = "kind = 'link-rate', at_s = 1, for_s = 3, gbps = 0.1, link = ['h0','h1']";
     let faster = "kind = 'link-rate', at_s = 2, for_s = 3, gbps = 0.5, link = ['h0','h1']";
     assert_eq!(
@@ -124,7 +124,7 @@ fn the_slowest_rate_holds_and_the_links_own_returns() {
 }
 
 #[test]
-fn a_dead_host_loses_its_processes_first_and_gets_its_links_back() {
+fn killed_host_gets_links_back() {
     let kill = "kind = 'host-kill', at_s = 1, for_s = 1, host = 'h0'";
     assert_eq!(
         played(&[kill]),
@@ -139,13 +139,13 @@ fn a_dead_host_loses_its_processes_first_and_gets_its_links_back() {
 }
 
 #[test]
-fn a_process_dies_for_good() {
+fn killed_process_stays_dead() {
     let kill = "kind = 'process-kill', at_s = 1, job = 'train', rank = 1";
     assert_eq!(played(&[kill]), ["1 rank 1 of train killed"]);
 }
 
 #[test]
-fn a_process_goes_on_when_neither_it_nor_its_host_is_stopped() {
+fn stopped_process_continues_after_both_stops() {
     let host = |at, lasts| format!("kind = 'host-stop', at_s = {at}, for_s = {lasts}, host = 'h1'");
     let rank = |at, lasts| {
         format!("kind = 'process-stop', at_s = {at}, for_s = {lasts}, job = 'train', rank = 1")
@@ -167,7 +167,7 @@ fn a_process_goes_on_when_neither_it_nor_its_host_is_stopped() {
 }
 
 #[test]
-fn partitions_cut_one_way_or_both_and_compose() {
+fn partitions_compose_in_each_direction() {
     let both = "kind = 'partition', at_s = 1, for_s = 2, a = ['h0'], b = ['h1','h2']";
     let one_way = "kind = 'partition', at_s = 2, for_s = 2, a = ['h3'], b = ['h1'], one_way = true";
     assert_eq!(
@@ -182,7 +182,7 @@ fn partitions_cut_one_way_or_both_and_compose() {
 }
 
 #[test]
-fn what_cancels_out_changes_nothing() {
+fn zero_length_fault_changes_nothing() {
     let nothing = "kind = 'link-down', at_s = 1, for_s = 0, link = ['h0','h1']";
     assert_eq!(played(&[nothing]), [""; 0]);
 }

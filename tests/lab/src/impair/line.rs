@@ -77,7 +77,7 @@ mod tests {
     const ONE_MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn frames_leave_in_order_when_their_time_has_come() {
+    fn frames_leave_in_order_when_due() {
         let start = Instant::now();
         let mut line = Line::new(2 * ONE_MS, 100);
         assert!(line.enter(start, b"first"));
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_line_takes_no_more_until_something_left() {
+    fn full_line_drops_until_frame_leaves() {
         let start = Instant::now();
         let mut line = Line::new(ONE_MS, 10);
         assert!(line.enter(start, &[0; 6]));
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lot_is_fair_and_repeats_itself() {
+    fn random_loss_is_fair_and_reproducible() {
         let count = |seed, probability| {
             let mut lot = Lot::new(seed);
             (0..100_000).filter(|_| lot.falls(probability)).count()

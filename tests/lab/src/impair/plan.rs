@@ -181,14 +181,14 @@ mod tests {
     }
 
     #[test]
-    fn links_that_nothing_happens_to_need_no_wire() {
+    fn unimpaired_links_need_no_wire() {
         let rate = fault("kind = 'link-rate'\nlink = ['h0', 'h1']\ngbps = 0.1");
         let stop = fault("kind = 'host-stop'\nhost = 'h0'");
         assert_eq!(plan(0.0, &(rate + &stop), ALL), Plan::default());
     }
 
     #[test]
-    fn links_that_are_cut_or_lossy_do() {
+    fn cut_or_lossy_links_need_wire() {
         let loss = fault("kind = 'link-loss'\nlink = ['h1', 'h2']\npercent = 1");
         let kill = fault("kind = 'host-kill'\nhost = 'h0'");
         let joined = |joint| vec![(0, joint, false), (1, joint, true), (3, joint, false)];
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_delays_where_it_can_and_the_relay_where_not() {
+    fn kernel_delays_if_possible_else_relay() {
         let cut = fault("kind = 'partition'\na = ['h0']\nb = ['h1']");
         assert!(plan(0.0, &cut, NO_MEANS).cuts_hosts_off);
         assert_eq!(plan(100.0, "", ALL).delayed_by(Joint::Kernel), 4);
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_too_short_for_the_relay_is_left_out_and_told() {
+    fn too_short_delay_is_reported() {
         let cut = fault("kind = 'link-down'\nlink = ['h0', 'h1']");
         let plan = plan(5.0, &cut, WITHOUT_NETEM);
         assert_eq!(wires(&plan), [(0, Joint::Kernel, false)]);

@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn each_half_of_a_wire_belongs_to_a_port() {
+    fn each_wire_half_belongs_to_port() {
         assert_eq!(
             halves(
                 link(3),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_joint_forwards_both_ways() {
+    fn joint_forwards_both_ways() {
         assert_eq!(
             joints([link(0)]),
             "add table netdev wires\n\
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn loss_is_drawn_before_forwarding_and_goes_without_trace() {
+    fn loss_is_applied_before_forwarding() {
         let script = loss(link(0), 0.015);
         let lines: Vec<_> = script.lines().collect();
         assert_eq!(lines[0], "flush chain netdev wires w0a");
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_leaves_room_for_what_is_under_way() {
+    fn delay_queue_fits_bytes_in_flight() {
         let gigabit = Rate::from_bits_per_s(1_000_000_000);
         let script = delay(link(1), Duration::from_millis(10), gigabit);
         assert_eq!(

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_choice_is_what_its_name_says() {
+    fn path_choice_selects_named_uplinks() {
         assert_eq!(uplinks(PathChoice::Collide), [10, 10, 10, 10]);
         assert_eq!(uplinks(PathChoice::Spread), [10, 11, 10, 11]);
         assert_eq!(uplinks(PathChoice::Hash), [10, 11, 10, 11]);

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn interface_and_next_hop_are_read_from_the_answer() {
+    fn interface_and_next_hop_are_parsed() {
         let forwarded = "10.0.0.5 from 10.0.0.1 via 10.192.0.3 dev swp2 \n    cache iif swp0 \n";
         assert_eq!(
             forwarded.lines().filter_map(exit_of).collect::<Vec<_>>(),

@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_lost_on_the_way_adds_up_and_may_be_too_much() {
+    fn optical_losses_add_up_to_budget() {
         let loss = |db| Loss::from_db(db).unwrap();
         let mut budget = Budget {
             insertion: loss(1.5),

@@ -15,7 +15,7 @@ pub(super) struct Crossbar {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum Refusal {
-    #[error("there is no port {port}, only 1 to {last}")]
+    #[error("no port {port}, only 1 to {last}")]
     NoSuchPort { port: u16, last: u16 },
     #[error("port {0} cannot lead to itself")]
     ToItself(u16),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circuit_moves_and_leaves_its_old_end_dark() {
+    fn moved_circuit_leaves_old_end_dark() {
         let mut crossbar = crossbar(&[(1, 5), (2, 6)]);
         assert_eq!(crossbar.begin(1, 7), Ok([1, 5, 7].into()));
         assert!(!crossbar.has(1, 5) && !crossbar.has(1, 7), "under way");

@@ -51,14 +51,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_of_a_pair_is_understood() {
+    fn pair_xml_is_parsed() {
         assert_eq!(read_pair(&one(3, 12)), Some((3, 12)));
         let plain = "<pair><ingress> 1 </ingress><egress>9</egress></pair>";
         assert_eq!(read_pair(plain), Some((1, 9)));
     }
 
     #[test]
-    fn what_is_no_pair_is_none() {
+    fn invalid_pair_xml_is_rejected() {
         let no_egress = "<pair><ingress>1</ingress></pair>";
         for text in [
             "",

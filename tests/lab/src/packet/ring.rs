@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn all_packets_of_a_block_are_found() {
+    fn all_packets_of_block_are_found() {
         let mut block = vec![0; 1024];
         put(&mut block, COUNT_OFFSET_BYTES, 2);
         put(&mut block, FIRST_PACKET_OFFSET_BYTES, 64);
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_makes_no_sense_ends_early() {
+    fn invalid_block_ends_early() {
         let mut block = vec![0; 256];
         put(&mut block, COUNT_OFFSET_BYTES, 1000);
         put(&mut block, FIRST_PACKET_OFFSET_BYTES, 200);

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused_by_name() {
+    fn invalid_assignment_is_refused_by_name() {
         assert!(refusal(|told| told["rank"] = json!(7)).contains("flow 3 neither"));
         let one_twice = |told: &mut Value| told["flows"][1]["id"] = json!(3);
         assert!(refusal(one_twice).contains("flow 3 stands there twice"));

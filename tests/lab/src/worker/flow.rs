@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_change_on_the_way_are_counted() {
+    fn corrupted_bytes_are_counted() {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .unwrap();

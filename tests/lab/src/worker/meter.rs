@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn only_time_with_a_message_under_way_counts() {
+    fn only_transfer_time_counts_as_busy() {
         let mut meter = Meter::default();
         meter.message_began(ms(100));
         meter.progress(ms(110), 500);
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_bucket_lets_pass_at_once_is_no_rate() {
+    fn burst_of_bucket_is_no_rate() {
         let mut meter = Meter::new(1000);
         for message in 0..20 {
             bring(&mut meter, 1000 * message, 120);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn short_messages_tell_no_rate() {
+    fn short_messages_give_no_rate() {
         let mut meter = Meter::new(1000);
         for message in 0..1000 {
             bring(&mut meter, 1000 * message, 9);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lay_there_before_anybody_waited_is_no_rate() {
+    fn bytes_before_waiting_are_no_rate() {
         let mut meter = Meter::new(0);
         meter.message_began(ms(0));
         meter.progress(ms(1), 1_000_000);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn waiting_for_the_peer_is_neither_busy_nor_stalled() {
+    fn waiting_for_peer_is_no_stall() {
         let mut meter = Meter::default();
         meter.message_awaited(ms(0));
         // The sender is late.
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_never_came_has_stalled() {
+    fn missing_message_is_stall() {
         let mut meter = Meter::default();
         meter.message_awaited(ms(100));
         meter.interrupted(ms(400));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_that_never_ends_counts_until_the_end() {
+    fn unfinished_stall_counts_until_end() {
         let mut meter = Meter::default();
         meter.message_began(ms(0));
         meter.progress(ms(1), 10);

@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_filled_at_any_position_is_sound_there_and_only_there() {
+    fn payload_is_valid_only_at_position() {
         for position in [
             0,
             1,
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_join_without_a_seam() {
+    fn payload_pieces_join_seamlessly() {
         let mut whole = vec![0; 100_000];
         fill(&mut whole, 0);
         let (a, b) = whole.split_at(37);

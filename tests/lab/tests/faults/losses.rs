@@ -13,14 +13,10 @@ const PACKET_COUNT: u32 = 60_000;
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
-        trial(
-            "a_link_loses_as_many_packets_as_it_should",
-            PING_NEEDS,
-            || {
-                loses_as_many_packets_as_it_should(&Play::begin(&lossy(0, 5.0)), "loss: nft");
-            },
-        ),
-        trial("a_link_with_a_delay_loses_as_many", PING_NEEDS, || {
+        trial("link_loses_configured_share", PING_NEEDS, || {
+            loses_as_many_packets_as_it_should(&Play::begin(&lossy(0, 5.0)), "loss: nft");
+        }),
+        trial("delayed_link_loses_configured_share", PING_NEEDS, || {
             let play = Play::begin(&lossy(200, 5.0));
             let by_kernel = play.kernel_has("netem");
             let means = if by_kernel {
@@ -30,26 +26,30 @@ pub(crate) fn tests() -> Vec<Trial> {
             };
             loses_as_many_packets_as_it_should(&play, means);
         }),
-        trial("without_nft_a_link_loses_as_many", PING_NEEDS, || {
-            let play = Play::begin_with(&lossy(0, 5.0), |up, home| {
-                break_program(up.arg("--stepped"), home, "nft");
-            });
-            loses_as_many_packets_as_it_should(&play, "loss: user-space wire");
-        }),
+        trial(
+            "without_nft_link_loses_configured_share",
+            PING_NEEDS,
+            || {
+                let play = Play::begin_with(&lossy(0, 5.0), |up, home| {
+                    break_program(up.arg("--stepped"), home, "nft");
+                });
+                loses_as_many_packets_as_it_should(&play, "loss: user-space wire");
+            },
+        ),
         trial("no_packets_are_lost_together", IPERF3_NEEDS, || {
             no_packets_are_lost_together(0);
         }),
         trial(
-            "no_packets_are_lost_together_with_a_delay",
+            "delayed_packets_are_lost_independently",
             IPERF3_NEEDS,
             || {
                 no_packets_are_lost_together(200);
             },
         ),
         trial(
-            "all_can_be_lost_and_none_is_later",
+            "total_loss_stops_and_ends",
             PING_NEEDS,
-            all_can_be_lost_and_none_is_later,
+            total_loss_stops_and_ends,
         ),
     ]
 }
@@ -114,7 +114,7 @@ fn no_packets_are_lost_together(latency_us: u32) {
     assert_is_fair(a.sent - b.received, a.sent, 0.01);
 }
 
-fn all_can_be_lost_and_none_is_later() {
+fn total_loss_stops_and_ends() {
     let scenario = lossy(0, 100.0) + "for_s = 5\n";
     let play = Play::begin(&scenario);
     assert_eq!(play.step(), ["a-b loses 100 % of all packets"]);

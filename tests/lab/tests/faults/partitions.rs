@@ -8,22 +8,18 @@ use crate::support::{Home, Lab, run, trial, wait_until};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
+        trial("partition_cuts_both_directions", PING_NEEDS, || {
+            partition_cuts_both_directions();
+        }),
         trial(
-            "a_partition_cuts_both_ways_and_relays_go_on",
+            "partition_may_cut_one_direction",
             PING_NEEDS,
-            || {
-                a_partition_cuts_both_ways_and_relays_go_on();
-            },
+            partition_may_cut_one_direction,
         ),
         trial(
-            "a_partition_may_cut_one_way",
+            "unsupported_fault_is_refused",
             PING_NEEDS,
-            a_partition_may_cut_one_way,
-        ),
-        trial(
-            "what_the_kernel_cannot_do_is_refused",
-            PING_NEEDS,
-            what_the_kernel_cannot_do_is_refused,
+            unsupported_fault_is_refused,
         ),
     ]
 }
@@ -36,7 +32,7 @@ fn ring(fault: &str) -> String {
     )
 }
 
-fn a_partition_cuts_both_ways_and_relays_go_on() {
+fn partition_cuts_both_directions() {
     let play = Play::begin(&ring("a = ['h0']\nb = ['h1', 'h2']"));
     let lab = &play.lab;
     assert_eq!(
@@ -59,7 +55,7 @@ fn a_partition_cuts_both_ways_and_relays_go_on() {
     assert_eq!(rules.trim(), "", "nothing is left of it");
 }
 
-fn a_partition_may_cut_one_way() {
+fn partition_may_cut_one_direction() {
     let play = Play::begin(&ring("a = ['h0']\nb = ['h1']\none_way = true"));
     let lab = &play.lab;
     assert_eq!(play.step(), ["h1 does not hear h0"]);
@@ -69,7 +65,7 @@ fn a_partition_may_cut_one_way() {
     assert_eq!(heard(lab, "h0", "h1"), 3);
 }
 
-fn what_the_kernel_cannot_do_is_refused() {
+fn unsupported_fault_is_refused() {
     let home = Home::new();
     let file = home.file("play.toml", &ring("a = ['h0']\nb = ['h1']"));
     let mut up = home.lab(&["up"]);

@@ -15,43 +15,27 @@ use crate::{ENDLESS_JOB, FABRIC, LAB_NEEDS};
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
+        trial("killed_process_is_named", LAB_NEEDS, a_killed_process),
         trial(
-            "a_killed_process_is_told_by_name_and_hits_no_other_job",
-            LAB_NEEDS,
-            a_killed_process,
-        ),
-        trial(
-            "a_rank_that_does_not_answer_is_not_perfect",
+            "unresponsive_rank_fails_limits",
             LAB_NEEDS,
             a_rank_that_does_not_answer,
         ),
+        trial("unplayed_faults_fail_run", LAB_NEEDS, faults_never_played),
+        trial("ctrl_c_ends_run_with_report", LAB_NEEDS, ctrl_c_ends_a_run),
         trial(
-            "faults_whose_time_never_came_fail_the_run",
-            LAB_NEEDS,
-            faults_never_played,
-        ),
-        trial(
-            "ctrl_c_ends_a_run_and_it_reports",
-            LAB_NEEDS,
-            ctrl_c_ends_a_run,
-        ),
-        trial(
-            "ctrl_c_ends_a_run_before_its_jobs_begin",
+            "ctrl_c_ends_run_before_jobs",
             LAB_NEEDS,
             ctrl_c_before_the_beginning,
         ),
+        trial("run_needs_job", LAB_NEEDS, nothing_to_run),
         trial(
-            "without_a_job_there_is_nothing_to_run",
-            LAB_NEEDS,
-            nothing_to_run,
-        ),
-        trial(
-            "a_report_is_shown_even_if_it_cannot_be_kept",
+            "unsaved_report_is_still_shown",
             LAB_NEEDS,
             shown_though_not_kept,
         ),
         trial(
-            "artifacts_are_kept_when_a_run_cannot_go_on",
+            "aborted_run_keeps_artifacts",
             LAB_NEEDS,
             kept_when_it_cannot_go_on,
         ),

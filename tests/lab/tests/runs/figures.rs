@@ -12,24 +12,16 @@ use crate::{FABRIC, LAB_NEEDS};
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
-            "jobs_compute_begin_and_connect_as_they_are_told",
+            "jobs_follow_their_settings",
             LAB_NEEDS,
             jobs_do_as_they_are_told,
         ),
+        trial("tcp_losses_are_counted", LAB_NEEDS, losses_over_tcp),
+        trial("datagram_losses_are_counted", LAB_NEEDS, losses_over_udp),
         trial(
-            "what_a_lossy_link_does_to_tcp_is_counted",
+            "no_rate_exceeds_slowest_link",
             LAB_NEEDS,
-            losses_over_tcp,
-        ),
-        trial(
-            "what_a_lossy_link_does_to_datagrams_is_counted",
-            LAB_NEEDS,
-            losses_over_udp,
-        ),
-        trial(
-            "no_rate_exceeds_the_slowest_link",
-            LAB_NEEDS,
-            no_rate_exceeds_the_slowest_link,
+            no_rate_exceeds_slowest_link,
         ),
     ]
 }
@@ -143,7 +135,7 @@ fn most_mbps(job: &Value) -> f64 {
 
 /// Messages of all sizes over slow NICs: the buckets of the links must not pass for their rate. A machine that is busy
 /// for a moment lets one of them be read late once, a bucket makes it too fast each time.
-fn no_rate_exceeds_the_slowest_link() {
+fn no_rate_exceeds_slowest_link() {
     let text = messages_of_all_sizes();
     let mut too_fast = rates_above_the_link(&text);
     for _ in 0..2 {

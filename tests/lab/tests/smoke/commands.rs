@@ -15,9 +15,9 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial("up_stays_until_ctrl_c", LAB_NEEDS, up_stays_until_ctrl_c),
         trial(
-            "down_ends_a_lab_in_front",
+            "down_ends_foreground_lab",
             LAB_NEEDS,
-            down_ends_a_lab_in_front,
+            down_ends_foreground_lab,
         ),
         trial(
             "detached_labs_stay_and_are_listed",
@@ -33,9 +33,9 @@ pub(crate) fn tests() -> Vec<Trial> {
             exec_stays_in_its_folder,
         ),
         trial(
-            "exec_waits_for_a_lab_that_is_coming_up",
+            "exec_waits_for_starting_lab",
             LAB_NEEDS,
-            exec_waits_for_a_lab_that_is_coming_up,
+            exec_waits_for_starting_lab,
         ),
         trial("orphans_are_reaped", LAB_NEEDS, orphans_are_reaped),
         trial("two_labs_do_not_meet", PING_NEEDS, two_labs_do_not_meet),
@@ -83,7 +83,7 @@ fn up_stays_until_ctrl_c() {
     home.wait_until_empty();
 }
 
-fn down_ends_a_lab_in_front() {
+fn down_ends_foreground_lab() {
     let home = Home::new();
     let (child, _) = up_in_front(&home);
     run(home.lab(&["down"])).expect_code(0);
@@ -163,7 +163,7 @@ fn exec_stays_in_its_folder() {
     assert_eq!(here.trim(), lab.home.path.to_str().expect("a plain path"));
 }
 
-fn exec_waits_for_a_lab_that_is_coming_up() {
+fn exec_waits_for_starting_lab() {
     let home = Home::new();
     let fabric = home.file("big.toml", size::RINGS_OF_DEGREE_4);
     let mut up = home.lab(&["up"]);

@@ -17,23 +17,19 @@ use crate::support::{Home, Lab, all_processes, finish, run, scenario, trial, wai
 
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
-        trial("killing_the_supervisor_leaves_nothing", LAB_NEEDS, || {
+        trial("killing_supervisor_leaves_nothing", LAB_NEEDS, || {
             leaves_nothing(Victim::Supervisor);
         }),
-        trial(
-            "killing_the_first_process_leaves_nothing",
-            LAB_NEEDS,
-            || {
-                leaves_nothing(Victim::First);
-            },
-        ),
-        trial("killing_the_keeper_leaves_nothing", LAB_NEEDS, || {
+        trial("killing_first_process_leaves_nothing", LAB_NEEDS, || {
+            leaves_nothing(Victim::First);
+        }),
+        trial("killing_keeper_leaves_nothing", LAB_NEEDS, || {
             leaves_nothing(Victim::Keeper);
         }),
         trial(
-            "a_kill_at_any_stage_leaves_nothing",
+            "kill_at_any_stage_leaves_nothing",
             LAB_NEEDS,
-            a_kill_at_any_stage_leaves_nothing,
+            kill_at_any_stage_leaves_nothing,
         ),
         trial(
             "leftover_state_is_swept",
@@ -41,9 +37,9 @@ pub(crate) fn tests() -> Vec<Trial> {
             leftover_state_is_swept,
         ),
         trial(
-            "down_kills_what_does_not_listen",
+            "down_kills_unresponsive_processes",
             LAB_NEEDS,
-            down_kills_what_does_not_listen,
+            down_kills_unresponsive_processes,
         ),
     ]
 }
@@ -224,7 +220,7 @@ fn nodes_made(lab: &Value) -> usize {
     fs::read_dir(names).map_or(0, Iterator::count)
 }
 
-fn a_kill_at_any_stage_leaves_nothing() {
+fn kill_at_any_stage_leaves_nothing() {
     let home = Home::new();
     let fabric = home.file("rings.toml", size::RINGS_OF_DEGREE_4);
     for (stage, victim) in Stage::ALL.into_iter().flat_map(Stage::with_victims) {
@@ -264,7 +260,7 @@ fn leftover_state_is_swept() {
     finish(other, "up").expect_code(0);
 }
 
-fn down_kills_what_does_not_listen() {
+fn down_kills_unresponsive_processes() {
     let lab = Lab::up("ideal");
     let first = lab.home.labs()[0]["pid"]
         .as_i64()

@@ -18,58 +18,50 @@ pub(crate) fn tests() -> Vec<Trial> {
     let as_nobody = [LAB_NEEDS, &[Need::Root, Need::Program("setpriv")]].concat();
     vec![
         trial(
-            "a_bad_scenario_makes_nothing",
+            "bad_scenario_creates_nothing",
             &[],
-            a_bad_scenario_makes_nothing,
+            bad_scenario_creates_nothing,
         ),
         trial(
-            "a_bad_fabric_makes_nothing",
+            "bad_fabric_creates_nothing",
             &[],
-            a_bad_fabric_makes_nothing,
+            bad_fabric_creates_nothing,
         ),
-        trial("a_bad_name_makes_nothing", &[], a_bad_name_makes_nothing),
+        trial("bad_name_creates_nothing", &[], bad_name_creates_nothing),
         trial(
-            "what_no_lab_can_be_makes_nothing",
+            "impossible_lab_creates_nothing",
             &[],
-            what_no_lab_can_be_makes_nothing,
+            impossible_lab_creates_nothing,
         ),
         trial(
-            "a_missing_tool_is_named_with_its_package",
+            "missing_tool_is_named_with_package",
             &[],
             a_missing_tool_is_named,
         ),
         trial(
-            "without_a_lab_commands_say_so",
+            "commands_report_missing_lab",
             &[],
-            without_a_lab_commands_say_so,
+            commands_report_missing_lab,
         ),
+        trial("unknown_host_error_lists_hosts", LAB_NEEDS, an_unknown_host),
+        trial("name_in_use_is_refused", LAB_NEEDS, name_in_use_is_refused),
         trial(
-            "an_unknown_host_is_answered_with_those_there_are",
-            LAB_NEEDS,
-            an_unknown_host,
-        ),
-        trial(
-            "a_name_in_use_is_refused",
-            LAB_NEEDS,
-            a_name_in_use_is_refused,
-        ),
-        trial(
-            "a_name_that_is_no_folder_is_refused",
+            "unsafe_lab_name_is_refused",
             &[],
-            a_name_that_is_no_folder_is_refused,
+            unsafe_lab_name_is_refused,
         ),
         trial(
-            "state_in_another_s_hands_is_refused",
+            "foreign_state_folder_is_refused",
             &[Need::Root],
             state_in_anothers_hands,
         ),
         trial(
-            "a_kernel_that_forbids_namespaces_is_named",
+            "forbidden_namespaces_are_explained",
             &elsewhere,
             a_kernel_that_forbids,
         ),
         trial(
-            "an_ordinary_user_needs_nothing_more",
+            "ordinary_user_needs_no_more_rights",
             &as_nobody,
             an_ordinary_user,
         ),
@@ -99,7 +91,7 @@ fn up_text(home: &Home, text: &str) -> Said {
     run(command)
 }
 
-fn a_bad_scenario_makes_nothing() {
+fn bad_scenario_creates_nothing() {
     let home = Home::new();
     let good = fs::read_to_string(scenario("leaf-spine")).expect("it is in the tree");
     for (from, to, words) in [
@@ -131,13 +123,13 @@ fn a_bad_scenario_makes_nothing() {
         &home,
         up_text(&home, &unknown_host),
         2,
-        &["hosts: there is no node named \"h9\""],
+        &["hosts: no node named \"h9\""],
     );
     let missing = run(home.lab(&["up", "nowhere.toml"]));
     assert_refused(&home, missing, 2, &["cannot read nowhere.toml"]);
 }
 
-fn a_bad_fabric_makes_nothing() {
+fn bad_fabric_creates_nothing() {
     let home = Home::new();
     let twice = "kind = \"direct\"\nhosts = 4\nlink_gbps = 1\nlinks = [[0, 1],\n[1, 0]]\n";
     assert_refused(
@@ -160,7 +152,7 @@ fn a_bad_fabric_makes_nothing() {
 }
 
 /// What makes sense for the product, but not for a lab.
-fn what_no_lab_can_be_makes_nothing() {
+fn impossible_lab_creates_nothing() {
     let home = Home::new();
     let ideal = |hosts: &str, gbps: &str| {
         let text = format!("kind = \"ideal\"\nhosts = {hosts}\nnic_gbps = {gbps}\n");
@@ -173,19 +165,19 @@ fn what_no_lab_can_be_makes_nothing() {
 }
 
 /// Names become folders and files.
-fn a_bad_name_makes_nothing() {
+fn bad_name_creates_nothing() {
     let home = Home::new();
     let good = fs::read_to_string(scenario("collision")).expect("it is in the tree");
     for (from, to, words) in [
         (
             "\"train\"",
             "\"../x\"",
-            "bad.toml:15: name: \"../x\" is no name for a job",
+            "bad.toml:15: name: \"../x\" is not a valid name for a job",
         ),
         (
             "\"collision\"",
             "\"a/b\"",
-            "bad.toml:3: name: \"a/b\" is no name for a scenario",
+            "bad.toml:3: name: \"a/b\" is not a valid name for a scenario",
         ),
     ] {
         assert_refused(&home, up_text(&home, &good.replace(from, to)), 2, &[words]);
@@ -209,7 +201,7 @@ fn a_missing_tool_is_named() {
     assert_refused(&home, up(path), 1, &["nft is missing", "package nftables"]);
 }
 
-fn without_a_lab_commands_say_so() {
+fn commands_report_missing_lab() {
     let home = Home::new();
     let exec = run(home.lab(&["exec", "h0", "--", "true"])).expect_code(2);
     assert!(
@@ -238,7 +230,7 @@ fn an_unknown_host() {
     );
 }
 
-fn a_name_in_use_is_refused() {
+fn name_in_use_is_refused() {
     let lab = Lab::up("ideal");
     let mut second = lab.home.lab(&["up"]);
     second.arg(scenario("ideal"));
@@ -251,7 +243,7 @@ fn a_name_in_use_is_refused() {
     lab.exec("h0", &["true"]).expect_code(0);
 }
 
-fn a_name_that_is_no_folder_is_refused() {
+fn unsafe_lab_name_is_refused() {
     let home = Home::new();
     for name in ["../ideal", "", ".", "a b"] {
         let mut command = home.lab(&["up", "--name", name]);

@@ -17,10 +17,10 @@ pub(crate) fn tests() -> Vec<Trial> {
         trial("leaves_and_spines_for_32_hosts", LAB_NEEDS, || {
             comes_up(LEAF_SPINE, 44);
         }),
-        trial("rings_of_degree_4_for_64_hosts", LAB_NEEDS, || {
+        trial("degree_4_rings_for_64_hosts", LAB_NEEDS, || {
             comes_up(RINGS_OF_DEGREE_4, 64);
         }),
-        trial("rings_of_degree_8_for_64_hosts", LAB_NEEDS, || {
+        trial("degree_8_rings_for_64_hosts", LAB_NEEDS, || {
             comes_up(RINGS_OF_DEGREE_8, 64);
         }),
     ]

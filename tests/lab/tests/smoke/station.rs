@@ -15,32 +15,28 @@ use crate::{LAB_NEEDS, PING_NEEDS};
 pub(crate) fn tests() -> Vec<Trial> {
     vec![
         trial(
-            "station_and_nodes_reach_each_other_beside_the_fabric",
+            "station_and_nodes_reach_each_other",
             PING_NEEDS,
             station_and_nodes_reach_each_other,
         ),
         trial(
-            "the_networks_of_fabric_and_station_do_not_meet",
+            "station_and_fabric_networks_stay_separate",
             PING_NEEDS,
             the_networks_do_not_meet,
         ),
+        trial("unmanaged_lab_has_no_station", LAB_NEEDS, no_station),
         trial(
-            "a_lab_without_management_has_no_station",
-            LAB_NEEDS,
-            no_station,
-        ),
-        trial(
-            "a_job_runs_in_a_lab_that_is_up_until_it_is_told_to_end",
+            "endless_job_runs_until_ended",
             LAB_NEEDS,
             a_job_runs_until_told,
         ),
-        trial("a_job_that_is_done_ends_alone", LAB_NEEDS, a_job_ends_alone),
+        trial("finished_job_ends_unaided", LAB_NEEDS, a_job_ends_alone),
         trial(
-            "a_job_outlives_a_route_that_is_gone_for_a_while",
+            "job_survives_temporary_route_loss",
             LAB_NEEDS,
             a_job_outlives_a_lost_route,
         ),
-        trial("a_job_nobody_knows_is_refused", LAB_NEEDS, an_unknown_job),
+        trial("unknown_job_is_refused", LAB_NEEDS, an_unknown_job),
     ]
 }
 

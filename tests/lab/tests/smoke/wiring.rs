@@ -21,9 +21,9 @@ pub(crate) fn tests() -> Vec<Trial> {
             all_reach_all("ideal");
         }),
         trial(
-            "a_node_sees_itself_only",
+            "node_sees_only_own_state",
             LAB_NEEDS,
-            a_node_sees_itself_only,
+            node_sees_only_own_state,
         ),
         trial(
             "interfaces_are_as_planned",
@@ -31,19 +31,15 @@ pub(crate) fn tests() -> Vec<Trial> {
             interfaces_are_as_planned,
         ),
         trial(
-            "rates_are_those_of_the_links",
+            "interface_rates_match_links",
             LAB_NEEDS,
-            rates_are_those_of_the_links,
+            interface_rates_match_links,
         ),
+        trial("router_sysctls_are_set", LAB_NEEDS, router_sysctls_are_set),
         trial(
-            "kernels_are_told_what_routers_need",
+            "leaves_have_next_hop_per_spine",
             LAB_NEEDS,
-            kernels_are_told_what_routers_need,
-        ),
-        trial(
-            "leaves_have_a_next_hop_per_spine",
-            LAB_NEEDS,
-            leaves_have_a_next_hop_per_spine,
+            leaves_have_next_hop_per_spine,
         ),
         trial(
             "parallel_links_are_all_used",
@@ -51,12 +47,12 @@ pub(crate) fn tests() -> Vec<Trial> {
             parallel_links_are_all_used,
         ),
         trial("relays_know_every_nic", LAB_NEEDS, relays_know_every_nic),
-        trial("traces_name_the_way", PING_NEEDS, traces_name_the_way),
         trial(
-            "paths_are_the_same_in_every_run",
-            LAB_NEEDS,
-            paths_are_the_same_in_every_run,
+            "traces_name_inbound_interfaces",
+            PING_NEEDS,
+            traces_name_inbound_interfaces,
         ),
+        trial("paths_are_reproducible", LAB_NEEDS, paths_are_reproducible),
     ]
 }
 
@@ -110,7 +106,7 @@ fn assert_neighbours_were_given(lab: &Lab, node: &str) {
     }
 }
 
-fn a_node_sees_itself_only() {
+fn node_sees_only_own_state() {
     let lab = Lab::up("leaf-spine");
     assert_eq!(lab.output("leaf1", &["hostname"]), "leaf1\n");
     assert_eq!(lab.output("h2", &["hostname"]), "h2\n");
@@ -162,7 +158,7 @@ fn interfaces_are_as_planned() {
     assert_eq!(by_name("swp1"), ["10.192.0.15/31"]);
 }
 
-fn rates_are_those_of_the_links() {
+fn interface_rates_match_links() {
     let lab = Lab::up("leaf-spine");
     for (node, interface, rate_mbps) in [
         ("h0", "eth0", 400),
@@ -185,7 +181,7 @@ fn rates_are_those_of_the_links() {
     }
 }
 
-fn kernels_are_told_what_routers_need() {
+fn router_sysctls_are_set() {
     let lab = Lab::up("leaf-spine");
     let value = |node: &str, key: &str| {
         let path = format!("/proc/sys/net/ipv4/{key}");
@@ -226,7 +222,7 @@ fn ways(lab: &Lab, node: &str, address: &str) -> Vec<String> {
     }
 }
 
-fn leaves_have_a_next_hop_per_spine() {
+fn leaves_have_next_hop_per_spine() {
     let lab = Lab::up("leaf-spine");
     assert_eq!(ways(&lab, "leaf0", "10.0.0.3"), ["swp2", "swp3"]);
     assert_eq!(ways(&lab, "leaf0", "10.0.0.1"), ["swp1"]);
@@ -258,7 +254,7 @@ fn relays_know_every_nic() {
 }
 
 /// A packet that dies on the way is answered by the port it came in by.
-fn traces_name_the_way() {
+fn traces_name_inbound_interfaces() {
     let lab = Lab::up("leaf-spine");
     for (hops, answering) in [
         ("1", ["10.192.0.1"; 2]),
@@ -272,7 +268,7 @@ fn traces_name_the_way() {
     }
 }
 
-fn paths_are_the_same_in_every_run() {
+fn paths_are_reproducible() {
     let text = |seed: u32| {
         format!(
             "name = \"seeded\"\nseed = {seed}\n[fabric]\nkind = \"leaf-spine\"\nleaves = 2\n\

@@ -147,14 +147,16 @@ impl Plan {
         let is_there = |host: &u32| (*host as usize) < hosts;
         let no_host = |what: &str, host: u32| {
             Err(format!(
-                "{what} names h{host}, and its hosts are h0 to h{}",
+                "{what} names h{host}, but its hosts are h0 to h{}",
                 hosts.saturating_sub(1)
             ))
         };
         let patched = self.patches.iter().flat_map(|it| it.patch().cable);
         let split = self.splits.iter().flatten();
         if let Some(link) = self.links.iter().find(|[a, b]| a >= b) {
-            return Err(format!("{link:?} is no link: the smaller host comes first"));
+            return Err(format!(
+                "{link:?} is not a link: the smaller host comes first"
+            ));
         }
         if let Some(&host) = self.links.iter().flatten().find(|it| !is_there(it)) {
             return no_host("a link", host);
@@ -169,13 +171,13 @@ impl Plan {
             return no_host("a split", host);
         }
         if self.splits.iter().any(Vec::is_empty) {
-            return Err("an operator is split over no servers".to_owned());
+            return Err("an operator is split over 0 servers".to_owned());
         }
         let panels = self.asked.ports.panels();
         if let Some(patch) = self.patches.iter().find(|it| it.patch().panel >= panels) {
             let panel = patch.patch().panel;
             return Err(format!(
-                "a patch names panel{panel}, and it was asked for {panels}"
+                "a patch names panel{panel}, but the request has {panels}"
             ));
         }
         match self.parallelism.is_none_or(|it| it.are_some()) {

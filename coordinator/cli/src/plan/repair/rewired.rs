@@ -59,10 +59,10 @@ impl Rewired {
             ));
         }
         if let Some(refused) = &self.refused {
-            page.line(&format!("  none anew: {refused}"));
+            page.line(&format!("  no new circuits: {refused}"));
         }
         let Some(best) = self.best else {
-            page.line("  leave all circuits where they are");
+            page.line("  keep all circuits");
             return;
         };
         let best = &self.rewired[best];

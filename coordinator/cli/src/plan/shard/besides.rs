@@ -60,14 +60,11 @@ impl Sharing {
         let Together { shared, phases, .. } = &self.together;
         match phases {
             _ if shared.is_empty() => "they share no link".to_owned(),
-            None => "their iterations do not fit together: they drift past each other, and no shift holds"
-                .to_owned(),
-            Some(_) if !self.is_worth_it() => {
-                "shifting them would gain nothing: leave them as they are".to_owned()
-            }
+            None => "their iteration periods differ: they drift, so no shift lasts".to_owned(),
+            Some(_) if !self.is_worth_it() => "no shift helps: leave them unchanged".to_owned(),
             Some(phases) => format!(
-                "in each {:.1} ms, {:.0} Mbit more are asked of {} than they carry when all begin at \
-                 once, and {:.0} Mbit when shifted",
+                "per {:.1} ms, excess demand is {:.0} Mbit on {} if all start at once, {:.0} Mbit \
+                 if shifted",
                 phases.circle_us as f64 / 1e3,
                 phases.excess_before_mbit,
                 counted(shared.len(), "shared link"),
@@ -134,7 +131,8 @@ impl Besides<'_> {
         let too_few = || {
             let counted = counted(past.len(), "iteration");
             format!(
-                "whether circuits laid anew pay is told by {} iterations or more, and its gates count {counted}",
+                "{} iterations or more are needed to decide whether new circuits pay off; its \
+                 gates count {counted}",
                 regional::MIN_ITERATIONS
             )
         };
@@ -154,10 +152,11 @@ impl Besides<'_> {
         let block = &ground.blocks[ground.block_of(running.shard.servers[0])];
         match (block.switched, ports) {
             (None, _) => Err(format!(
-                "what finds no circuit goes over packet switches, and block {} has none (switched_gbps)",
+                "demand without a circuit needs packet switches, and block {} has none \
+                 (switched_gbps)",
                 block.name
             )),
-            (_, 0) => Err("no ports are left for circuits by its gates".to_owned()),
+            (_, 0) => Err("its gates leave no ports for circuits".to_owned()),
             (Some(switched), _) => Ok(Region {
                 ports,
                 circuit_gbps: ground.rate.gbps(),

@@ -23,15 +23,15 @@ use show::Answer;
 use state::State;
 use training::Trained;
 
-/// Which servers and circuits each job of a shared cluster has, who waits, what is changed
+/// Allocate servers and circuits of a shared cluster to jobs: allocations, queue and changes
 #[derive(Debug, Args)]
 pub(crate) struct Shard {
-    /// The cluster file: blocks of hosts with their ports, and the jobs that are to run
+    /// Cluster file: blocks of hosts with their ports, and the jobs to run
     cluster: PathBuf,
-    /// What this command said before, with --output json: jobs that ran then run still
+    /// Earlier output of this command with --output json: its jobs keep running
     #[arg(long, value_name = "FILE")]
     after: Option<PathBuf>,
-    /// How long ago that was
+    /// Time since that output
     #[arg(
         long,
         value_name = "S",
@@ -40,13 +40,13 @@ pub(crate) struct Shard {
         allow_negative_numbers = true
     )]
     elapsed_s: f64,
-    /// Another seed may find other circuits that are as good
+    /// Seed; another seed may find other circuits that are as good
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// Jobs run over this packet fabric instead of circuits: how to shift those that share links
+    /// Jobs run over this packet fabric instead of circuits: print how to shift those that share links
     #[arg(long, value_name = "FABRIC")]
     over: Option<PathBuf>,
-    /// Also every circuit, how hosts forward for each other, and what a fat tree would do
+    /// Also every circuit, how hosts forward for each other, and a comparison with a fat tree
     #[arg(long)]
     explain: bool,
 }

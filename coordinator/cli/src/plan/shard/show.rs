@@ -184,7 +184,7 @@ pub(super) fn answer(page: &mut Page, answer: &Answer) {
         shifts(page, &answer.together);
     }
     if !answer.degrees.is_empty() {
-        page.heading("Beside packet switches");
+        page.heading("Next to packet switches");
         for it in &answer.degrees {
             page.line(&format!("  {}: {}", it.job, it.degree.words()));
         }
@@ -227,7 +227,7 @@ fn shards(page: &mut Page, answer: &Answer) {
 
 /// What is done, and who still waits though nothing is done about it.
 fn done(page: &mut Page, answer: &Answer) {
-    page.heading("What is done");
+    page.heading("Changes");
     for job in &answer.ended {
         page.line(&format!("  {job} has ended"));
     }
@@ -239,7 +239,7 @@ fn done(page: &mut Page, answer: &Answer) {
         page.line(&format!("  {} still waits: {}", it.job, it.words));
     }
     if answer.ended.is_empty() && answer.steps.is_empty() && answer.waiting.is_empty() {
-        page.line("  nothing: all stays as it is");
+        page.line("  none");
     }
 }
 

@@ -123,7 +123,7 @@ impl Before {
         let number = |host: &u32| {
             let place = hosts.iter().position(|it| it == host);
             let place = place.map(|it| it as u32);
-            place.ok_or_else(|| format!("a link names h{host}, on which it has no server"))
+            place.ok_or_else(|| format!("a link names h{host}, where it has no server"))
         };
         let pair = |[a, b]: &Pair| Ok([number(a)?, number(b)?]);
         let ring = |ring: &Vec<u32>| ring.iter().map(number).collect();
@@ -148,7 +148,7 @@ impl Before {
             let server = server.ok_or_else(|| format!("the cluster has no server {name}"))?;
             match taken.insert(server) {
                 true => Ok(server),
-                false => Err(format!("{name} is given away twice")),
+                false => Err(format!("{name} is allocated twice")),
             }
         };
         let servers = self

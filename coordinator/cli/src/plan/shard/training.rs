@@ -149,7 +149,7 @@ impl Training for Trained {
 
     fn on(&self, servers: usize) -> Result<Spread, Unfit> {
         if servers == 0 {
-            return Err(Unfit("it needs a server: ask for 1".to_owned()));
+            return Err(Unfit("it needs a server: request 1".to_owned()));
         }
         let deal = self.deal(servers)?;
         let work = self.source.dealt(hosts(servers), &deal);
@@ -160,7 +160,7 @@ impl Training for Trained {
             .map_or(0, |host: &NodeId| host.index() + 1);
         if used < servers {
             return Err(Unfit(format!(
-                "it has work for {used} servers only: ask for {used}"
+                "it has work for {used} servers only: request {used}"
             )));
         }
         let samples = match &self.source.kind {

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn all_combinations_are_asked_for_and_each_by_one_shard() {
+    fn each_combination_belongs_to_one_shard() {
         let axes = [
             axis("op=allreduce,broadcast"),
             axis("bytes=1e6,8"),
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_sweep_is_refused() {
+    fn invalid_sweeps_are_refused() {
         for text in [
             "bytes",
             "=3",

@@ -29,14 +29,14 @@ pub(crate) use store::Gather;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Many settings")]
 pub(crate) struct Sweep {
-    /// Ask for each of these values: of an option, or of a key of the fabric file. KEY=A,B,C or, of
-    /// whole numbers, KEY=FIRST..LAST; several make all combinations
+    /// Run for each of these values of an option, or of a key of the fabric file. KEY=A,B,C or, for whole numbers,
+    /// KEY=FIRST..LAST; several sweeps make all combinations
     #[arg(long, value_name = "KEY=VALUES", global = true)]
     sweep: Vec<Axis>,
-    /// Of a sweep, only the K-th of every N points, counted from 0
+    /// Only the K-th of every N points of a sweep, counted from 0
     #[arg(long, value_name = "K/N", global = true, requires = "to")]
     shard: Option<Shard>,
-    /// Write the answers to a file of this shard in a folder, or at a URL
+    /// Write the results to a file of this shard in a folder, or at a URL
     #[arg(long, value_name = "FOLDER|URL", global = true)]
     to: Option<String>,
 }
@@ -295,7 +295,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_went_wrong_is_one_line() {
+    fn failure_is_one_line() {
         let usage =
             "error: the following arguments were not provided:\n  --interval\n\nUsage: reweave\n";
         let said = "the following arguments were not provided: --interval";
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn words_have_as_many_digits_as_people_read() {
+    fn figures_have_readable_digits() {
         let answer = json!({
             "point": { "seed": 3, "link_gbps": 100.0 },
             "answer": { "busbw_gbps": 13.513513513513514, "events": 1234567, "links": [1],

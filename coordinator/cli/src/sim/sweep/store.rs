@@ -27,10 +27,10 @@ fn store_failed(url: &str, source: ShelfError) -> CliError {
     }
 }
 
-/// All answers of a sweep whose shards were asked elsewhere, in the order of its points
+/// Merge the shards of a sweep, in the order of its points
 #[derive(Debug, Args)]
 pub(crate) struct Gather {
-    /// Where the shards wrote to: a folder or a URL
+    /// Location of the shards: a folder or a URL
     #[arg(value_name = "FOLDER|URL")]
     from: String,
 }
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_made_and_a_file_replaced_as_a_whole() {
+    fn folder_created_and_file_replaced_atomically() {
         let scratch = tempfile::tempdir().unwrap();
         let folder = scratch.path().join("deep/er").display().to_string();
         for content in ["first", "second"] {
@@ -113,18 +113,18 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_nobody_knows_is_refused() {
+    fn unknown_store_scheme_is_refused() {
         let error = write("gopher://hole", "shard-0-of-1.jsonl", String::new()).unwrap_err();
         assert_eq!(error.exit_code(), 2);
         let told = error.told();
         assert!(
-            told.starts_with("cannot use gopher://hole: gopher://hole is no place"),
+            told.starts_with("cannot use gopher://hole: gopher://hole is not a supported location"),
             "{told}"
         );
     }
 
     #[test]
-    fn shards_come_together_in_the_order_of_points_and_a_missing_one_is_named() {
+    fn shards_merge_in_order_missing_named() {
         let scratch = tempfile::tempdir().unwrap();
         let folder = scratch.path().display().to_string();
         let gather = Gather {

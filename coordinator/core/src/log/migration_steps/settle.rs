@@ -99,14 +99,14 @@ mod tests {
     }
 
     #[test]
-    fn third_table_waits_for_the_first() {
+    fn third_table_waits_for_first() {
         let (held, unsure) = (round(0), round(1));
         let laid = settled(&course(&[round(2)]), &held, &unsure);
         assert_eq!(laid, course(&[held, round(2)]));
     }
 
     #[test]
-    fn node_without_a_table_settles() {
+    fn node_without_table_settles() {
         let laid = settled(&course(&[round(2)]), &Tables::new(), &round(1));
         let nowhere = Round::from([(node(), own_table(node()))]);
         assert_eq!(laid, course(&[nowhere, round(2)]));
@@ -114,7 +114,7 @@ mod tests {
 
     /// Where it gets one of both first, that settles it.
     #[test]
-    fn either_of_both_is_told_at_once() {
+    fn confirmed_round_settles_unsure_tables() {
         for first in [0, 1] {
             let rounds = [round(first), round(2)];
             let laid = settled(&course(&rounds), &round(0), &round(1));
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn other_classes_are_another_table() {
+    fn tables_of_other_classes_differ() {
         let mut raised = round(0);
         raised.entry(node()).and_modify(|table| {
             table.raises = vec![[LinkId::from_index(3), LinkId::from_index(0)]];

@@ -84,9 +84,7 @@ pub enum NoEntry {
 impl fmt::Display for NoEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::UnknownToken => {
-                f.write_str("its token was not made here, or has expired long ago")
-            }
+            Self::UnknownToken => f.write_str("its token is unknown or expired long ago"),
             Self::Expired { member } => write!(f, "its token for {member} has expired"),
             Self::Used { member, from } => {
                 write!(
@@ -248,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_used_secrets_are_remembered_and_the_oldest_is_forgotten_first() {
+    fn oldest_spent_token_is_forgotten_first() {
         let most = u32::try_from(MAX_SPENT_TOKENS).unwrap();
         // Neither the first nor the last by its secret.
         let oldest = most / 2;

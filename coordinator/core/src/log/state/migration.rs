@@ -405,7 +405,7 @@ mod tests {
 
     /// It has followed forth and not answered to the way back: neither is forgotten.
     #[test]
-    fn node_that_is_told_back_may_hold_either_until_it_answers() {
+    fn reverted_node_is_unsure_until_ack() {
         let node = NodeId::from_index(0);
         let [old, new] = [0, 1].map(|link| Round::from([(node, table(node, link))]));
         let mut journey = Migration {

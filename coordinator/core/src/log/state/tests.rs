@@ -155,7 +155,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn any_commands_in_any_order_lead_to_one_sane_state(
+    fn any_commands_keep_state_sane(
         changes in prop::collection::vec(change(), 0..120),
     ) {
         let mut state = State::default();
@@ -176,7 +176,7 @@ proptest! {
     }
 
     #[test]
-    fn a_log_that_was_written_and_read_leads_to_the_same_state(
+    fn serialized_log_gives_same_state(
         changes in prop::collection::vec(change(), 0..40),
     ) {
         let written = postcard::to_stdvec(&changes).unwrap();
@@ -262,7 +262,7 @@ fn kernel() -> Refusal {
 }
 
 #[test]
-fn the_token_of_an_intent_is_its_place_in_the_log() {
+fn intent_token_is_its_log_index() {
     let state = applied(&[
         propose(0, 1),
         approve(1),
@@ -282,7 +282,7 @@ fn the_token_of_an_intent_is_its_place_in_the_log() {
 }
 
 #[test]
-fn a_plan_is_verified_when_every_switch_has_done_its_step_and_not_before() {
+fn plan_verifies_after_every_switch_acks() {
     let begun = [
         propose(0, 1),
         approve(1),
@@ -310,7 +310,7 @@ const CONFIRM_CHANGE: Change = Change::ConfirmIntent {
 };
 
 #[test]
-fn step_is_confirmed_by_all_before_a_plan_is_verified() {
+fn plan_verifies_after_all_confirm_step() {
     let mut log = vec![
         propose(0, 1),
         approve(1),
@@ -347,7 +347,7 @@ fn unconfirmed_nodes_may_hold_either() {
 
 /// It held the plan's rules when it refused, and so it may still.
 #[test]
-fn refusal_to_confirm_is_no_proof_of_the_parents_rules() {
+fn refused_confirmation_does_not_prove_rules() {
     let refused = |generation, token| acked(0, generation, token, Err(kernel()));
     let log = [
         propose(0, 1),
@@ -383,14 +383,14 @@ fn raised_version_leaves_proofs_alone() {
 }
 
 #[test]
-fn a_plan_that_builds_on_other_routes_or_has_an_old_number_is_not_taken() {
+fn wrong_parent_or_old_generation_ignored() {
     assert!(applied(&[propose(1, 2)]).rollouts().next().is_none());
     let again = applied(&[propose(0, 5), propose(0, 5), propose(0, 4)]);
     assert_eq!((again.ended(), again.next_generation()), (0, Generation(6)));
 }
 
 #[test]
-fn it_is_taken_back_only_when_every_switch_is_known_to_hold_what_it_held() {
+fn rollback_ends_once_every_switch_acks() {
     let rolled_back = Change::RolledBack {
         generation: Generation(1),
     };
@@ -417,7 +417,7 @@ fn it_is_taken_back_only_when_every_switch_is_known_to_hold_what_it_held() {
 }
 
 #[test]
-fn a_switch_that_did_the_step_and_refuses_to_undo_it_is_not_believed_to_have_undone_it() {
+fn refused_undo_leaves_step_unconfirmed() {
     let log = [
         propose(0, 1),
         approve(1),
@@ -446,7 +446,7 @@ fn a_switch_that_did_the_step_and_refuses_to_undo_it_is_not_believed_to_have_und
 }
 
 #[test]
-fn the_next_generation_is_beyond_what_any_agent_has_heard_of_unless_it_lies() {
+fn next_generation_exceeds_agents_unless_absurd() {
     let begun = [propose(0, 1), approve(1), step(1, INSTALL_AIM, &[0, 1])];
     let older = |held| {
         acked(
@@ -473,7 +473,7 @@ fn the_next_generation_is_beyond_what_any_agent_has_heard_of_unless_it_lies() {
 }
 
 #[test]
-fn tokens_go_on_beyond_what_any_agent_has_heard_of_unless_it_lies() {
+fn next_token_exceeds_agents_unless_absurd() {
     let begun = [propose(0, 1), approve(1), step(1, INSTALL_AIM, &[0, 1])];
     let next = |token| {
         let older = Refusal::Older {
@@ -497,7 +497,7 @@ fn tokens_go_on_beyond_what_any_agent_has_heard_of_unless_it_lies() {
 }
 
 #[test]
-fn a_plan_is_not_undone_under_a_number_that_agents_have_heard_of() {
+fn undo_needs_newer_generation() {
     let begun = [
         propose(0, 1),
         approve(1),
@@ -511,7 +511,7 @@ fn a_plan_is_not_undone_under_a_number_that_agents_have_heard_of() {
 }
 
 #[test]
-fn only_so_many_plans_are_remembered() {
+fn plan_history_is_bounded() {
     let plans = (1..=300).map(|generation| propose(0, generation));
     let state = applied(&plans.collect::<Vec<_>>());
     assert_eq!(
@@ -575,7 +575,7 @@ fn both() -> Vec<Change> {
 }
 
 #[test]
-fn plans_that_share_nothing_go_side_by_side_and_both_are_in_force_whoever_ends_first() {
+fn disjoint_plans_commit_in_any_order() {
     for order in [[1, 2], [2, 1]] {
         let all = [both(), order.map(kept).to_vec()].concat();
         let state = applied(&all);
@@ -599,7 +599,7 @@ fn plans_that_share_nothing_go_side_by_side_and_both_are_in_force_whoever_ends_f
 }
 
 #[test]
-fn what_one_takes_back_the_other_keeps() {
+fn rollback_keeps_pins_of_concurrent_plan() {
     let worse = Change::Verified {
         generation: Generation(1),
         verdict: Verdict {
@@ -639,7 +639,7 @@ fn what_one_takes_back_the_other_keeps() {
 }
 
 #[test]
-fn nothing_is_given_to_two_plans() {
+fn concurrent_plans_claim_disjoint_resources() {
     let first = beside(1, 0);
     let state = applied(&[first.clone(), beside(2, 0)].concat());
     let open: Vec<_> = state.rollouts().map(|it| it.plan.generation.0).collect();
@@ -665,7 +665,7 @@ fn nothing_is_given_to_two_plans() {
 }
 
 #[test]
-fn an_offer_goes_when_what_it_was_made_for_was_changed_and_else_it_stands() {
+fn offer_lapses_when_its_parent_changes() {
     let alone = beside(1, 0);
     let [for_the_same, elsewhere] =
         [(2, 0), (3, 1)].map(|(number, at)| beside(number, at)[0].clone());
@@ -685,7 +685,7 @@ fn an_offer_goes_when_what_it_was_made_for_was_changed_and_else_it_stands() {
 }
 
 #[test]
-fn a_plan_tells_nobody_that_it_does_not_claim() {
+fn plan_instructs_only_claimed_nodes() {
     let mut changes = beside(1, 0);
     if let Some(Change::StepIntent(intent)) = changes.last_mut() {
         intent.targets.insert(NodeId::from_index(1), told());

@@ -99,7 +99,7 @@ impl Chosen {
             if !ends.iter().any(|end| self.taken.contains(end)) {
                 let [one, other] = ends.each_ref().map(words);
                 self.left_out.push(format!(
-                    "{one} and {other} have the addresses of one /31, and nothing else says that they are joined"
+                    "{one} and {other} share a /31, the only evidence that they are connected"
                 ));
             }
         }
@@ -187,23 +187,20 @@ impl<'p> Sight<'p> {
         let [one, other] = &joined.ends;
         let mut doubts = Vec::new();
         if joined.is_guess {
-            doubts.push("as much speaks for another end".to_owned());
+            doubts.push("equal evidence for another end".to_owned());
         }
         for silent in [one, other].iter().filter(|end| end.interface.is_none()) {
-            doubts.push(format!(
-                "by which interface of {} is not known",
-                silent.node
-            ));
+            doubts.push(format!("the interface of {} is unknown", silent.node));
         }
         let is_here = |end: &&&Seat| !self.reporting.contains(&end.node);
         for stranger in [one, other].iter().filter(is_here) {
-            doubts.push(format!("no agent speaks for {}", stranger.node));
+            doubts.push(format!("no agent reports for {}", stranger.node));
         }
         match rates {
             [Some(one), Some(other)] if one != other => {
                 doubts.push(format!("its ends say {one} and {other}"));
             }
-            [None, None] => doubts.push("nobody says how fast it is".to_owned()),
+            [None, None] => doubts.push("its speed is unknown".to_owned()),
             _ => {}
         }
         doubts
@@ -252,8 +249,8 @@ impl<'p> Sight<'p> {
         let opticals = self.world.fabric().opticals();
         let unseen = opticals.map(|(_, optical)| {
             format!(
-                "{} is an optical switch: which fibres lead to it, nobody sees; copy it and its fibres from the \
-                 file that is in use",
+                "{} is an optical switch, whose fibres cannot be discovered; copy it and its \
+                 fibres from the current fabric file",
                 optical.name
             )
         });
@@ -263,9 +260,9 @@ impl<'p> Sight<'p> {
 
 fn stranger(name: &str) -> Vec<String> {
     let mut doubts =
-        vec!["known by LLDP alone: no agent, and not in the file that is in use".to_owned()];
+        vec!["known only by LLDP: no agent, and not in the current fabric file".to_owned()];
     if !is_plain(name, MAX_NAME_BYTES) {
-        doubts.push("what it calls itself is no name for a node".to_owned());
+        doubts.push("its own name is not a valid name for a node".to_owned());
     }
     doubts
 }

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_crosses_is_spread_evenly_and_what_stays_in_a_rack_is_on_no_uplink() {
+    fn ring_load_spreads_evenly_over_uplinks() {
         let text = "kind = \"leaf-spine\"\nleaves = 2\nspines = 4\nhosts_per_leaf = 2\n\
                     host_gbps = 10\nuplink_gbps = 10";
         let fabric = Fabric::parse("fabric.toml", text).unwrap();

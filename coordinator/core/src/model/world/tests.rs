@@ -233,7 +233,7 @@ impl Site {
 }
 
 #[test]
-fn ends_are_joined_by_gateway_and_by_a_shared_31_and_parallel_links_in_order() {
+fn wiring_follows_gateways_and_shared_31() {
     let site = Site::new();
     let world = site.known().world();
     let end = |from: &str, link| {
@@ -248,7 +248,7 @@ fn ends_are_joined_by_gateway_and_by_a_shared_31_and_parallel_links_in_order() {
 }
 
 #[test]
-fn each_nic_of_a_host_has_a_link_of_its_own() {
+fn each_host_nic_has_own_link() {
     let mut builder = FabricBuilder::new();
     let [host, other] = ["h0", "h1"].map(|name| builder.add_node(name, Role::Host).unwrap());
     let leaves = ["leaf0", "leaf1"].map(|name| builder.add_node(name, Role::Switch).unwrap());
@@ -287,7 +287,7 @@ fn each_nic_of_a_host_has_a_link_of_its_own() {
 
 /// As labs number them: three leaves' loopbacks, and then those of the spines.
 #[test]
-fn loopbacks_that_look_like_the_two_of_one_31_are_no_ends_of_a_link() {
+fn adjacent_loopbacks_join_no_link() {
     let text = "kind = \"leaf-spine\"\nleaves = 3\nspines = 2\nhosts_per_leaf = 1\n\
                 host_gbps = 1\nuplink_gbps = 1";
     let mut site = Site::on(&Arc::new(Fabric::parse("fabric.toml", text).unwrap()));
@@ -349,7 +349,7 @@ fn as_in_a_lab(fabric: &Fabric, node: NodeId) -> Vec<Reading> {
 
 /// Hosts that forward for one another, each with an address of its own beside those of its links.
 #[test]
-fn hosts_that_are_numbered_one_after_the_other_face_whom_their_routes_lead_to() {
+fn consecutive_host_addresses_follow_their_routes() {
     let text = "kind = \"direct\"\nhosts = 4\nlink_gbps = 1\nstrides = [1]";
     let mut site = Site::on(&Arc::new(Fabric::parse("fabric.toml", text).unwrap()));
     let fabric = Arc::clone(&site.fabric);
@@ -368,7 +368,7 @@ fn hosts_that_are_numbered_one_after_the_other_face_whom_their_routes_lead_to() 
 }
 
 #[test]
-fn parallel_links_of_which_one_is_not_known_are_not_told_apart() {
+fn partly_known_parallel_links_stay_unresolved() {
     let mut site = Site::new();
     site.ingest.handle_connected(site.node("leaf1"));
     site.hear("leaf1", introductions()[3].1[..2].to_vec());
@@ -378,7 +378,7 @@ fn parallel_links_of_which_one_is_not_known_are_not_told_apart() {
 }
 
 #[test]
-fn an_interface_that_faces_two_others_is_left_out() {
+fn interface_facing_two_neighbours_is_ignored() {
     let mut site = Site::new();
     site.hear(
         "h1",
@@ -388,7 +388,7 @@ fn an_interface_that_faces_two_others_is_left_out() {
 }
 
 #[test]
-fn an_interface_that_faces_two_of_the_same_neighbour_is_left_out() {
+fn interface_facing_one_neighbour_twice_ignored() {
     let mut site = Site::new();
     site.ingest.handle_connected(site.node("leaf0"));
     let mut both = interface("swp1", [10, 192, 0, 4], Some([10, 192, 0, 7]));
@@ -401,7 +401,7 @@ fn an_interface_that_faces_two_of_the_same_neighbour_is_left_out() {
 }
 
 #[test]
-fn what_nobody_speaks_of_is_forgotten() {
+fn unreported_flow_is_forgotten() {
     let mut site = Site::new();
     site.hear("h0", vec![reading(100)]);
     assert!(site.ingest.flow(&flow()).is_some());
@@ -411,7 +411,7 @@ fn what_nobody_speaks_of_is_forgotten() {
 }
 
 #[test]
-fn a_path_is_every_hop_by_the_very_links_the_routers_named() {
+fn path_names_exact_links_of_routers() {
     let mut site = Site::new();
     site.hear("h0", vec![reading(100), path(PATH_OVER_SPINE1)]);
     let expected = ["h0-leaf0", "leaf0-leaf1.1", "h1-leaf1"].map(str::to_owned);
@@ -419,7 +419,7 @@ fn a_path_is_every_hop_by_the_very_links_the_routers_named() {
 }
 
 #[test]
-fn what_comes_back_has_a_way_of_its_own() {
+fn return_path_is_traced_separately() {
     let mut site = Site::new();
     let back = path_of(flow().reversed(), RETURN_OVER_SPINE0);
     site.hear(
@@ -436,7 +436,7 @@ fn what_comes_back_has_a_way_of_its_own() {
 }
 
 #[test]
-fn a_path_with_a_gap_a_stranger_or_a_jump_is_no_path() {
+fn incomplete_or_inconsistent_path_is_ignored() {
     let leaf0 = Some([10, 192, 0, 1]);
     let wrong: [&[Option<[u8; 4]>]; 7] = [
         &[leaf0, None],
@@ -456,7 +456,7 @@ fn a_path_with_a_gap_a_stranger_or_a_jump_is_no_path() {
 }
 
 #[test]
-fn a_rate_is_the_mean_of_the_last_readings_between_their_extremes() {
+fn rate_is_mean_of_last_readings() {
     let mut site = Site::new();
     for mbps in [900, 10, 20, 30, 40, 50] {
         site.hear("h0", vec![reading(mbps)]);
@@ -473,7 +473,7 @@ fn a_rate_is_the_mean_of_the_last_readings_between_their_extremes() {
 }
 
 #[test]
-fn a_verdict_takes_as_many_readings_as_a_rate_none_of_before_and_none_of_a_silent_sender() {
+fn verdict_needs_enough_fresh_readings() {
     let mut site = Site::new();
     let begin = site.now;
     for _ in 0..site.policy.readings() {
@@ -494,7 +494,7 @@ fn a_verdict_takes_as_many_readings_as_a_rate_none_of_before_and_none_of_a_silen
 }
 
 #[test]
-fn what_is_too_old_is_left_out() {
+fn stale_readings_are_left_out() {
     let mut site = Site::new();
     site.hear(
         "h0",
@@ -511,7 +511,7 @@ fn what_is_too_old_is_left_out() {
 }
 
 #[test]
-fn an_old_path_is_forgotten_though_its_flow_goes_on() {
+fn stale_path_expires_under_live_flow() {
     let mut site = Site::new();
     site.hear("h0", vec![reading(100), path(PATH_OVER_SPINE1)]);
     let mut waited = Duration::ZERO;
@@ -528,7 +528,7 @@ fn an_old_path_is_forgotten_though_its_flow_goes_on() {
 }
 
 #[test]
-fn a_path_traced_while_its_flow_is_rerouted_is_not_believed() {
+fn path_traced_during_reroute_is_ignored() {
     let mut site = Site::new();
     site.hear("h0", vec![reading(100), path(PATH_OVER_SPINE1)]);
     let until = site.now + Duration::from_millis(300);
@@ -544,7 +544,7 @@ fn a_path_traced_while_its_flow_is_rerouted_is_not_believed() {
 }
 
 #[test]
-fn a_direction_is_what_its_sender_counts_or_else_its_receiver() {
+fn link_rate_prefers_sender_counters() {
     let mut site = Site::new();
     site.hear("leaf0", vec![counters("swp1", 70, 30)]);
     let links = site.snapshot().links;
@@ -559,7 +559,7 @@ fn a_direction_is_what_its_sender_counts_or_else_its_receiver() {
 }
 
 #[test]
-fn a_node_without_a_session_is_not_part_of_the_picture() {
+fn disconnected_node_is_excluded() {
     let mut site = Site::new();
     site.hear("h0", vec![reading(100), path(PATH_OVER_SPINE1)]);
     site.ingest.handle_disconnected(site.node("leaf0"));

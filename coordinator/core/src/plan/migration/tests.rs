@@ -179,7 +179,7 @@ fn judge_cases(seeds: std::ops::Range<u64>, pace: RoundWidth) -> [usize; 3] {
 }
 
 #[test]
-fn every_course_is_sound_and_loses_no_packet_in_any_mixture_and_a_push_without_order_does() {
+fn migrations_are_sound_and_lose_nothing() {
     for pace in [RoundWidth::Wide, RoundWidth::Narrow] {
         let [sound, impossible, unordered_lost] = judge_cases(0..600, pace);
         let counts = format!("{sound} courses, {impossible} without one, {unordered_lost} lost");
@@ -194,7 +194,7 @@ fn is_narrow(unsound: &Unsound) -> bool {
 /// From behind each of its legs, a course leads back to where it began. Whoever has gained capacity on the way may
 /// lose too much of it at once, and waits then.
 #[test]
-fn whoever_goes_back_over_the_same_legs_loses_nothing() {
+fn retraced_migration_loses_nothing() {
     let mut retraced_ones = 0;
     for case in (0..400).filter_map(sensible) {
         let Ok(there) = case.course(RoundWidth::Wide) else {
@@ -227,7 +227,7 @@ fn whoever_goes_back_over_the_same_legs_loses_nothing() {
 /// The same, a million times.
 #[test]
 #[ignore = "takes minutes: part of the soak"]
-fn a_million_courses_lose_nothing() {
+fn million_migrations_lose_nothing() {
     let [sound, _, unordered_lost] = judge_cases(4_000..1_004_000, RoundWidth::Wide);
     assert!(sound > 100_000 && unordered_lost > sound / 4);
 }

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_small_cluster_has_all_to_choose_from_and_a_large_one_as_many_as_can_be_traced() {
+    fn probe_candidates_shrink_with_cluster_size() {
         let share = |addresses, ports| {
             let Share { ports, peers } = Share::of(addresses, ports);
             (ports, peers)
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_peers_is_taken_evenly() {
+    fn share_of_peers_is_even() {
         for peers in 1..=64 {
             let share = Share { ports: 4, peers };
             let open: Vec<_> = (0..64).filter(|place| share.is_open(*place, 64)).collect();

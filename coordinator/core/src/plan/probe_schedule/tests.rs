@@ -10,7 +10,7 @@ use crate::estimate::probe_paths::ProbePaths;
 use crate::{Core, Input, Policy};
 
 #[test]
-fn the_fewer_hosts_share_many_ways_the_more_ports_each_uses() {
+fn fewer_peers_use_more_ports() {
     let ports_in = |text: &str| {
         let fabric = Fabric::parse("fabric.toml", text).unwrap();
         ports(&fabric, fabric.find("h0").unwrap())
@@ -80,7 +80,7 @@ fn way(fabric: &Fabric, flow: &FlowKey) -> Vec<Hop> {
 
 /// All hosts have reported, and whatever is there to choose from has been traced.
 #[test]
-fn few_flows_of_a_thousand_hosts_cross_every_link_often_enough() {
+fn few_flows_cover_every_link() {
     let text = format!(
         "kind = \"leaf-spine\"\nleaves = {LEAVES}\nspines = {SPINES}\nhosts_per_leaf = {}\n\
          host_gbps = 100\nuplink_gbps = 100",
@@ -143,7 +143,7 @@ fn few_flows_of_a_thousand_hosts_cross_every_link_often_enough() {
 
 /// Nothing was traced of one uplink: it is said that nobody is known to cross it.
 #[test]
-fn links_that_too_few_flows_cross_are_told() {
+fn rarely_crossed_links_are_reported() {
     let text = "kind = \"leaf-spine\"\nleaves = 32\nspines = 8\nhosts_per_leaf = 32\n\
                 host_gbps = 100\nuplink_gbps = 100";
     let fabric = Arc::new(Fabric::parse("fabric.toml", text).unwrap());
@@ -210,7 +210,7 @@ fn two_relays(told: &str) -> (Arc<Fabric>, Core) {
 
 /// What a neighbour sends to on their link, nobody else has a route to.
 #[test]
-fn who_forwards_is_probed_by_one_address_that_is_no_next_hop() {
+fn relay_is_probed_by_loopback_address() {
     for (told, last) in [("", 10), (", address = \"10.0.0.20\"", 20)] {
         let (fabric, core) = two_relays(told);
         let known = core.known_at(Moment::from_micros(1_000_000));

@@ -120,7 +120,7 @@ fn reasons(cases: &[Case]) -> Vec<Reason> {
 const FASTER_RANGE: Option<[u64; 2]> = Some([90, 100]);
 
 #[test]
-fn a_gain_of_the_slowest_is_kept_even_where_it_is_less_than_was_predicted() {
+fn gain_below_prediction_is_kept() {
     assert_eq!(
         reasons(&[case(1, 50, FASTER_RANGE, 95), case(2, 50, FASTER_RANGE, 96)]),
         []
@@ -132,7 +132,7 @@ fn a_gain_of_the_slowest_is_kept_even_where_it_is_less_than_was_predicted() {
 }
 
 #[test]
-fn a_gain_of_others_than_the_slowest_is_none() {
+fn gain_of_faster_flows_is_insufficient() {
     let (before, after, needed) = (mbps(50), mbps(54), mbps(55));
     let reason = Reason::TooLittleGain {
         before,
@@ -149,7 +149,7 @@ fn a_gain_of_others_than_the_slowest_is_none() {
 }
 
 #[test]
-fn a_flow_beside_may_not_pay_for_it() {
+fn plan_may_not_slow_bystander_flow() {
     let gain = case(1, 50, FASTER_RANGE, 95);
     let reason = Reason::GotSlower {
         flow: flow(2),
@@ -165,7 +165,7 @@ fn a_flow_beside_may_not_pay_for_it() {
 }
 
 #[test]
-fn a_flow_may_pay_what_was_predicted_and_no_more() {
+fn flow_may_slow_only_as_predicted() {
     let gain = case(1, 30, Some([45, 50]), 50);
     assert_eq!(
         reasons(&[gain.clone(), case(2, 100, Some([48, 55]), 50)]),
@@ -180,7 +180,7 @@ fn a_flow_may_pay_what_was_predicted_and_no_more() {
 }
 
 #[test]
-fn a_flow_of_the_plan_that_vanished_proves_nothing_and_another_is_listed() {
+fn vanished_planned_flow_proves_nothing() {
     let gone = |port, predicted| Case {
         after: None,
         ..case(port, 50, predicted, 50)
@@ -230,7 +230,7 @@ proptest! {
 
     /// Said once more in other words.
     #[test]
-    fn what_is_committed_has_gained_and_harmed_nobody(cases in cases()) {
+    fn committed_plan_gains_and_harms_none(cases in cases()) {
         let commits = verdict(&cases).decision == Decision::Commit;
         let concerned: Vec<_> = cases.iter().filter(|case| case.predicted.is_some()).collect();
         let all_there = concerned.iter().all(|case| case.before.is_some() && case.after.is_some());

@@ -169,7 +169,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn messages_come_out_as_they_went_in_whatever_the_pieces(
+        fn netconf_frames_roundtrip_in_pieces(
             messages in prop::collection::vec("[a-z\n#\\]>é]{1,40}", 1..4),
             pieces in 1_usize..20,
             chunks: bool,
@@ -180,19 +180,19 @@ mod tests {
         }
 
         #[test]
-        fn nothing_that_comes_in_does_harm(bytes: Vec<u8>, pieces in 1_usize..20, chunks: bool) {
+        fn arbitrary_netconf_bytes_are_safe(bytes: Vec<u8>, pieces in 1_usize..20, chunks: bool) {
             let _ = received(&bytes, pieces, chunks);
         }
     }
 
     #[test]
-    fn a_message_may_come_in_several_chunks() {
+    fn message_may_span_chunks() {
         let text = "\n#4\n<a/>\n#5\n<b/>\n\n##\n";
         assert_eq!(received(text.as_bytes(), 3, true).unwrap(), ["<a/><b/>\n"]);
     }
 
     #[test]
-    fn what_is_no_chunk_or_too_long_is_refused_at_once() {
+    fn invalid_or_oversized_chunk_is_refused() {
         for wrong in [
             "<hello",
             "\n#-1\n",

@@ -65,7 +65,7 @@ pub enum HelloError {
     NotXml { source: roxmltree::Error },
     #[error("it does not say hello, but <{name}>")]
     NoHello { name: String },
-    #[error("nobody may edit what it holds: it has neither :candidate nor :writable-running")]
+    #[error("its configuration is read-only: it has neither :candidate nor :writable-running")]
     ReadOnly,
 }
 
@@ -241,7 +241,7 @@ mod tests {
         <error-message xml:lang=\"en\">port 3 is taken</error-message></rpc-error></rpc-reply>";
 
     #[test]
-    fn a_hello_tells_what_a_server_can() {
+    fn hello_lists_server_capabilities() {
         let all = hello(&[
             CHUNKED_FRAMING_CAPABILITY,
             CANDIDATE_CAPABILITY,
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_be_edited_or_does_not_say_hello_is_none() {
+    fn uneditable_or_invalid_hello_is_refused() {
         let error = |text: &str| read_hello(text).unwrap_err().to_string();
         assert!(
             error(&hello(&[CHUNKED_FRAMING_CAPABILITY]))
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn circuits_are_made_and_taken_by_one_edit_and_nothing_else_is_touched() {
+    fn one_edit_changes_only_named_circuits() {
         let edits = [Edit::Delete(told(9, 1)), Edit::Create(told(2, 6))];
         let server = Server {
             chunks: true,
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_belongs_to_its_request() {
+    fn reply_must_match_its_request() {
         let ok = "<rpc-reply message-id=\"7\"><ok/></rpc-reply>";
         assert!(read_reply(ok, 7).is_ok());
         let error = |text, id| read_reply(text, id).unwrap_err().to_string();
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn no_damage_to_what_is_heard_does_harm() {
+    fn damaged_netconf_replies_are_safe() {
         survives(RPC_ERROR_REPLY.as_bytes(), 2000, |bytes| {
             let text = String::from_utf8_lossy(bytes);
             let _ = (read_reply(&text, 7), read_hello(&text));

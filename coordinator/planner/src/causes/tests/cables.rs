@@ -20,7 +20,7 @@ fn lossy(there: f64, back: f64) -> Vec<Cause> {
 }
 
 #[test]
-fn a_cable_that_loses_as_much_both_ways_is_one_finding_that_names_both() {
+fn equally_lossy_cable_is_one_finding() {
     for (there, back) in [(0.02, 0.02), (0.03, 0.01), (1.0, 1.0)] {
         let found = lossy(there, back);
         let [only] = &found[..] else {
@@ -38,7 +38,7 @@ fn a_cable_that_loses_as_much_both_ways_is_one_finding_that_names_both() {
 
 /// Large probes are few: one of each flow is enough where none gets through.
 #[test]
-fn a_cable_that_lets_no_large_probe_through_is_named_by_a_dozen_each_way() {
+fn mtu_of_cable_needs_few_probes() {
     let mut evidence = Evidence {
         probes: one_way([4, 2, 2], |_| 0.0, 400),
         ..Evidence::default()
@@ -62,7 +62,7 @@ fn a_cable_that_lets_no_large_probe_through_is_named_by_a_dozen_each_way() {
 /// Only one host's probes take it, and most of what is lost is lost by that host; but by other links all of its
 /// probes come through.
 #[test]
-fn a_cable_that_one_host_alone_uses_is_not_that_host() {
+fn cable_of_single_host_is_named() {
     let fabric = FOUR_LEAVES.replace("hosts_per_leaf = 2", "hosts_per_leaf = 1");
     let fabric = Fabric::parse("fabric.toml", &fabric).unwrap();
     let told = |evidence: Evidence| {
@@ -90,7 +90,7 @@ fn a_cable_that_one_host_alone_uses_is_not_that_host() {
 }
 
 #[test]
-fn directions_that_differ_clearly_are_two_findings() {
+fn differing_directions_are_two_findings() {
     let found = lossy(0.3, 0.02);
     let mut told: Vec<_> = found.iter().map(|it| it.subject.to_string()).collect();
     told.sort();
@@ -99,7 +99,7 @@ fn directions_that_differ_clearly_are_two_findings() {
 }
 
 #[test]
-fn optics_that_are_bad_or_dying_at_both_ends_are_one_finding() {
+fn bad_optics_at_both_ends_merge() {
     let mut evidence = clean();
     for (node, peer) in [("leaf0", "spine1"), ("spine1", "leaf0")] {
         port_of(&mut evidence, node, peer).frame_error_share = Some(1e-4);
@@ -160,7 +160,7 @@ fn only(evidence: &Evidence) -> (Class, String, f64) {
 }
 
 #[test]
-fn what_an_end_of_the_second_of_two_cables_counts_is_said_of_that_one() {
+fn counters_pick_parallel_cable() {
     type Case = (fn(&mut PortFacts), Class, [&'static str; 2]);
     let whole = [
         "leaf0-spine0.1",
@@ -190,7 +190,7 @@ fn what_an_end_of_the_second_of_two_cables_counts_is_said_of_that_one() {
 }
 
 #[test]
-fn what_changes_on_the_second_of_two_cables_is_said_of_that_one() {
+fn change_picks_parallel_cable() {
     let rises = |nth: usize| if nth < 60 { 0.0 } else { 9.0 };
     let climbs = |nth: usize| 1e-7 * libm::exp(nth as f64 / 60.0);
     let at = &["leaf0", "spine0"];
@@ -247,7 +247,7 @@ fn probes_by_cables(named: bool) -> Evidence {
 }
 
 #[test]
-fn loss_on_the_second_of_two_cables_is_laid_to_it_alone() {
+fn loss_picks_second_parallel_cable() {
     let (class, subject, _) = only(&probes_by_cables(true));
     let second = "leaf0-spine0.1 from leaf0";
     assert_eq!((class, &subject[..]), (Class::LossyLink, second));
@@ -270,7 +270,7 @@ fn loss_on_the_second_of_two_cables_is_laid_to_it_alone() {
 }
 
 #[test]
-fn flows_whose_cables_are_named_meet_on_one_and_not_on_the_other() {
+fn collision_needs_same_parallel_cable() {
     let flow = |[from, to]: [&str; 2], cable: &str| FlowFacts {
         path: names(&format!("{from}>leaf0>spine0>leaf1>{to}")),
         links: vec![
@@ -307,7 +307,7 @@ fn flows_whose_cables_are_named_meet_on_one_and_not_on_the_other() {
 }
 
 #[test]
-fn a_link_that_joins_others_is_refused_and_so_are_two_that_say_otherwise_of_one() {
+fn contradictory_cable_names_are_refused() {
     let refused = |evidence: Evidence| diagnose(&evidence, &doubled()).unwrap_err().to_string();
     let other = |it: &mut PortFacts| it.link = Some("leaf0-spine1".to_owned());
     let said = "ports[2]: no link leaf0-spine1 joins spine0 and leaf0";

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn errors_that_begin_are_a_bad_optic() {
+fn rising_errors_mean_bad_optic() {
     let errors = series("errors", &["leaf0", "spine1"], |nth| {
         if nth < 60 { 0.0 } else { 9.0 }
     });
@@ -17,7 +17,7 @@ fn errors_that_begin_are_a_bad_optic() {
 
 /// Errors at both ends of a cable whose optics are known to be bad: one finding, with since when.
 #[test]
-fn errors_that_begin_are_evidence_for_optics_that_are_known_to_be_bad() {
+fn rising_errors_support_bad_optic() {
     let rises = |nth: usize| if nth < 60 { 0.0 } else { 2e-5 };
     let mut evidence = clean();
     let ends = [["leaf0", "spine1"], ["spine1", "leaf0"]];
@@ -35,7 +35,7 @@ fn errors_that_begin_are_evidence_for_optics_that_are_known_to_be_bad() {
 
 /// Within what cables are specified for, errors come with traffic.
 #[test]
-fn few_errors_that_begin_are_none() {
+fn few_new_errors_are_ignored() {
     let mut evidence = clean();
     let rises = |nth: usize| if nth < 60 { 0.0 } else { 2e-8 };
     evidence.series = vec![series("errors", &["leaf0", "spine1"], rises)];
@@ -57,7 +57,7 @@ fn lossier(after: f64, until: usize) -> Vec<Series> {
 }
 
 #[test]
-fn loss_that_begins_is_a_lossy_link() {
+fn rising_loss_means_lossy_link() {
     let mut evidence = clean();
     evidence.series = lossier(0.02, 120);
     let where_it_is = "leaf0-spine2 from leaf0";
@@ -67,7 +67,7 @@ fn loss_that_begins_is_a_lossy_link() {
 }
 
 #[test]
-fn loss_that_is_little_or_went_by_is_none() {
+fn little_or_past_loss_is_ignored() {
     let mut evidence = clean();
     for (after, until) in [(0.005, 120), (0.02, 113), (0.02, 80)] {
         evidence.series = lossier(after, until);
@@ -77,7 +77,7 @@ fn loss_that_is_little_or_went_by_is_none() {
 
 /// Whether one link is named or two are that cannot be told apart.
 #[test]
-fn since_when_something_loses_is_evidence_for_it_and_no_second_finding() {
+fn loss_onset_supports_existing_finding() {
     for drops in [0, 9] {
         let mut evidence = clean();
         evidence.probes = probes(|hop| if hop == "leaf0>spine2" { 0.02 } else { 0.0 }, 400);
@@ -99,7 +99,7 @@ fn since_when_something_loses_is_evidence_for_it_and_no_second_finding() {
 
 /// What breaks frames loses packets.
 #[test]
-fn since_when_a_bad_optic_loses_is_evidence_for_it() {
+fn loss_onset_supports_bad_optic() {
     let mut evidence = clean();
     port_of(&mut evidence, "spine2", "leaf0").frame_error_share = Some(1e-4);
     evidence.series = lossier(0.02, 120);

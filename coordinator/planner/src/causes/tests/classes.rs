@@ -282,7 +282,7 @@ fn lone() -> Fabric {
 }
 
 #[test]
-fn a_rank_that_the_others_wait_for_in_collectives_is_named() {
+fn collective_straggler_is_named() {
     let told = |communicate_ms: [f64; 8]| {
         let mut evidence = clean();
         let job = &mut evidence.jobs[0];
@@ -310,7 +310,7 @@ fn a_rank_that_the_others_wait_for_in_collectives_is_named() {
 
 /// The first lies along the racks, the second goes to and fro.
 #[test]
-fn all_pipelines_of_a_job_are_looked_at() {
+fn all_pipelines_of_job_are_checked() {
     let stages = |second: [usize; 4]| {
         let stages = [0, 1, 4, 5].into_iter().zip(second);
         let stages: Vec<_> = stages.map(|(a, b)| vec![a, b]).collect();
@@ -328,7 +328,7 @@ fn all_pipelines_of_a_job_are_looked_at() {
 
 /// What a port sends counts, whether flows are listed or not; what the job sends itself, and both say, does not.
 #[test]
-fn a_link_that_is_half_full_by_its_counter_has_no_room_for_a_job_that_brings_most_of_it() {
+fn busy_link_has_no_room() {
     let told = |counted: f64, flows: &[(&str, f64)]| told_of_next(90.0, counted, flows);
     let said = |now| {
         format!("it carries {now}.0 Gb/s of 100.0 Gb/s, and job next will bring 90.0 Gb/s more")
@@ -342,7 +342,7 @@ fn a_link_that_is_half_full_by_its_counter_has_no_room_for_a_job_that_brings_mos
 }
 
 #[test]
-fn a_link_that_is_full_already_has_no_room_but_for_very_little() {
+fn full_link_has_room_for_little() {
     let told = |brings: f64| told_of_next(brings, 98.0, &[]);
     let said = "it carries 98.0 Gb/s of 100.0 Gb/s, and job next will bring 30.0 Gb/s more";
     assert_eq!(told(30.0), [said]);

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_slow_job_is_explained_down_to_the_cause() {
+fn slow_job_is_explained_to_cause() {
     let mut evidence = clean();
     port_of(&mut evidence, "spine2", "leaf0").frame_error_share = Some(1e-4);
     let pair = |from: usize, ms, path: &str| PairTime {
@@ -41,14 +41,12 @@ fn a_slow_job_is_explained_down_to_the_cause() {
         .for_each(|it| it.job = Some("train".to_owned()));
     let told = explain(&evidence, &fabric(), "train").unwrap().unwrap();
     assert_eq!(told.path, names("h3>leaf0>spine0>leaf1>h4"));
-    assert_eq!(told.doubts, ["nothing that was measured says why"]);
+    assert_eq!(told.doubts, ["no measurement explains it"]);
     evidence.flows.clear();
     let told = explain(&evidence, &fabric(), "train").unwrap().unwrap();
     assert_eq!(
         told.doubts,
-        [
-            "its own way is not known: 1 of the 4 that are known to lead there lead over what is named"
-        ]
+        ["its own path is unknown: 1 of the 4 known paths there use the named element"]
     );
     assert_eq!(told.cause.unwrap().class, Class::BadOptic);
     evidence.probes.clear();
@@ -57,7 +55,7 @@ fn a_slow_job_is_explained_down_to_the_cause() {
         told.doubts,
         [
             "not every hop from h3 to h4 is known",
-            "nothing that was measured says why"
+            "no measurement explains it"
         ]
     );
     assert_eq!(explain(&evidence, &fabric(), "other").unwrap(), None);
@@ -65,7 +63,7 @@ fn a_slow_job_is_explained_down_to_the_cause() {
 
 /// Both findings are about the way of the slowest pair; a clock slows no collective.
 #[test]
-fn what_slows_the_way_is_named_before_what_is_surer_of_its_ends() {
+fn path_cause_outranks_surer_end_cause() {
     let mut evidence = clean();
     port_of(&mut evidence, "spine2", "leaf0").frame_error_share = Some(1e-4);
     evidence.hosts[4].clock_skew_ms = Some(900.0);
@@ -97,7 +95,7 @@ fn one_pair(path: &str) -> CollectiveFacts {
 }
 
 #[test]
-fn where_all_pairs_take_as_long_no_one_way_is_to_blame() {
+fn equally_slow_pairs_blame_no_path() {
     let mut evidence = clean();
     let pair = |from: usize| PairTime {
         from,
@@ -113,15 +111,12 @@ fn where_all_pairs_take_as_long_no_one_way_is_to_blame() {
     }];
     let told = explain(&evidence, &fabric(), "train").unwrap().unwrap();
     let last = told.doubts.last().unwrap();
-    assert_eq!(
-        last,
-        "all pairs take as long: it is not one way that slows it"
-    );
+    assert_eq!(last, "all pairs take equally long: no single path slows it");
 }
 
 /// A collective that says nothing of its pairs hides none that does, and one job may be told of twice.
 #[test]
-fn what_tells_of_its_pairs_is_explained() {
+fn collective_with_pairs_is_explained() {
     let mut evidence = clean();
     let slow = one_pair("h3>leaf0>spine2>leaf1>h4");
     let silent = CollectiveFacts {
@@ -158,7 +153,7 @@ fn clocks_apart_make_times_doubtful() {
 }
 
 #[test]
-fn nobody_sends_to_itself() {
+fn rank_cannot_be_own_partner() {
     let mut evidence = clean();
     let mut alone = one_pair("");
     (alone.pairs[0].to, alone.pairs[0].path) = (3, Vec::new());
@@ -172,7 +167,7 @@ fn nobody_sends_to_itself() {
 
 /// A finding about one of two cables says nothing of who takes the other.
 #[test]
-fn the_cable_that_a_pair_takes_is_blamed_and_not_the_one_beside_it() {
+fn cable_of_slow_pair_is_blamed() {
     let fabric = cables::doubled();
     let mut evidence = Evidence::default();
     evidence.ports.push(PortFacts {
@@ -207,6 +202,6 @@ fn the_cable_that_a_pair_takes_is_blamed_and_not_the_one_beside_it() {
     assert_eq!(told(&mut evidence, "leaf0-spine0").cause, None);
     let unsure = told(&mut evidence, "*");
     assert!(unsure.cause.is_some());
-    let doubt = "by which of the parallel links from leaf0 to spine0 it goes is not known";
+    let doubt = "which of the parallel links from leaf0 to spine0 it uses is unknown";
     assert_eq!(unsure.doubts, [doubt]);
 }

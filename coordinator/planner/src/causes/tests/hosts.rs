@@ -13,7 +13,7 @@ fn of_h2(evidence: &mut Evidence, change: impl Fn(&mut FlowFacts)) {
 }
 
 #[test]
-fn another_job_that_sends_less_has_no_stragglers() {
+fn other_slower_job_has_no_stragglers() {
     let mut evidence = clean();
     for (from, to) in (0..3).flat_map(|from| (5..8).map(move |to| (from, to))) {
         for (from, to) in [(from, to), (to, from)] {
@@ -38,7 +38,7 @@ fn touches(flow: &FlowFacts, hosts: &[usize]) -> bool {
 }
 
 #[test]
-fn flows_that_were_hardly_told_of_make_no_straggler() {
+fn straggler_needs_enough_own_readings() {
     let named_after = |readings| {
         let mut evidence = clean();
         of_h2(&mut evidence, |flow| flow.readings = Some(readings));
@@ -49,7 +49,7 @@ fn flows_that_were_hardly_told_of_make_no_straggler() {
 
 /// Of what hardly began, nobody can say what others get.
 #[test]
-fn others_that_were_hardly_told_of_are_no_measure() {
+fn straggler_needs_enough_peer_readings() {
     let mut evidence = clean();
     for flow in &mut evidence.flows {
         flow.readings = Some(1);
@@ -59,7 +59,7 @@ fn others_that_were_hardly_told_of_are_no_measure() {
 }
 
 #[test]
-fn a_flow_that_was_as_fast_as_others_for_once_is_not_slow() {
+fn once_fast_flow_is_not_slow() {
     let named_where_most_is = |gbps| {
         let mut evidence = clean();
         of_h2(&mut evidence, |flow| flow.most_gbps = Some(gbps));
@@ -70,7 +70,7 @@ fn a_flow_that_was_as_fast_as_others_for_once_is_not_slow() {
 
 /// Where all send little, nobody waits for a port.
 #[test]
-fn a_job_that_sends_little_has_no_stragglers() {
+fn low_rate_job_has_no_stragglers() {
     let mut evidence = clean();
     for flow in &mut evidence.flows {
         flow.gbps = 4.0;
@@ -81,7 +81,7 @@ fn a_job_that_sends_little_has_no_stragglers() {
 
 /// A rate of a slow fabric is told as a person would tell it.
 #[test]
-fn what_others_get_is_told_in_the_unit_of_the_fabric() {
+fn peer_rate_has_readable_unit() {
     let slow = FABRIC.replace("_gbps = 100", "_gbps = 0.1");
     let fabric = Fabric::parse("fabric.toml", &slow).unwrap();
     let mut evidence = Evidence {
@@ -99,7 +99,7 @@ fn what_others_get_is_told_in_the_unit_of_the_fabric() {
 
 /// Four send through a door to a host that forwards, or to one behind it.
 #[test]
-fn who_forwards_is_flooded_by_what_ends_there_alone() {
+fn incast_counts_flows_ending_there() {
     let link = |a: &str, b: &str, gbps: u32| {
         format!("[[link]]\na = \"{a}\"\nb = \"{b}\"\ngbps = {gbps}\n")
     };
@@ -135,7 +135,7 @@ fn who_forwards_is_flooded_by_what_ends_there_alone() {
 /// Six hosts with two NICs each: by the first all hang on one switch, by the second three on each of two others. What
 /// is half of what pairs have on the other rail, or within racks, is as it should be.
 #[test]
-fn pairs_are_compared_with_those_of_their_own_rail_and_distance() {
+fn pairs_compare_by_rail_and_distance() {
     let links = (0..6).map(|host| {
         let second = format!("leaf{}", 1 + host / 3);
         ["leaf0", &second]
@@ -187,7 +187,7 @@ fn pairs_are_compared_with_those_of_their_own_rail_and_distance() {
 
 /// So many are a group: who meant it so should not read of each of them.
 #[test]
-fn many_that_are_set_otherwise_are_one_finding_that_tells_how_many() {
+fn many_odd_settings_merge_into_one() {
     let told = |odd: usize| {
         let mut evidence = clean();
         for host in &mut evidence.hosts[..odd] {

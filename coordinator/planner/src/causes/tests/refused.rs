@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn clocks_apart_are_said_and_contradictions_refused() {
+fn clock_skew_named_contradictions_refused() {
     let mut evidence = clean();
     evidence.hosts[1].clock_skew_ms = Some(-2000.0);
     assert_eq!(alone(&evidence), named(Class::ClocksApart, "h1"));
@@ -31,7 +31,7 @@ fn clocks_apart_are_said_and_contradictions_refused() {
 type Spoil = fn(&mut Evidence);
 
 #[test]
-fn names_and_ways_that_cannot_be_are_refused() {
+fn impossible_names_and_paths_are_refused() {
     refused(&[
         (
             |it| it.ports[0].peer = "*".to_owned(),
@@ -47,7 +47,7 @@ fn names_and_ways_that_cannot_be_are_refused() {
         ),
         (
             |it| it.traces.extend([trace("h0", 4), trace("h0", 6)]),
-            "the way of h0 to h5 is given twice, and not the same",
+            "the path of h0 to h5 is given twice, and not the same",
         ),
         (
             |it| it.pairs[0].to = "spine0".to_owned(),
@@ -97,7 +97,7 @@ fn names_and_ways_that_cannot_be_are_refused() {
 
 /// What two say of the same end of a link, or of a host, is not chosen from.
 #[test]
-fn what_is_said_twice_and_otherwise_is_refused() {
+fn contradictory_facts_are_refused() {
     refused(&[
         (
             |it| {
@@ -125,7 +125,7 @@ fn what_is_said_twice_and_otherwise_is_refused() {
 }
 
 #[test]
-fn figures_that_cannot_be_are_refused_by_name() {
+fn impossible_figures_are_refused_by_name() {
     refused(&[
         (
             |it| it.hosts[0].pcie_lanes = Some(0),
@@ -192,7 +192,7 @@ fn figures_that_cannot_be_are_refused_by_name() {
 
 /// Sums of them would be wrong.
 #[test]
-fn more_than_anybody_counts_is_refused() {
+fn absurd_counts_are_refused() {
     refused(&[
         (
             |it| it.probes[0].sent = u64::MAX,
@@ -212,7 +212,7 @@ fn more_than_anybody_counts_is_refused() {
 }
 
 #[test]
-fn jobs_that_cannot_be_are_refused_by_name() {
+fn impossible_jobs_are_refused_by_name() {
     refused(&[
         (
             |it| it.jobs[0].first = vec![1; 9],
@@ -270,13 +270,13 @@ fn trace(from: &str, hops_there: u32) -> Trace {
 }
 
 #[test]
-fn a_stage_without_ranks_crosses_no_racks() {
+fn stage_without_ranks_crosses_no_racks() {
     let evidence = with_job(|job| job.pipeline_stages = vec![vec![], vec![1]]);
     assert_eq!(found(&evidence), []);
 }
 
 #[test]
-fn what_is_left_out_is_said() {
+fn omissions_are_reported_as_doubts() {
     let mut evidence = clean();
     assert_eq!(evidence.doubts(&fabric()), [""; 0]);
     evidence.probes[0].path[2] = "*".to_owned();
@@ -295,7 +295,7 @@ fn what_is_left_out_is_said() {
 
 /// Of one way alone, or of all alike, nobody knows which part it is.
 #[test]
-fn probes_that_get_lost_without_a_culprit_are_said() {
+fn unlocalized_loss_is_reported() {
     let probe = |sent, lost| Probed {
         path: names("h0>leaf0>spine0>leaf1>h4"),
         sent,
@@ -309,10 +309,7 @@ fn probes_that_get_lost_without_a_culprit_are_said() {
     let evidence = of(vec![probe(100, 60)]);
     assert_eq!(found(&evidence), []);
     let doubts = evidence.doubts(&fabric());
-    assert_eq!(
-        doubts,
-        ["60 of 100 probes got lost, and nothing tells where"]
-    );
+    assert_eq!(doubts, ["60 of 100 probes were lost at an unknown place"]);
     for little in [probe(100, 2), probe(100_000, 20)] {
         assert_eq!(of(vec![little]).doubts(&fabric()), [""; 0]);
     }
@@ -320,7 +317,7 @@ fn probes_that_get_lost_without_a_culprit_are_said() {
 
 /// Nor where a large one does not fit.
 #[test]
-fn large_probes_that_get_lost_without_a_culprit_are_said() {
+fn unlocalized_large_probe_loss_is_reported() {
     let with = |large_lost| {
         let mut evidence = clean();
         evidence.probes = vec![Probed {
@@ -333,7 +330,8 @@ fn large_probes_that_get_lost_without_a_culprit_are_said() {
         evidence
     };
     assert_eq!(found(&with(100)), []);
-    let said = "100 of 100 probes as large as the MTU got lost where small ones pass, and nothing tells where";
+    let said = "100 of 100 probes as large as the MTU were lost at an unknown place, where small \
+                ones pass";
     assert_eq!(with(100).doubts(&fabric()), [said]);
     assert_eq!(with(20).doubts(&fabric()), [""; 0]);
     let mut alone = with(100);
@@ -344,7 +342,7 @@ fn large_probes_that_get_lost_without_a_culprit_are_said() {
 
 /// Where halves are set otherwise, either may be wrong; names, that each host has of its own, are not.
 #[test]
-fn settings_that_no_majority_has_are_said() {
+fn settings_without_majority_are_reported() {
     let with = |hosts: usize, value: fn(usize) -> usize| {
         let mut evidence = clean();
         evidence.hosts.truncate(hosts);
@@ -356,7 +354,7 @@ fn settings_that_no_majority_has_are_said() {
         assert_eq!(found(&evidence), []);
         evidence.doubts(&fabric())
     };
-    let said = |values| format!("MTU is {values}: who is set wrongly, nothing tells");
+    let said = |values| format!("MTU is {values}: which of them is wrong is unknown");
     let halves = said("1500 on 4 hosts, 9000 on 4 hosts");
     assert_eq!(with(8, |nth| [1500, 9000][nth % 2]), [halves]);
     assert_eq!(
@@ -367,7 +365,7 @@ fn settings_that_no_majority_has_are_said() {
 }
 
 #[test]
-fn a_bus_that_is_faster_than_it_could_be_is_left_out_and_said() {
+fn impossible_pcie_speed_is_omitted() {
     let mut evidence = clean();
     evidence.hosts[2].pcie_gts = Some(64.0);
     evidence.hosts[2].pcie_most_gts = Some(16.0);
@@ -393,7 +391,7 @@ fn with_two_cables() -> Fabric {
 
 /// Which of two cables a flow takes, its path does not say: not now, and not when it starts.
 #[test]
-fn flows_over_parallel_links_collide_with_nobody() {
+fn flows_over_parallel_links_never_collide() {
     let fabric = with_two_cables();
     let flow = |path: &str| FlowFacts {
         path: names(path),
@@ -431,7 +429,7 @@ fn flows_over_parallel_links_collide_with_nobody() {
 
 /// A flow that comes by a switch twice never arrives: its way is wrong.
 #[test]
-fn flows_that_go_in_circles_are_left_out_and_said() {
+fn looping_flows_are_left_out() {
     let mut evidence = clean();
     for host in ["h0", "h1"] {
         evidence.flows.push(FlowFacts {
@@ -444,13 +442,13 @@ fn flows_that_go_in_circles_are_left_out_and_said() {
     let doubts = evidence.doubts(&fabric());
     assert_eq!(
         doubts[0],
-        "a flow over \"h0>leaf0>spine3>leaf0>h2\" left out: by leaf0 twice on one way"
+        "a flow over \"h0>leaf0>spine3>leaf0>h2\" left out: leaf0 occurs twice on its path"
     );
 }
 
 /// There and back they come by the same nodes again; on one of the two ways nothing does.
 #[test]
-fn probes_that_go_in_circles_are_left_out_and_said() {
+fn looping_probes_are_left_out() {
     let ways = [
         ("h0>leaf0>spine3>leaf0>h2", Some("leaf0")),
         ("h0>leaf0>spine3>leaf0>h2>leaf0>h0", Some("leaf0")),
@@ -473,8 +471,9 @@ fn probes_that_go_in_circles_are_left_out_and_said() {
             ..clean()
         };
         let said = evidence.doubts(&fabric());
-        let circle = twice
-            .map(|twice| format!("probes over \"{way}\" left out: by {twice} twice on one way"));
+        let circle = twice.map(|twice| {
+            format!("probes over \"{way}\" left out: {twice} occurs twice on its path")
+        });
         let is_said = said.iter().find(|it| it.contains("twice"));
         assert_eq!(is_said, circle.as_ref(), "{said:?}");
         assert!(twice.is_none() || found(&evidence).is_empty(), "{way}");
@@ -483,7 +482,7 @@ fn probes_that_go_in_circles_are_left_out_and_said() {
 
 /// Not even their ends are known: they are said, and the cluster is not called well.
 #[test]
-fn probes_that_vanish_from_nowhere_to_nowhere_are_said() {
+fn probes_without_known_hops_are_reported() {
     let evidence = Evidence {
         probes: vec![Probed {
             path: names("*>*"),
@@ -503,7 +502,7 @@ fn probes_that_vanish_from_nowhere_to_nowhere_are_said() {
 
 /// A switch is not called a host.
 #[test]
-fn a_switch_that_pauses_its_peers_is_a_switch() {
+fn pausing_switch_is_named_as_switch() {
     let mut evidence = clean();
     port_of(&mut evidence, "spine0", "leaf0").pause_storms = 2;
     let found = found(&evidence);
@@ -513,7 +512,7 @@ fn a_switch_that_pauses_its_peers_is_a_switch() {
 
 /// A pause travels back through the fabric: it begins with who is not made to pause itself.
 #[test]
-fn a_storm_is_named_where_it_begins() {
+fn pause_storm_is_traced_to_origin() {
     let mut evidence = clean();
     port_of(&mut evidence, "h3", "leaf0").pause_storms = 2;
     for (node, peer) in [
@@ -528,7 +527,7 @@ fn a_storm_is_named_where_it_begins() {
 }
 
 #[test]
-fn a_straggler_of_a_ring_is_named() {
+fn ring_straggler_is_named() {
     let mut evidence = clean();
     let next = |from: usize| {
         flow(
@@ -548,7 +547,7 @@ fn a_straggler_of_a_ring_is_named() {
 }
 
 #[test]
-fn what_went_by_hides_nothing_that_came_to_stay() {
+fn transient_hides_no_lasting_change() {
     let late = |nth: usize| match nth {
         30..33 => 5.0,
         93.. => 9.0,
@@ -561,7 +560,7 @@ fn what_went_by_hides_nothing_that_came_to_stay() {
 
 /// Two that contradict each other are both left out, and what cannot be is; all else is believed.
 #[test]
-fn what_does_not_fit_is_sifted_out_and_said() {
+fn inconsistent_evidence_is_sifted_out() {
     let mut evidence = clean();
     evidence.ports[0].frame_error_share = Some(0.1);
     let honest = found(&evidence);
@@ -586,7 +585,7 @@ fn what_does_not_fit_is_sifted_out_and_said() {
 }
 
 #[test]
-fn two_series_of_the_same_that_differ_are_refused_by_name() {
+fn contradictory_series_are_refused_by_name() {
     let check = |second: Series| {
         let mut evidence = clean();
         evidence.series.push(second);
@@ -612,7 +611,7 @@ fn two_series_of_the_same_that_differ_are_refused_by_name() {
 
 /// What is measured is no quicker than the narrowest link that it came by; several together may seem so.
 #[test]
-fn what_is_quicker_than_its_link_is_refused() {
+fn rate_above_link_speed_is_refused() {
     refused(&[
         (
             |it| it.flows[0].gbps = 2e6,

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_bad_host_is_a_host_and_never_a_spine() {
+fn bad_host_is_never_spine() {
     let bad = |hop: &str| {
         if hop == "h6>leaf1" || hop == "leaf1>h6" {
             0.1
@@ -32,7 +32,7 @@ fn a_bad_host_is_a_host_and_never_a_spine() {
 
 /// All that is known of a host went there and back over its only link: either direction may be it as well.
 #[test]
-fn a_host_whose_probes_are_known_there_and_back_alone_cannot_be_told_from_its_link() {
+fn round_trip_probes_keep_host_ambiguous() {
     for bad in [&["h0>leaf0"][..], &["leaf0>h0"], &["h0>leaf0", "leaf0>h0"]] {
         let loss = |hop: &str| if bad.contains(&hop) { 0.1 } else { 0.0 };
         let mut evidence = clean();
@@ -57,7 +57,7 @@ fn a_host_whose_probes_are_known_there_and_back_alone_cannot_be_told_from_its_li
 
 /// Chance has one direction of its link lose most by now.
 #[test]
-fn a_host_that_loses_both_ways_comes_before_either_direction_of_its_link() {
+fn host_losing_both_ways_outranks_link() {
     let probe = |hops: &[usize], hosts: [usize; 2], sent, lost| Probe {
         hops: hops.to_vec(),
         hosts: hosts.map(Some),
@@ -78,7 +78,7 @@ fn a_host_that_loses_both_ways_comes_before_either_direction_of_its_link() {
 
 /// A link of the host's own neighbourhood fits a little better: the host is named all the same, first.
 #[test]
-fn a_host_comes_before_a_link_that_is_hardly_likelier() {
+fn host_outranks_hardly_likelier_link() {
     let probe = |hops: &[usize], hosts: [usize; 2], sent, lost| Probe {
         hops: hops.to_vec(),
         hosts: hosts.map(Some),
@@ -175,7 +175,7 @@ pub(super) fn first_alone(
 
 /// Chance has one direction of its link lose more at first, and often much more: the link waits.
 #[test]
-fn a_bad_host_is_the_first_that_is_named() {
+fn bad_host_is_named_first() {
     let bad = |from, to| if [from, to].contains(&5) { 0.1 } else { 0.0 };
     for seed in 0..300 {
         assert_eq!(first_named(seed, bad), Suspect::Host(5), "{seed}");
@@ -183,7 +183,7 @@ fn a_bad_host_is_the_first_that_is_named() {
 }
 
 #[test]
-fn one_direction_of_a_hosts_link_is_named_once_the_host_is_cleared() {
+fn link_direction_named_once_host_cleared() {
     let bad = |_, to| if to == 5 { 0.1 } else { 0.0 };
     for seed in 0..100 {
         assert_eq!(first_named(seed, bad), Suspect::Hop(8 + 5), "{seed}");
@@ -192,7 +192,7 @@ fn one_direction_of_a_hosts_link_is_named_once_the_host_is_cleared() {
 
 /// Probes of hosts to their switch, and of a switch, speak of nobody else.
 #[test]
-fn who_probes_a_switch_accuses_no_host_that_has_nothing_to_do_with_it() {
+fn switch_probes_accuse_no_unrelated_host() {
     let probed = |path: &str, lost| Probed {
         path: names(path),
         sent: 300,
@@ -218,7 +218,7 @@ fn who_probes_a_switch_accuses_no_host_that_has_nothing_to_do_with_it() {
 
 /// What loses packets by itself is said beside whatever else is wrong there.
 #[test]
-fn losses_are_a_finding_beside_a_clock_that_is_off() {
+fn losses_and_clock_skew_both_named() {
     let mut evidence = clean();
     let bad = |hop: &str| {
         if hop == "h1>leaf0" || hop == "leaf0>h1" {
@@ -256,7 +256,7 @@ fn two_bad_links_are_two_findings() {
 
 /// Every hop loses one in fifty, so who goes there and back loses twice as much as who goes one way.
 #[test]
-fn who_sends_more_probes_there_and_back_is_no_worse_for_it() {
+fn round_trip_probes_are_not_overblamed() {
     for seed in 0..20 {
         let mut dice = Dice::new(seed);
         let mut evidence = Evidence {
@@ -306,7 +306,7 @@ fn with_two_cables(
 
 /// What comes by the other cable does not get lost, and what crosses the lossy one twice gets lost more often.
 #[test]
-fn a_cable_of_a_host_with_two_is_not_that_host() {
+fn lossy_cable_of_dual_homed_host() {
     let by_cable = |_, crossings| [0, 60, 102][crossings];
     let by_host = |ends: [usize; 2], _| if ends.contains(&1) { 60 } else { 0 };
     let is_others = |ends: [usize; 2]| !ends.contains(&1);

@@ -60,7 +60,7 @@ fn index(size: [usize; 2], name: &str) -> usize {
 }
 
 #[test]
-fn a_switch_that_loses_at_all_its_ports_is_the_first_that_is_named() {
+fn bad_switch_is_named_first() {
     for (size, name) in [([4, 4], "spine2"), ([4, 2], "leaf3"), ([8, 2], "spine0")] {
         for seed in 0..100 {
             let first = first_named(seed, size, |atlas, hop| is_at(atlas, hop, name));
@@ -71,7 +71,7 @@ fn a_switch_that_loses_at_all_its_ports_is_the_first_that_is_named() {
 
 /// Where it is one direction of a link, or two links at one switch, the switch is never named for them.
 #[test]
-fn a_switch_is_never_named_for_some_of_its_links() {
+fn single_links_never_name_switch() {
     let of = |ends: [&'static str; 2]| {
         move |atlas: &Atlas<'_>, hop: usize| {
             let hop = atlas.hop(hop);
@@ -99,7 +99,7 @@ fn lost_over(size: [usize; 3], bad: impl Fn(&str) -> bool) -> Vec<Cause> {
 }
 
 #[test]
-fn the_switch_is_the_only_finding_and_hurts_the_jobs_whose_flows_pass_it() {
+fn bad_switch_is_only_finding() {
     let [only] = &lost_over([4, 2, 2], |hop| hop.contains("spine1"))[..] else {
         panic!("one finding")
     };
@@ -110,7 +110,7 @@ fn the_switch_is_the_only_finding_and_hurts_the_jobs_whose_flows_pass_it() {
 
 /// All that passes a spine between two leaves passes both its cables.
 #[test]
-fn between_two_leaves_a_spine_cannot_be_told_from_its_cables() {
+fn spine_between_two_leaves_is_ambiguous() {
     let [only] = &lost_over([2, 2, 2], |hop| hop.contains("spine1"))[..] else {
         panic!("one finding")
     };
@@ -121,7 +121,7 @@ fn between_two_leaves_a_spine_cannot_be_told_from_its_cables() {
 /// Answers come back past any spine, so that some probes pass the bad one twice, and others once; and elsewhere one
 /// in two thousand is lost over each hop.
 #[test]
-fn a_spine_that_loses_is_one_switch_whichever_way_answers_come_back() {
+fn lossy_spine_is_named_despite_asymmetry() {
     let fabrics = [2, 3, 4].map(|spines| (spines, leaf_spine(4, spines)));
     for (seed, (spines, fabric)) in (0..120).zip(fabrics.iter().cycle()) {
         let loss = |hop: &str| match hop.contains("spine1") {
@@ -142,7 +142,7 @@ fn a_spine_that_loses_is_one_switch_whichever_way_answers_come_back() {
 
 /// All that comes by the leaf comes by the cable and ends at the host.
 #[test]
-fn a_leaf_of_one_host_cannot_be_told_from_it_and_their_cable() {
+fn single_host_leaf_is_ambiguous() {
     let fabric = FABRIC.replace("leaves = 2", "leaves = 4");
     let fabric = fabric.replace("hosts_per_leaf = 4", "hosts_per_leaf = 1");
     let fabric = Fabric::parse("fabric.toml", &fabric).unwrap();

@@ -34,7 +34,7 @@ fn told(evidence: &Evidence, fabric: &Fabric) -> Vec<(Class, String)> {
 
 /// Together they take more from either host of the leaf than each of them takes.
 #[test]
-fn dead_cables_of_one_leaf_are_named_and_not_its_hosts() {
+fn dead_leaf_cables_spare_hosts() {
     for (spines, dead) in [(2, 1), (2, 2), (4, 1), (4, 2), (4, 3), (4, 4), (8, 5)] {
         let (fabric, mut evidence) = with_dead_cables(spines, dead);
         let cables = |class| {
@@ -54,7 +54,7 @@ fn dead_cables_of_one_leaf_are_named_and_not_its_hosts() {
 
 /// No way leads out of the leaf, and whether any leads in, nobody can know.
 #[test]
-fn no_direction_is_named_where_either_would_lose_the_same() {
+fn dead_cable_has_no_named_direction() {
     let (fabric, evidence) = with_dead_cables(2, 2);
     let found = diagnose(&evidence, &fabric).unwrap();
     assert!(
@@ -67,7 +67,7 @@ fn no_direction_is_named_where_either_would_lose_the_same() {
 
 /// Traces end at the spines, and at the leaf: by which of its cables something would have gone, nobody has seen.
 #[test]
-fn a_leaf_that_is_cut_off_is_found_by_ways_that_lead_out_of_sight() {
+fn isolated_leaf_found_by_partial_traces() {
     let (fabric, mut evidence) = with_dead_cables(2, 2);
     let is_lost = |it: &&mut Probed| it.lost > 0;
     for probed in evidence.probes.iter_mut().filter(is_lost) {

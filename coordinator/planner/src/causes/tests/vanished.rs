@@ -38,7 +38,7 @@ fn crosses(way: &[String], hop: [&str; 2]) -> bool {
 }
 
 #[test]
-fn a_link_that_was_dead_before_any_trace_is_named_by_what_passes_elsewhere() {
+fn untraced_dead_link_found_by_others() {
     for hop in [["spine0", "leaf1"], ["leaf2", "spine1"]] {
         for seen in 1..=3 {
             let found = dead(|way| crosses(way, hop), seen);
@@ -54,7 +54,7 @@ fn a_link_that_was_dead_before_any_trace_is_named_by_what_passes_elsewhere() {
 }
 
 #[test]
-fn a_switch_that_was_dead_before_any_trace_is_named() {
+fn untraced_dead_switch_is_named() {
     let by_spine = |way: &[String]| way[1..4].contains(&"spine0".to_owned());
     let found = dead(by_spine, 2);
     let told: Vec<_> = found
@@ -66,7 +66,7 @@ fn a_switch_that_was_dead_before_any_trace_is_named() {
 
 /// As where one route of one switch is missing.
 #[test]
-fn where_others_pass_everywhere_it_is_known_between_whom() {
+fn missing_route_names_its_hosts() {
     let is_dead = |way: &[String]| {
         let ends = [&way[0], &way[way.len() - 1]];
         ends == ["h0", "h6"] && way.contains(&"spine0".to_owned())
@@ -77,5 +77,5 @@ fn where_others_pass_everywhere_it_is_known_between_whom() {
     };
     let said = (only.class, only.subject.to_string());
     assert_eq!(said, named(Class::LossyLink, "h0 and h6"));
-    assert!(only.evidence[0].contains("somewhere between"), "{only:?}");
+    assert!(only.evidence[0].contains("lost between"), "{only:?}");
 }

@@ -21,8 +21,8 @@ impl Fleet {
         let least = job.servers[0];
         if least > largest {
             return Some(format!(
-                "it needs {least} servers that circuits can join, and they join no more than {largest}; \
-                 ask for {largest}"
+                "it needs {least} servers that circuits can join, and they join no more than \
+                 {largest}; request {largest}"
             ));
         }
         let everywhere: BTreeSet<_> = ground.servers().collect();

@@ -35,7 +35,7 @@ impl Fleet {
         };
         let (least, most) = (running.job.servers[0], self.most_joined());
         let why = match least > most {
-            true => format!("circuits join no more than {most}; ask for {most}"),
+            true => format!("circuits join no more than {most}; request {most}"),
             false => match self.free().len() {
                 1 => "1 more is free".to_owned(),
                 free => format!("{free} more are free"),
@@ -272,7 +272,7 @@ impl Way {
         let Touched { torn, set, kept } = Touched::between(&old.circuits, &new.circuits);
         let way = match self {
             Self::Spliced => "spliced into its wiring",
-            Self::Anew => "wired anew",
+            Self::Anew => "rewired",
         };
         format!(
             "{way}, {kept} circuits stay, {torn} go and {set} come; {:.2} ms an iteration, before {:.2} ms",

@@ -42,7 +42,7 @@ pub fn parse(file: &str, text: &str, hosts: usize) -> Result<Vec<Counts>, InputE
             .ok()
             .filter(|it| (0.0..=1e15).contains(it));
         let amount = amount
-            .ok_or_else(|| error(line, "bytes", format!("{bytes:?} is no number of bytes")))?;
+            .ok_or_else(|| error(line, "bytes", format!("{bytes:?} is not a number of bytes")))?;
         if all.len() <= iteration {
             all.resize(iteration + 1, Counts::new(hosts));
         }

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn exchanges_alone_lead_near_the_best_circuits_of_eight_hosts() {
+    fn circuit_exchanges_approach_optimum() {
         for ports in [1, 2, 4, 8] {
             let region = Region {
                 ports,

@@ -330,8 +330,8 @@ impl Advice {
         .map(span);
         if self.pays {
             return format!(
-                "circuits laid anew for every iteration take {anew} for what they carry and {cost} to lay; \
-                 circuits that stay take {still}: {gain} gained"
+                "new circuits for every iteration take {anew} of traffic and {cost} of set-up; \
+                 fixed circuits take {still}: {gain} gained"
             );
         }
         let instead = self.ports_instead.map_or(String::new(), |ports| {
@@ -340,8 +340,8 @@ impl Advice {
         });
         let below = self.what_would_pay();
         format!(
-            "circuits laid anew do not pay: {anew} for what they carry and {cost} to lay, where circuits \
-             that stay take {still}; {below}{instead}"
+            "new circuits do not pay off: {anew} of traffic and {cost} of set-up, while fixed \
+             circuits take {still}; {below}{instead}"
         )
     }
 }
@@ -353,7 +353,7 @@ impl Advice {
             return format!("it would pay with a switch that takes less than {below}");
         }
         let why = match self.regional_ms.total_cmp(&self.static_ms) {
-            Ordering::Less => "what is gained is not sure enough",
+            Ordering::Less => "the gain is not certain enough",
             Ordering::Equal => "the gates change too little from one iteration to the next",
             Ordering::Greater => "the gates change too much from one iteration to the next",
         };

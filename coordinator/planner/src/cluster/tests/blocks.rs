@@ -39,7 +39,7 @@ fn crossing(shard: &Shard) -> usize {
 
 /// What a job needs between blocks is as much as its rings cross, however many hosts there are.
 #[test]
-fn an_all_reduce_over_two_blocks_is_as_fast_as_on_a_switch() {
+fn all_reduce_over_blocks_matches_switch() {
     for (blocks, fibres) in [([6, 6], 8), ([6, 6], 4), ([5, 7], 4), ([12, 4], 4)] {
         let shard = shard(joined(&blocks, fibres));
         let slower = shard.estimate.ms / shard.ideal_ms;
@@ -50,7 +50,7 @@ fn an_all_reduce_over_two_blocks_is_as_fast_as_on_a_switch() {
 
 /// Each fibre is one circuit's, and each circuit between blocks has one of its own switch.
 #[test]
-fn no_fibre_is_given_to_two() {
+fn each_fibre_carries_one_circuit() {
     let mut ground = joined(&[6, 6], 1);
     ground
         .blocks
@@ -67,7 +67,7 @@ fn no_fibre_is_given_to_two() {
 }
 
 #[test]
-fn three_blocks_in_a_row_are_one() {
+fn three_chained_blocks_match_switch() {
     let shard = shard(joined(&[4, 4, 4], 4));
     assert!(shard.estimate.ms / shard.ideal_ms < 1.01);
 }
@@ -84,7 +84,7 @@ fn named(steps: &[(&str, What)]) -> Vec<(String, What)> {
 
 /// Two blocks of six: what no block has room for lies over both, and comes together when it can.
 #[test]
-fn a_job_lies_over_two_blocks_until_one_has_room() {
+fn job_spans_blocks_until_one_fits() {
     let mut fleet = Fleet::new(forming(joined(&[6, 6], 2)));
     fleet.handle(0.0, job("left", 3, 1_000_000));
     fleet.handle(0.0, job("right", 5, 1_000_000));
@@ -132,7 +132,7 @@ fn fibres_are_shared_out() {
 
 /// A job that one fibre would make slow is done sooner in a block that is free soon.
 #[test]
-fn a_job_waits_where_it_is_done_sooner_in_one_block() {
+fn job_waits_for_faster_single_block() {
     let mut fleet = Fleet::new(forming(joined(&[6, 6], 1)));
     fleet.handle(0.0, job("brief", 4, 100));
     fleet.handle(0.0, job("long", 4, 1_000_000));
@@ -147,11 +147,11 @@ fn a_job_waits_where_it_is_done_sooner_in_one_block() {
 }
 
 #[test]
-fn what_no_block_can_hold_starts_only_where_blocks_are_joined() {
+fn oversized_job_needs_joined_blocks() {
     let mut apart = Fleet::new(forming(ground(&[4, 4])));
     let steps = apart.handle(0.0, job("wide", 6, 1_000));
     assert_eq!(told(&steps), named(&[("wide", What::Refused)]));
-    assert!(steps[0].why.contains("ask for 4"), "{}", steps[0]);
+    assert!(steps[0].why.contains("request 4"), "{}", steps[0]);
     let mut fleet = Fleet::new(forming(joined(&[4, 4], 4)));
     fleet.handle(0.0, job("first", 4, 1_000));
     let steps = fleet.handle(1.0, job("wide", 6, 1_000));
@@ -166,5 +166,5 @@ fn what_no_block_can_hold_starts_only_where_blocks_are_joined() {
         named(&[("first", What::Ends), ("wide", What::Starts)])
     );
     let steps = fleet.handle(3.0, job("huge", 9, 1_000));
-    assert!(steps[0].why.contains("ask for 8"), "{}", steps[0]);
+    assert!(steps[0].why.contains("request 8"), "{}", steps[0]);
 }

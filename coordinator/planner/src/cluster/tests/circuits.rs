@@ -114,7 +114,7 @@ fn change(room: &mut BTreeMap<Place, usize>, places: &[Place], by: impl Fn(usize
 }
 
 #[test]
-fn no_layout_of_few_links_touches_fewer_circuits() {
+fn layout_touches_fewest_circuits() {
     let cases = (2..5u32, 1..4u32, 1..4u32, prop::option::of(0..3u32));
     let cases = cases.prop_flat_map(|(hosts, each, switches, fibres)| {
         let switches = switches.min(each);
@@ -139,7 +139,7 @@ fn no_layout_of_few_links_touches_fewer_circuits() {
 }
 
 #[test]
-fn what_is_wanted_again_stays() {
+fn repeated_demand_keeps_circuits() {
     let ports = ports(6, 4, 2);
     let ring: Vec<_> = (0..6).map(|host| pair(host, (host + 1) % 6)).collect();
     let old = lay(&ports, &ring, &[]);
@@ -158,7 +158,7 @@ fn what_is_wanted_again_stays() {
 
 /// Rings of an even number of hosts on two switches, one port each: neighbours must take turns.
 #[test]
-fn chains_find_room_where_the_first_port_is_taken() {
+fn rings_alternate_switches_on_single_ports() {
     let ports = ports(40, 2, 2);
     let ring: Vec<_> = (0..40)
         .map(|nth| pair(nth * 7 % 40, (nth + 1) * 7 % 40))
@@ -167,7 +167,7 @@ fn chains_find_room_where_the_first_port_is_taken() {
 }
 
 #[test]
-fn an_odd_ring_leaves_one_link_out() {
+fn odd_ring_leaves_one_link_out() {
     let ports = ports(5, 2, 2);
     let ring: Vec<_> = (0..5).map(|host| pair(host, (host + 1) % 5)).collect();
     assert_eq!(lay(&ports, &ring, &[]).unlaid.len(), 1);

@@ -24,7 +24,7 @@ fn storage_and_control_are_left_alone() {
 }
 
 #[test]
-fn slices_share_ports_and_are_servers_of_their_own() {
+fn slices_share_ports_as_servers() {
     let ground = parse(&format!("{BLOCK_TABLE}slices = 4\nswitches = 2\n"))
         .unwrap()
         .ground;
@@ -40,7 +40,7 @@ fn slices_share_ports_and_are_servers_of_their_own() {
 }
 
 #[test]
-fn bad_files_name_the_line_and_what_is_possible() {
+fn bad_cluster_files_name_their_line() {
     let refused = [
         ("", "c.toml:1: block: this key is missing"),
         (
@@ -105,7 +105,7 @@ fn bad_files_name_the_line_and_what_is_possible() {
 }
 
 #[test]
-fn any_text_gives_a_file_or_an_error() {
+fn any_text_gives_file_or_error() {
     proptest::proptest!(|(text in "[\\[\\]a-z=\"\n 0-9.]{0,80}")| {
         let _ = parse(&text);
     });

@@ -15,7 +15,7 @@ fn estimate(ms: f64, uncertain: f64, samples: f64) -> Estimate {
 
 /// A hundred iterations of 10 ms more each are a second.
 #[test]
-fn a_change_pays_from_its_break_even_on() {
+fn change_pays_from_break_even() {
     let [old, new] = [estimate(110.0, 0.0, 1.0), estimate(100.0, 0.0, 1.0)];
     assert!(!Gain::of(&old, &new, 99.0, 1000.0).pays());
     assert!(!Gain::of(&old, &new, 100.0, 1000.0).pays());
@@ -24,7 +24,7 @@ fn a_change_pays_from_its_break_even_on() {
 
 /// The same gain is worth it with mirrors, and not where somebody walks to a panel.
 #[test]
-fn break_even_depends_on_what_switches() {
+fn break_even_depends_on_switch_kind() {
     let [old, new] = [estimate(110.0, 0.0, 1.0), estimate(100.0, 0.0, 1.0)];
     let pays = |name: &str, circuits| {
         let cost_ms = Switching::named(name).unwrap().time_ms(circuits);
@@ -35,7 +35,7 @@ fn break_even_depends_on_what_switches() {
 }
 
 #[test]
-fn larger_jobs_are_compared_by_what_they_learn() {
+fn jobs_compare_by_samples_learned() {
     let [old, new] = [estimate(100.0, 0.0, 4.0), estimate(110.0, 0.0, 8.0)];
     let gain = Gain::of(&old, &new, 400.0, 0.0);
     assert_eq!(gain.saved_ms, 10_000.0 - 5_500.0);
@@ -43,7 +43,7 @@ fn larger_jobs_are_compared_by_what_they_learn() {
 
 proptest! {
     #[test]
-    fn nothing_pays_whose_gain_is_inside_its_own_uncertainty(
+    fn gain_within_uncertainty_never_pays(
         ms in 1.0..1e3f64,
         faster in 0.5..1.0f64,
         uncertain in 0.0..0.5f64,

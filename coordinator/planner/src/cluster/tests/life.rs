@@ -129,7 +129,7 @@ const EXPECTED_LOG: &str = "
 ";
 
 #[test]
-fn a_life_of_jobs() {
+fn fleet_replays_expected_log() {
     let mut fleet = fleet();
     let (mut log, mut told) = (String::new(), String::new());
     for (at_s, event) in life() {
@@ -145,7 +145,7 @@ fn a_life_of_jobs() {
 /// Who comes first is not kept waiting by those behind it: what it waits for is kept for it, and a
 /// smaller job passes only where that leaves it servers.
 #[test]
-fn nobody_takes_what_is_kept_for_those_before() {
+fn servers_stay_reserved_for_earlier_jobs() {
     let mut fleet = Fleet::new(forming(ground(&[8])));
     fleet.handle(0.0, job("runs", [4, 4], 1_000));
     let all = vec![
@@ -163,7 +163,7 @@ fn nobody_takes_what_is_kept_for_those_before() {
 
 /// Whoever runs longer than was predicted still runs: nobody is told of a time that has passed.
 #[test]
-fn jobs_that_are_late_are_waited_for() {
+fn overdue_jobs_are_still_waited_for() {
     let mut fleet = Fleet::new(forming(ground(&[8])));
     let both = vec![job("one", [4, 4], 1_000), job("two", [4, 4], 1_000)];
     fleet.handle_all(0.0, both);
@@ -177,7 +177,7 @@ fn jobs_that_are_late_are_waited_for() {
 }
 
 #[test]
-fn whoever_asks_for_more_than_there_is_is_told_so() {
+fn excessive_request_is_explained() {
     let mut fleet = Fleet::new(forming(ground(&[8])));
     fleet.handle(0.0, job("one", [4, 4], 1_000));
     fleet.handle(0.0, job("two", [3, 3], 1_000));
@@ -199,7 +199,7 @@ fn whoever_asks_for_more_than_there_is_is_told_so() {
         ["one stays: on 5 servers: it asks for 6, and 0 more are free"]
     );
     let never =
-        "one stays: on 5 servers: it asks for 9, and circuits join no more than 8; ask for 8";
+        "one stays: on 5 servers: it asks for 9, and circuits join no more than 8; request 8";
     assert_eq!(ask(9), [never]);
     assert!(ask(5).is_empty());
 }
@@ -207,7 +207,7 @@ fn whoever_asks_for_more_than_there_is_is_told_so() {
 /// One port of four is for circuits by gates: a host with three comes in between two others, and not
 /// between two more whose circuits it would have no port for.
 #[test]
-fn who_comes_into_a_wiring_leaves_the_ports_for_gates_alone() {
+fn spliced_host_leaves_gate_ports_free() {
     let mut fleet = Fleet::new(forming(ground(&[9])));
     let gated = |name: &str, servers| {
         Event::Arrive(Job {
@@ -231,7 +231,7 @@ fn who_comes_into_a_wiring_leaves_the_ports_for_gates_alone() {
 /// A job that was told to wait is told again only when something has changed for it, and what was
 /// prepared for it stays until it is needed.
 #[test]
-fn nothing_is_said_or_prepared_twice() {
+fn waiting_job_is_reported_once() {
     let mut fleet = fleet();
     fleet.handle(0.0, job("runs", [8, 8], 1_000));
     let told = fleet.handle(1.0, job("waits", [7, 7], 1_000));
@@ -246,7 +246,7 @@ fn nothing_is_said_or_prepared_twice() {
 }
 
 #[test]
-fn what_was_prepared_is_flipped_to() {
+fn prepared_circuits_are_used() {
     let mut fleet = fleet();
     fleet.handle(0.0, job("runs", [8, 8], 1_000));
     fleet.handle(1.0, job("waits", [7, 7], 1_000));

@@ -77,7 +77,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn two_jobs_are_shifted_as_well_as_can_be(
+    fn two_jobs_are_shifted_optimally(
         (a, b) in (1..4u64, 1..4u64).prop_flat_map(|(a, b)| (any_beat(a * 6), any_beat(b * 6))),
         links in prop::collection::vec((1..12u32).prop_map(f64::from), 2),
     ) {
@@ -91,7 +91,7 @@ proptest! {
     }
 
     #[test]
-    fn three_jobs_are_shifted_as_well_as_can_be(
+    fn three_jobs_are_shifted_optimally(
         beats in prop::collection::vec(any_beat(8), 3),
         links in prop::collection::vec((1..16u32).prop_map(f64::from), 2),
     ) {
@@ -101,13 +101,13 @@ proptest! {
     }
 
     #[test]
-    fn many_jobs_are_never_shifted_for_the_worse(beats in prop::collection::vec(any_beat(12), 4..7)) {
+    fn shifts_never_worsen_many_jobs(beats in prop::collection::vec(any_beat(12), 4..7)) {
         let phases = shift(&beats, &[8.0, 8.0]).unwrap();
         prop_assert!(phases.excess_after_mbit <= phases.excess_before_mbit);
     }
 
     #[test]
-    fn lengths_that_fit_have_a_common_circle(periods in prop::collection::vec(1..1_000_000u64, 1..5)) {
+    fn fitting_periods_have_common_cycle(periods in prop::collection::vec(1..1_000_000u64, 1..5)) {
         if let Some((circle, fitted)) = fit(&periods) {
             for (period, fitted) in periods.iter().zip(fitted) {
                 prop_assert!(circle.is_multiple_of(fitted) && fitted >= *period);
@@ -119,7 +119,7 @@ proptest! {
 
 /// Two jobs that each send for half of the time take turns.
 #[test]
-fn halves_take_turns() {
+fn half_busy_jobs_alternate() {
     let beats = [beat(100, 0, 50, 10.0), beat(100, 0, 50, 10.0)];
     let phases = shift(&beats, &[10.0]).unwrap();
     assert_eq!(
@@ -130,7 +130,7 @@ fn halves_take_turns() {
 }
 
 #[test]
-fn a_job_of_half_the_length_fits_into_the_gaps() {
+fn half_period_job_fits_into_gaps() {
     let beats = [beat(200, 100, 100, 10.0), beat(100, 0, 40, 5.0)];
     let phases = shift(&beats, &[10.0]).unwrap();
     assert_eq!(phases.circle_us, 200);
@@ -141,7 +141,7 @@ fn a_job_of_half_the_length_fits_into_the_gaps() {
 }
 
 #[test]
-fn lengths_that_do_not_fit_are_told() {
+fn unfitting_periods_are_reported() {
     assert_eq!(fit(&[1000, 1010]).unwrap().1, [1010, 1010]);
     assert_eq!(fit(&[1000, 2000]).unwrap(), (2000, vec![1000, 2000]));
     // Nine of the one take as long as fourteen of the other, but for a hundredth.
@@ -158,7 +158,7 @@ fn lengths_that_do_not_fit_are_told() {
 /// Two jobs of two servers, each on both leaves: they share the cable between the leaves, and each
 /// sends for less than half of its iteration.
 #[test]
-fn shifted_jobs_are_as_fast_as_alone_in_the_simulator() {
+fn shifted_jobs_match_solo_speed() {
     let text = "kind = \"leaf-spine\"\nleaves = 2\nspines = 1\nhosts_per_leaf = 2\nhost_gbps = 100\n\
                 uplink_gbps = 100\n";
     let fabric = Fabric::parse("f", text).unwrap();

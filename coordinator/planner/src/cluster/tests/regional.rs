@@ -53,7 +53,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn the_circuits_of_few_hosts_are_the_best_there_are(
+    fn few_host_circuits_are_optimal(
         bytes in prop::collection::vec(0..100u32, 25),
         hosts in 2..6usize,
         ports in 1..3usize,
@@ -66,7 +66,7 @@ proptest! {
     }
 
     #[test]
-    fn circuits_never_make_it_slower(bytes in prop::collection::vec(0..1000u32, 64), ports in 0..5usize) {
+    fn circuits_never_slow_exchange(bytes in prop::collection::vec(0..1000u32, 64), ports in 0..5usize) {
         let counts = counts(8, &bytes);
         let [with, without] = [ports, 0].map(|ports| {
             let region = region(ports);
@@ -78,7 +78,7 @@ proptest! {
 
 /// One pair sends 100 MB, beside circuits of 100 Gb/s and a packet network of as much.
 #[test]
-fn a_pair_with_a_circuit_has_both_ways() {
+fn circuit_serves_pair_in_both_directions() {
     let counts = counts(2, &[0, 100, 0, 0]);
     let time = |ports| region(ports).time_ms(&counts, &region(ports).circuits(&counts));
     assert!((time(0) - 8.0).abs() < 1e-9 && (time(1) - 4.0).abs() < 1e-9);
@@ -107,7 +107,7 @@ fn slow_ms(region: &Region, lanes: &[(f64, f64)]) -> f64 {
 
 proptest! {
     #[test]
-    fn a_host_is_done_when_the_switches_have_carried_what_circuits_have_not(
+    fn exchange_time_matches_slow_computation(
         lanes in prop::collection::vec((0..1000u32, 0..4usize), 1..9),
     ) {
         let region = region(32);
@@ -146,7 +146,7 @@ fn gates(stays: usize) -> Vec<Counts> {
 }
 
 #[test]
-fn circuits_laid_anew_pay_when_gates_are_steady_and_switches_fast() {
+fn moving_circuits_pay_for_steady_gates() {
     let advice = region(2).advice(&gates(10), |_| 0.02, 0.0).unwrap();
     assert!(
         advice.pays && advice.regional_ms < advice.static_ms,
@@ -155,7 +155,7 @@ fn circuits_laid_anew_pay_when_gates_are_steady_and_switches_fast() {
 }
 
 #[test]
-fn it_is_said_when_they_do_not_pay() {
+fn unprofitable_circuit_moves_are_reported() {
     let slow = region(2).advice(&gates(10), |_| 50.0, 0.0).unwrap();
     assert!(!slow.pays && slow.pays_below_ms > 0.02, "{slow:?}");
     assert!(
@@ -174,7 +174,7 @@ fn it_is_said_when_they_do_not_pay() {
 /// Circuits move in every tenth iteration only, so that a switch may take ten times as long as one that moves
 /// them in each.
 #[test]
-fn what_a_switch_may_take_is_told_by_how_often_circuits_move() {
+fn tolerable_switch_time_follows_move_rate() {
     let with = |ms: f64| region(2).advice(&gates(10), |_| ms, 0.0).unwrap();
     let most_ms = with(50.0).pays_below_ms;
     assert!(
@@ -185,7 +185,7 @@ fn what_a_switch_may_take_is_told_by_how_often_circuits_move() {
 
 /// Each host favours two others, whoever these are: six ports for circuits reach all seven nearly.
 #[test]
-fn more_ports_do_as_well_as_circuits_laid_anew() {
+fn more_ports_may_replace_circuit_moves() {
     let advice = region(2).advice(&gates(10), |_| 50.0, 0.0).unwrap();
     let ports = advice.ports_instead.unwrap();
     assert!((3..=8).contains(&ports), "{advice:?}");
@@ -194,7 +194,7 @@ fn more_ports_do_as_well_as_circuits_laid_anew() {
 /// Who was favoured last is never favoured next: what is laid anew is always wrong, and one port with
 /// circuits that stay does as well as two.
 #[test]
-fn fewer_ports_may_do_as_well_as_circuits_laid_anew() {
+fn fewer_ports_may_match_circuit_moves() {
     let iteration = |nth: usize| {
         let (shift, mut counts) = (1 + nth % 2, Counts::new(8));
         for from in 0..8 {
@@ -211,7 +211,7 @@ fn fewer_ports_may_do_as_well_as_circuits_laid_anew() {
 }
 
 #[test]
-fn counts_are_read_and_bad_lines_are_named() {
+fn gate_counts_parse_or_name_line() {
     let text = "iteration,from,to,bytes\n0,0,1,5\n1, 1, 0, 7\n\n1,1,1,9\n";
     let all = parse("g.csv", text, 2).unwrap();
     assert_eq!(
@@ -223,7 +223,7 @@ fn counts_are_read_and_bad_lines_are_named() {
         ("0,0,1", "g.csv:1: a line has iteration,from,to,bytes"),
         (
             "0,0,1,many",
-            "g.csv:1: bytes: \"many\" is no number of bytes",
+            "g.csv:1: bytes: \"many\" is not a number of bytes",
         ),
     ] {
         assert_eq!(parse("g.csv", line, 2).unwrap_err().to_string(), said);

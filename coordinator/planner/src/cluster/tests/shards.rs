@@ -42,7 +42,7 @@ fn keeps_to_its_ports(forming: &Forming, shard: &Shard) -> bool {
 }
 
 #[test]
-fn an_all_reduce_is_as_fast_as_on_a_switch() {
+fn all_reduce_matches_switch() {
     for hosts in [2, 3, 4, 5, 8, 12] {
         let shard = shard(ground(&[16]), 0..hosts);
         let slower = shard.estimate.ms / shard.ideal_ms;
@@ -51,20 +51,20 @@ fn an_all_reduce_is_as_fast_as_on_a_switch() {
 }
 
 #[test]
-fn a_small_job_uses_all_its_ports() {
+fn small_job_uses_all_ports() {
     let shard = shard(ground(&[4]), 0..2);
     assert_eq!((shard.parallel, shard.circuits.len()), (4, 4));
 }
 
 #[test]
-fn a_server_alone_needs_no_circuit() {
+fn single_server_needs_no_circuit() {
     let shard = shard(ground(&[4]), 3..4);
     assert!(shard.circuits.is_empty());
     assert_eq!(shard.estimate.ms, 10.0);
 }
 
 #[test]
-fn slices_of_one_host_need_no_circuit_and_share_its_ports() {
+fn slices_of_host_need_no_circuit() {
     let mut sliced = ground(&[4]);
     sliced.hosts.iter_mut().for_each(|host| host.slices = 2);
     let forming = forming(sliced);
@@ -92,7 +92,7 @@ fn slices_of_one_host_need_no_circuit_and_share_its_ports() {
 /// On one port for each switch, links of a wiring are laid as far as that goes, and no link is
 /// counted on that has no circuit.
 #[test]
-fn a_port_for_each_switch_is_enough_or_said() {
+fn shard_keeps_to_its_ports() {
     for hosts in [5, 6, 7, 8, 9] {
         let mut narrow = ground(&[9]);
         narrow.blocks[0].switches = 4;
@@ -109,7 +109,7 @@ fn a_port_for_each_switch_is_enough_or_said() {
 
 /// The same job on hosts in another order finds its old circuits again.
 #[test]
-fn a_job_that_is_planned_again_keeps_all_its_circuits() {
+fn replanned_job_keeps_its_circuits() {
     for hosts in [6, 12] {
         let forming = forming(ground(&[16]));
         let training = Reduces::new(10, 1_000_000_000);
@@ -158,7 +158,7 @@ impl Training for AllToAll {
 }
 
 #[test]
-fn jobs_that_send_from_all_to_all_are_told_the_degree_that_would_do() {
+fn all_to_all_gets_sufficient_degree() {
     let mut narrow = ground(&[12]);
     narrow
         .hosts

@@ -46,7 +46,7 @@ impl fmt::Display for Unsuited {
             Self::NoFibres => "no fibre leads to an optical switch",
             Self::NobodyHeldBack => "no link is full that large flows take",
             Self::NoSureGain => {
-                "no others would surely speed up what is sent, and slow nobody down"
+                "no other circuits certainly speed up the traffic without slowing other flows"
             }
         })
     }

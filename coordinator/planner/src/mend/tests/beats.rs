@@ -81,7 +81,7 @@ fn found(snapshot: &Snapshot) -> Vec<Collision> {
 }
 
 #[test]
-fn flows_of_a_job_that_rests_half_of_the_time_meet_though_their_link_looks_half_empty() {
+fn resting_job_collides_despite_mean_load() {
     let scene = two_meet();
     let snapshot = snapshot(&scene, &[Job(&[0, 1], 24, 0.5)]);
     let [collision] = &found(&snapshot)[..] else {
@@ -106,7 +106,7 @@ fn flows_of_a_job_that_rests_half_of_the_time_meet_though_their_link_looks_half_
 }
 
 #[test]
-fn two_jobs_that_rest_little_surely_meet() {
+fn rarely_resting_jobs_surely_collide() {
     let scene = two_meet();
     let jobs = [Job(&[0], 42, 0.13), Job(&[1], 42, 0.13)];
     assert_eq!(found(&snapshot(&scene, &jobs)).len(), 1);
@@ -115,14 +115,14 @@ fn two_jobs_that_rest_little_surely_meet() {
 }
 
 #[test]
-fn jobs_that_may_take_turns_are_not_in_each_others_way() {
+fn alternating_jobs_do_not_collide() {
     let scene = two_meet();
     let jobs = [Job(&[0], 40, 0.58), Job(&[1], 40, 0.58)];
     assert_eq!(found(&snapshot(&scene, &jobs)), []);
 }
 
 #[test]
-fn whoever_rests_so_much_that_nothing_is_gained_is_let_be() {
+fn mostly_resting_job_gains_nothing() {
     let scene = two_meet();
     let jobs = [Job(&[0, 1], 6, 0.87)];
     assert_eq!(found(&snapshot(&scene, &jobs)), []);
@@ -130,7 +130,7 @@ fn whoever_rests_so_much_that_nothing_is_gained_is_let_be() {
 
 /// Where an iteration is longer than what is read, the readings are of flows that send.
 #[test]
-fn what_was_read_while_a_job_sends_counts_as_it_is() {
+fn long_iterations_use_readings_unscaled() {
     let scene = two_meet();
     let mut long = snapshot(&scene, &[Job(&[0, 1], 24, 0.5)]);
     for rate in long.beating[0].flows.values_mut() {

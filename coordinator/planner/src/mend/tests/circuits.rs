@@ -114,7 +114,7 @@ fn new(circuits: &Circuits, thirds: &str) -> usize {
 }
 
 #[test]
-fn who_sends_across_the_ring_gets_fibres_across_it_and_iterations_are_as_much_shorter() {
+fn chord_circuits_shorten_opposite_traffic() {
     let mut scene = six(NEIGHBOUR_CIRCUITS);
     opposite(&mut scene);
     let mut snapshot = snapshot(&scene, &format!("{RING_CIRCUITS},{NEIGHBOUR_CIRCUITS}"));
@@ -139,7 +139,7 @@ fn who_sends_across_the_ring_gets_fibres_across_it_and_iterations_are_as_much_sh
 
 /// Two rings of three, each of every other host: all lanes of the ring of six carry two flows.
 #[test]
-fn two_jobs_that_are_in_each_others_way_are_parted() {
+fn two_colliding_jobs_are_separated() {
     let mut scene = six(NEIGHBOUR_CIRCUITS);
     for from in 0..6 {
         let name = |step: usize| format!("h{}", (from + step) % 6);
@@ -159,7 +159,7 @@ fn two_jobs_that_are_in_each_others_way_are_parted() {
 
 /// Whoever has fibres of their own now, and shall share those of the ring.
 #[test]
-fn circuits_that_somebody_wants_are_told_to_make_iterations_longer_where_they_do() {
+fn worse_requested_circuits_are_predicted_slower() {
     let mut scene = six(CHORD_CIRCUITS);
     for from in 0..6 {
         scene.flow(&format!("h{from}"), &format!("h{}", (from + 3) % 6), &[]);
@@ -187,7 +187,7 @@ fn circuits_that_somebody_wants_are_told_to_make_iterations_longer_where_they_do
 }
 
 #[test]
-fn who_is_held_back_by_nothing_is_not_said_to_become_faster() {
+fn unlimited_flow_gets_no_gain() {
     let mut scene = six(CHORD_CIRCUITS);
     scene.modest("h0", "h3", &[], 20);
     let mut snapshot = snapshot(&scene, &format!("{RING_CIRCUITS},{CHORD_CIRCUITS}"));
@@ -197,7 +197,7 @@ fn who_is_held_back_by_nothing_is_not_said_to_become_faster() {
 }
 
 #[test]
-fn flows_without_a_beat_are_helped_too() {
+fn flows_without_period_are_helped() {
     let mut scene = six(NEIGHBOUR_CIRCUITS);
     opposite(&mut scene);
     let found = looked(&snapshot(
@@ -210,7 +210,7 @@ fn flows_without_a_beat_are_helped_too() {
 }
 
 #[test]
-fn what_suits_stays() {
+fn fitting_circuits_stay() {
     let mut scene = six(CHORD_CIRCUITS);
     for from in 0..6 {
         scene.flow(&format!("h{from}"), &format!("h{}", (from + 3) % 6), &[]);
@@ -220,7 +220,7 @@ fn what_suits_stays() {
 }
 
 #[test]
-fn nothing_is_moved_for_those_whom_no_link_holds_back() {
+fn unlimited_flows_move_no_circuits() {
     let mut scene = six(NEIGHBOUR_CIRCUITS);
     scene.modest("h0", "h3", &["h1", "h2"], 40);
     let snapshot = snapshot(&scene, &format!("{RING_CIRCUITS},{NEIGHBOUR_CIRCUITS}"));
@@ -231,7 +231,7 @@ fn nothing_is_moved_for_those_whom_no_link_holds_back() {
 }
 
 #[test]
-fn a_job_that_rests_too_much_to_gain_is_let_be() {
+fn mostly_resting_job_moves_no_circuits() {
     let mut scene = six(NEIGHBOUR_CIRCUITS);
     opposite(&mut scene);
     let mut snapshot = snapshot(&scene, &format!("{RING_CIRCUITS},{NEIGHBOUR_CIRCUITS}"));
@@ -241,7 +241,7 @@ fn a_job_that_rests_too_much_to_gain_is_let_be() {
 
 /// A fibre of which the link is down stays where it is, and leads nowhere.
 #[test]
-fn fibres_that_carry_nothing_are_not_counted_on() {
+fn dead_fibres_are_not_used() {
     let mut scene = six(NEIGHBOUR_CIRCUITS);
     opposite(&mut scene);
     let mut snapshot = snapshot(&scene, &format!("{RING_CIRCUITS},{NEIGHBOUR_CIRCUITS}"));
@@ -262,7 +262,7 @@ fn fibres_that_carry_nothing_are_not_counted_on() {
 
 /// Four hosts with two fibres each: against all ways there are to join them.
 #[test]
-fn what_is_found_step_by_step_is_nearly_as_good_as_all_there_is() {
+fn greedy_circuits_approach_optimum() {
     let mut dice = Dice::new(7);
     let (mut found, mut best) = (0.0, 0.0);
     for _ in 0..60 {
@@ -283,7 +283,7 @@ fn what_is_found_step_by_step_is_nearly_as_good_as_all_there_is() {
 
 /// Two pairs would each have both of their fibres to themselves, and nobody else could be reached.
 #[test]
-fn nobody_is_cut_off_for_those_who_send_most() {
+fn circuits_leave_every_host_reachable() {
     let (snapshot, _) = drawn(&mut Dice::new(1));
     let node = |name: &str| snapshot.fabric.find(name).unwrap();
     let sent = [("h0", "h1"), ("h0", "h1"), ("h2", "h3"), ("h2", "h3")].map(|(from, to)| Sent {

@@ -46,7 +46,7 @@ fn near(rate: Rate, mbps: f64) -> bool {
 }
 
 #[test]
-fn two_elephants_on_one_uplink_while_the_other_idles_are_a_collision() {
+fn two_elephants_on_uplink_collide() {
     let scene = two_meet();
     let [collision] = &found(&scene)[..] else {
         panic!("one collision, told once")
@@ -74,7 +74,7 @@ fn two_elephants_on_one_uplink_while_the_other_idles_are_a_collision() {
 }
 
 #[test]
-fn flows_of_two_leaves_that_meet_on_the_way_down_are_a_collision() {
+fn flows_meeting_on_downlink_collide() {
     let mut scene = Scene::leaf_spine(3, 2, 2, 100, 100);
     scene.flow("h0", "h4", &["leaf0", "spine0", "leaf2"]);
     scene.flow("h2", "h5", &["leaf1", "spine0", "leaf2"]);
@@ -88,7 +88,7 @@ fn flows_of_two_leaves_that_meet_on_the_way_down_are_a_collision() {
 }
 
 #[test]
-fn parallel_links_are_ways_too() {
+fn parallel_links_are_paths() {
     let mut scene = Scene::of(
         r#"
         kind = "graph"
@@ -109,7 +109,7 @@ fn parallel_links_are_ways_too() {
 }
 
 #[test]
-fn three_on_one_of_two_links_gain_what_the_best_spread_gives() {
+fn three_flows_gain_best_spread() {
     let mut scene = two_meet();
     scene.flow("h2", "h6", &SPINE0_PATH);
     let [collision] = &found(&scene)[..] else {
@@ -138,7 +138,7 @@ fn spread(here: usize, there: usize) -> Scene {
 }
 
 #[test]
-fn a_full_link_has_room_where_a_flow_would_get_more_than_where_it_is() {
+fn full_link_may_have_room() {
     let scene = spread(3, 1);
     let [collision] = &found(&scene)[..] else {
         panic!("one collision")
@@ -157,7 +157,7 @@ fn a_full_link_has_room_where_a_flow_would_get_more_than_where_it_is() {
 }
 
 #[test]
-fn the_more_meet_the_more_is_found() {
+fn larger_collisions_are_found_whole() {
     for (here, there) in [(15, 1), (12, 0), (30, 0)] {
         let scene = spread(here, there);
         let [collision] = &found(&scene)[..] else {
@@ -169,7 +169,7 @@ fn the_more_meet_the_more_is_found() {
 }
 
 #[test]
-fn where_nobody_would_get_more_elsewhere_nothing_is_found() {
+fn no_gain_elsewhere_no_collision() {
     for (here, there) in [(2, 2), (8, 8), (2, 1), (8, 7), (1, 1)] {
         assert_eq!(found(&spread(here, there)), [], "{here} and {there}");
     }
@@ -179,7 +179,7 @@ fn where_nobody_would_get_more_elsewhere_nothing_is_found() {
 }
 
 #[test]
-fn a_receiver_or_sender_that_is_the_bottleneck_is_no_collision() {
+fn end_host_bottleneck_is_no_collision() {
     let mut scene = Scene::leaf_spine(2, 2, 4, 100, 100);
     scene.flow("h0", "h4", &SPINE0_PATH);
     scene.flow("h1", "h4", &SPINE0_PATH);
@@ -191,7 +191,7 @@ fn a_receiver_or_sender_that_is_the_bottleneck_is_no_collision() {
 }
 
 #[test]
-fn a_flow_that_its_receiver_holds_back_does_not_lose_but_its_neighbour_does() {
+fn only_neighbour_of_limited_flow_loses() {
     let mut scene = Scene::leaf_spine(2, 3, 4, 100, 100);
     scene.flow("h0", "h4", &SPINE0_PATH);
     scene.flow("h2", "h4", &SPINE1_PATH);
@@ -219,7 +219,7 @@ fn mice_do_not_collide() {
 }
 
 #[test]
-fn an_elephant_among_mice_is_alone() {
+fn elephant_among_mice_is_alone() {
     let mut scene = Scene::leaf_spine(2, 2, 8, 100, 100);
     scene.flow("h0", "h8", &SPINE0_PATH);
     scene.modest("h1", "h9", &SPINE0_PATH, 9);
@@ -227,7 +227,7 @@ fn an_elephant_among_mice_is_alone() {
 }
 
 #[test]
-fn a_flow_that_holds_itself_back_is_given_no_more_than_it_takes() {
+fn self_limited_flow_gains_nothing() {
     let mut scene = Scene::leaf_spine(2, 2, 4, 100, 100);
     let modest = scene.modest("h0", "h4", &SPINE0_PATH, 30);
     let greedy = scene.flow("h1", "h5", &SPINE0_PATH);
@@ -239,7 +239,7 @@ fn a_flow_that_holds_itself_back_is_given_no_more_than_it_takes() {
 }
 
 #[test]
-fn what_is_not_known_is_no_evidence() {
+fn unknown_state_is_no_evidence() {
     let scene = two_meet();
     let changed = |change: &dyn Fn(&mut Snapshot)| {
         let mut snapshot = scene.snapshot();
@@ -277,7 +277,7 @@ fn what_is_not_known_is_no_evidence() {
 }
 
 #[test]
-fn a_path_older_than_its_pin_is_not_believed() {
+fn path_older_than_pin_is_ignored() {
     let mut scene = two_meet();
     let flow = scene.flows[0].flow;
     scene.pin(flow, "leaf0", "spine1");
@@ -285,7 +285,7 @@ fn a_path_older_than_its_pin_is_not_believed() {
 }
 
 #[test]
-fn a_gain_within_what_was_measured_anyway_is_none() {
+fn gain_within_measured_range_is_none() {
     let scene = two_meet();
     let mut snapshot = scene.snapshot();
     for flow in &mut snapshot.flows {
@@ -295,7 +295,7 @@ fn a_gain_within_what_was_measured_anyway_is_none() {
 }
 
 #[test]
-fn where_all_share_alike_nothing_is_moved() {
+fn even_shares_move_nothing() {
     let scene = spread(16, 16);
     let (snapshot, policy) = (scene.snapshot(), Policy::default());
     let model = Model::new(&snapshot, &policy);

@@ -172,7 +172,7 @@ proptest! {
     #![proptest_config(seeded(400))]
 
     #[test]
-    fn no_assignment_is_better_and_none_as_good_needs_fewer_moves(case in case()) {
+    fn assignment_is_optimal_with_fewest_moves(case in case()) {
         let (mut scene, present) = (case.scene(), case.present());
         let snapshot = scene.snapshot();
         let findings = diagnose(&snapshot, &exacting());
@@ -199,7 +199,7 @@ proptest! {
     }
 
     #[test]
-    fn a_plan_carried_out_leaves_nothing_to_plan(case in case()) {
+    fn applied_plan_leaves_nothing_to_plan(case in case()) {
         for policy in [Policy::default(), exacting()] {
             let mut scene = case.scene();
             let Some(plan) = planned(&scene.snapshot(), &policy) else { continue };

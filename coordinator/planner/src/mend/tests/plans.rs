@@ -38,7 +38,7 @@ fn pin(scene: &Scene, flow: usize, at: &str, next: &str) -> Pin {
 }
 
 #[test]
-fn one_of_two_that_meet_is_moved_and_both_double() {
+fn one_move_doubles_two_flows() {
     let scene = two_meet();
     let plan = planned_for(&scene).unwrap();
     assert_eq!(
@@ -70,7 +70,7 @@ fn one_of_two_that_meet_is_moved_and_both_double() {
 }
 
 #[test]
-fn the_report_says_what_else_was_weighed_and_why_it_lost() {
+fn report_lists_rejected_alternatives() {
     let report = planned_for(&two_meet()).unwrap().report;
     assert_eq!(report.findings.len(), 1);
     assert_eq!(report.slowest_before.mbps().round(), 48.0);
@@ -91,7 +91,7 @@ fn the_report_says_what_else_was_weighed_and_why_it_lost() {
 }
 
 #[test]
-fn fewer_moves_lose_where_somebody_stays_slow() {
+fn slow_flows_outweigh_fewer_moves() {
     let mut scene = two_meet();
     for (from, to) in [("h4", "h0"), ("h5", "h1")] {
         scene.flow(from, to, &["leaf1", "spine0", "leaf0"]);
@@ -104,7 +104,7 @@ fn fewer_moves_lose_where_somebody_stays_slow() {
 }
 
 #[test]
-fn a_flow_in_the_way_makes_room_when_that_helps() {
+fn blocking_flow_moves_when_helpful() {
     // To leaf1 there is room behind spine1 only, and on the way there sits a flow to leaf2, which
     // may as well go by spine2.
     let mut scene = Scene::leaf_spine(3, 3, 4, 100, 100);
@@ -123,7 +123,7 @@ fn a_flow_in_the_way_makes_room_when_that_helps() {
 }
 
 #[test]
-fn nobody_is_robbed_for_a_loser() {
+fn no_flow_pays_for_another() {
     let mut scene = two_meet();
     scene.modest("h2", "h6", &["leaf0", "spine1", "leaf1"], 80);
     assert_eq!(
@@ -134,7 +134,7 @@ fn nobody_is_robbed_for_a_loser() {
 }
 
 #[test]
-fn a_plan_needs_a_finding_and_a_gain_beyond_doubt() {
+fn plan_needs_finding_and_sure_gain() {
     let scene = two_meet();
     let (mut snapshot, policy) = (scene.snapshot(), Policy::default());
     assert_eq!(plan(&snapshot, &[], &policy), None);
@@ -146,7 +146,7 @@ fn a_plan_needs_a_finding_and_a_gain_beyond_doubt() {
 }
 
 #[test]
-fn pins_of_living_flows_stay_and_those_of_ended_ones_go() {
+fn pins_outlive_only_living_flows() {
     let mut scene = two_meet();
     let kept = scene.flow("h4", "h0", &["leaf1", "spine0", "leaf0"]);
     let kept = scene.pin(kept, "leaf1", "spine0");
@@ -173,7 +173,7 @@ fn measure(snapshot: &mut Snapshot, flow: usize, rate_mbps: u64) {
 }
 
 #[test]
-fn uneven_neighbours_widen_the_interval() {
+fn uneven_neighbours_widen_interval() {
     let mut snapshot = two_meet().snapshot();
     measure(&mut snapshot, 0, 36);
     measure(&mut snapshot, 1, 60);
@@ -206,7 +206,7 @@ fn wired(hosts: &[(&str, &str)], trunks: &[(&str, &str, u32)]) -> Scene {
 }
 
 #[test]
-fn a_choice_further_down_is_pinned_too() {
+fn downstream_choice_is_pinned_too() {
     // Between t and y there are two links: hashing chooses again.
     let hosts = [("a", "x"), ("b", "x"), ("c", "y"), ("d", "y")];
     let mut scene = wired(
@@ -223,7 +223,7 @@ fn a_choice_further_down_is_pinned_too() {
 }
 
 #[test]
-fn those_who_can_gain_only_after_the_moves_gain_too() {
+fn gains_enabled_by_moves_are_used() {
     // From x to z all three ways are full; w is a way to y only. Once the flow to y has gone there,
     // one of the two that meet on the way to z can take its place.
     let hosts = [
@@ -251,7 +251,7 @@ fn those_who_can_gain_only_after_the_moves_gain_too() {
 }
 
 #[test]
-fn what_no_finding_asks_for_is_left_alone() {
+fn flows_without_finding_stay() {
     // From leaf1, three flows fill both links, and none would get more elsewhere.
     let mut scene = two_meet();
     for (from, to, spine) in [
@@ -268,7 +268,7 @@ fn what_no_finding_asks_for_is_left_alone() {
 }
 
 #[test]
-fn a_move_that_a_later_one_makes_needless_is_taken_back() {
+fn superfluous_move_is_undone() {
     // The first two meet on the way up, the last two on the way down: moving the second is enough,
     // but flow by flow the first is moved first.
     let mut scene = Scene::leaf_spine(3, 4, 2, 100, 100);
@@ -287,7 +287,7 @@ fn a_move_that_a_later_one_makes_needless_is_taken_back() {
 }
 
 #[test]
-fn beyond_the_count_of_evaluations_it_still_improves() {
+fn heuristic_improves_beyond_evaluation_limit() {
     let mut scene = Scene::leaf_spine(2, 8, 16, 100, 100);
     for host in 0..8 {
         scene.flow(
@@ -311,7 +311,7 @@ fn beyond_the_count_of_evaluations_it_still_improves() {
 /// Of two spines with room, one loses packets: the flow goes by the other, whichever it is; and it stays
 /// where only the lossy one has room.
 #[test]
-fn nobody_is_sent_over_a_link_that_loses_packets_where_it_brings_nothing() {
+fn plan_avoids_lossy_link() {
     for (lossy, other) in [("spine1", "spine2"), ("spine2", "spine1")] {
         let mut scene = Scene::leaf_spine(2, 3, 4, 100, 100);
         scene.flow("h0", "h4", &SPINE0_PATH);
@@ -363,7 +363,7 @@ fn promised(snapshot: &Snapshot) -> Vec<[f64; 3]> {
 }
 
 #[test]
-fn iterations_take_as_long_as_their_last_flow() {
+fn iteration_lasts_until_last_flow() {
     let [[low, after, high]] = promised(&beating(&two_meet(), &[0, 1], 0))[..] else {
         panic!("one job, told once")
     };
@@ -380,7 +380,7 @@ fn iterations_take_as_long_as_their_last_flow() {
 }
 
 #[test]
-fn what_an_iteration_rests_it_rests_afterwards_too() {
+fn rest_time_stays_constant() {
     let [[low, after, high]] = promised(&beating(&two_meet(), &[0, 1], 40))[..] else {
         panic!("one job, told once")
     };
@@ -389,7 +389,7 @@ fn what_an_iteration_rests_it_rests_afterwards_too() {
 }
 
 #[test]
-fn nothing_is_promised_to_jobs_of_which_too_little_is_known_or_that_nothing_changes_for() {
+fn unknown_or_unchanged_jobs_lack_prediction() {
     let mut scene = two_meet();
     scene.flow("h2", "h3", &["leaf0"]);
     assert_eq!(promised(&beating(&scene, &[2], 0)), [[0.0; 3]; 0]);

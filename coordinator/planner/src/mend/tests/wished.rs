@@ -54,7 +54,7 @@ fn mbps(foretold: &Prediction) -> [f64; 4] {
 }
 
 #[test]
-fn who_has_to_share_one_way_gets_half() {
+fn flows_sharing_one_path_halve() {
     let (scene, flows) = apart();
     let snapshot = scene.snapshot();
     let mut plan = planned(&snapshot);
@@ -71,7 +71,7 @@ fn who_has_to_share_one_way_gets_half() {
 
 /// Which of two ways a switch will choose nobody knows: what is promised holds both.
 #[test]
-fn where_several_ways_come_to_be_open_all_choices_are_held() {
+fn prediction_covers_all_path_choices() {
     let mut scene = Scene::leaf_spine(2, 2, 4, 100, 100);
     for (from, to) in [("h0", "h4"), ("h1", "h5")] {
         scene.flow(from, to, &["leaf0", "spine1", "leaf1"]);
@@ -90,7 +90,7 @@ fn where_several_ways_come_to_be_open_all_choices_are_held() {
 }
 
 #[test]
-fn a_pin_that_goes_lets_its_flow_go_where_the_tables_lead() {
+fn unpinned_flow_follows_tables() {
     let (mut scene, [pinned, _]) = apart();
     scene.pin(pinned, "leaf0", "spine0");
     let mut snapshot = scene.snapshot();
@@ -108,7 +108,7 @@ fn a_pin_that_goes_lets_its_flow_go_where_the_tables_lead() {
 
 /// Where packets are lost a flow has less than it would take.
 #[test]
-fn who_leaves_a_link_that_loses_packets_may_take_all_there_is() {
+fn flow_leaving_lossy_link_may_grow() {
     let mut scene = Scene::leaf_spine(2, 2, 4, 100, 100);
     scene.modest("h0", "h4", &["leaf0", "spine0", "leaf1"], 7);
     let mut snapshot = scene.snapshot();
@@ -126,7 +126,7 @@ fn who_leaves_a_link_that_loses_packets_may_take_all_there_is() {
 }
 
 #[test]
-fn nothing_is_said_of_flows_that_have_what_they_had() {
+fn unchanged_flows_get_no_prediction() {
     let (mut scene, _) = apart();
     scene.modest("h2", "h6", &["leaf0", "spine0", "leaf1"], 1);
     let snapshot = scene.snapshot();

@@ -60,7 +60,7 @@ fn chain(names: &[&str], kind: &str, bytes: u64) -> Model {
 
 /// Reached where nothing is sent, and by what cannot be split too; never missed where much is sent.
 #[test]
-fn no_splits_are_faster_than_their_bound() {
+fn no_split_beats_its_bound() {
     let mut timings = timings();
     let whole = timings.get("dense", 1).unwrap();
     timings.insert("whole", 1, whole);
@@ -97,7 +97,7 @@ pub(super) fn spreads() -> presets::Search {
 
 /// The least of what all spreads need at least, and no more than what any of them takes.
 #[test]
-fn no_spread_is_faster_than_the_bound() {
+fn no_parallelism_beats_its_bound() {
     let (search, settings) = (spreads(), Settings::default());
     let request = Request {
         limits: Limits::plain(4, 3),
@@ -124,7 +124,7 @@ fn no_spread_is_faster_than_the_bound() {
 
 /// Whoever wants to know only some hears the same of these.
 #[test]
-fn what_nobody_wants_to_know_changes_nothing_else() {
+fn requesting_fewer_splits_keeps_same_best() {
     let counts = [10.0, 100.0, 1000.0].map(|gbps| {
         let request = Request {
             limits: Limits::plain(4, 3),

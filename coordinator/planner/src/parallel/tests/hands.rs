@@ -45,7 +45,7 @@ where
 }
 
 #[test]
-fn spreads_that_nobody_follows_to_their_end_depend_on_no_hands() {
+fn truncated_search_is_independent_of_workers() {
     let search = spreads();
     let start = search.start().unwrap();
     let request = Request {
@@ -69,7 +69,7 @@ fn spreads_that_nobody_follows_to_their_end_depend_on_no_hands() {
 }
 
 #[test]
-fn splits_that_are_tried_side_by_side_depend_on_no_hands() {
+fn parallel_split_search_is_deterministic() {
     let (model, timings) = (towers(), timings());
     let search = searching(&model, &timings, None);
     let start = model.data_parallel(&timings, 8).unwrap();
@@ -82,7 +82,7 @@ fn splits_that_are_tried_side_by_side_depend_on_no_hands() {
 }
 
 #[test]
-fn plans_depend_on_no_hands() {
+fn plans_are_independent_of_workers() {
     let (model, timings) = (towers(), timings());
     let splits = Search {
         tries: Some(60),

@@ -88,7 +88,7 @@ impl Asked {
 }
 
 #[test]
-fn a_way_that_stays_the_best_gets_the_best_topology() {
+fn lasting_best_split_gets_best_topology() {
     let asked = Asked::new();
     let whole_ms = asked.planned(&asked.start, 10.0).evaluation.iteration_ms;
     let mut pairing = asked.pairing(1e9, None);
@@ -101,7 +101,7 @@ fn a_way_that_stays_the_best_gets_the_best_topology() {
 }
 
 #[test]
-fn a_way_that_may_still_be_the_best_is_planned_again() {
+fn possible_best_split_is_replanned() {
     let asked = Asked::new();
     let whole_ms = asked.planned(&asked.start, 10.0).evaluation.iteration_ms;
     let slow = asked.planned(&asked.other, 2.0);
@@ -115,7 +115,7 @@ fn a_way_that_may_still_be_the_best_is_planned_again() {
 }
 
 #[test]
-fn a_way_that_another_beats_is_told_as_it_would_have_been() {
+fn beaten_split_keeps_its_estimate() {
     let asked = Asked::new();
     let whole_ms = asked.planned(&asked.start, 10.0).evaluation.iteration_ms;
     let fast = || asked.planned(&asked.other, 100.0);

@@ -89,7 +89,7 @@ proptest! {
     #![proptest_config(seeded(200))]
 
     #[test]
-    fn the_fullest_link_is_as_empty_as_by_force(
+    fn fullest_link_matches_brute_force(
         gbps in prop::collection::vec(prop::sample::select(vec![25_u64, 50, 100]), 6),
         lossy in (0..6usize, prop::sample::select(vec![0.0, 0.01, 0.05])),
         flows in prop::collection::vec(

@@ -183,7 +183,7 @@ mod tests {
     ];
 
     #[test]
-    fn distances_are_those_of_a_plain_search() {
+    fn distances_match_plain_search() {
         for text in FABRICS {
             let fabric = Fabric::parse("fabric.toml", text).unwrap();
             let network = Network::of(&fabric, Costs::default());
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_of_one_switch_share_what_is_known_of_it() {
+    fn hosts_of_switch_share_distances() {
         let fabric = Fabric::parse("fabric.toml", FABRICS[0]).unwrap();
         let network = Network::of(&fabric, Costs::default());
         let mut compass = Compass::default();

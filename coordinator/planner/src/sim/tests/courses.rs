@@ -27,7 +27,7 @@ fn finishes_us(problem: &Problem) -> Vec<f64> {
 }
 
 #[test]
-fn one_long_flow_and_two_short_ones() {
+fn long_flow_shares_with_two_short() {
     let mut problem = links(2);
     for path in [&[0, 1][..], &[0], &[1]] {
         let path = problem.add_path(path).unwrap();
@@ -38,7 +38,7 @@ fn one_long_flow_and_two_short_ones() {
 }
 
 #[test]
-fn a_flow_that_comes_later_takes_its_share_and_gives_it_back() {
+fn late_flow_shares_then_releases() {
     let mut problem = links(1);
     let path = problem.add_path(&[0]).unwrap();
     problem.add_transfer(path, 40_000.0, SimTime::ZERO).unwrap();
@@ -47,7 +47,7 @@ fn a_flow_that_comes_later_takes_its_share_and_gives_it_back() {
 }
 
 #[test]
-fn weights_divide_a_link() {
+fn weights_divide_link() {
     let mut problem = links(1);
     let path = problem.add_path(&[0]).unwrap();
     let heavy = problem.add_transfer(path, 30_000.0, SimTime::ZERO).unwrap();
@@ -57,7 +57,7 @@ fn weights_divide_a_link() {
 }
 
 #[test]
-fn a_device_serves_in_the_order_in_which_tasks_become_ready() {
+fn device_serves_in_ready_order() {
     let mut problem = links(1);
     let path = problem.add_path(&[0]).unwrap();
     let device = problem.add_device().unwrap();
@@ -74,7 +74,7 @@ fn a_device_serves_in_the_order_in_which_tasks_become_ready() {
 }
 
 #[test]
-fn a_wait_and_a_delay_come_one_after_the_other() {
+fn wait_precedes_delay() {
     let mut problem = links(1);
     let path = problem.add_path(&[0]).unwrap();
     let first = problem.add_transfer(path, 10_000.0, us(0.5)).unwrap();
@@ -86,7 +86,7 @@ fn a_wait_and_a_delay_come_one_after_the_other() {
 }
 
 #[test]
-fn steps_on_the_same_path_are_one_event_each_and_find_no_new_rates() {
+fn same_path_steps_reuse_rates() {
     let mut problem = links(2);
     let paths = [[0], [1]].map(|path| problem.add_path(&path).unwrap());
     for step in 0..100 {
@@ -104,7 +104,7 @@ fn steps_on_the_same_path_are_one_event_each_and_find_no_new_rates() {
 }
 
 #[test]
-fn a_device_serves_what_is_ready_first() {
+fn device_serves_ready_task_first() {
     let mut problem = links(1);
     let device = problem.add_device().unwrap();
     let path = problem.add_path(&[0]).unwrap();
@@ -118,7 +118,7 @@ fn a_device_serves_what_is_ready_first() {
 }
 
 #[test]
-fn nothing_takes_no_time() {
+fn empty_transfer_takes_no_time() {
     let mut problem = links(1);
     let [none, some] = [&[][..], &[0]].map(|path| problem.add_path(path).unwrap());
     let sent = [(none, 10_000.0), (some, 0.0), (some, 10_000.0)];
@@ -130,7 +130,7 @@ fn nothing_takes_no_time() {
 }
 
 #[test]
-fn a_circle_is_named() {
+fn dependency_cycle_is_named() {
     let mut problem = links(1);
     let path = problem.add_path(&[0]).unwrap();
     let tasks = [(); 5].map(|()| problem.add_transfer(path, 1.0, SimTime::ZERO).unwrap());
@@ -148,7 +148,7 @@ fn a_circle_is_named() {
 }
 
 #[test]
-fn work_is_bounded_and_so_is_time() {
+fn simulation_work_and_time_are_bounded() {
     let mut problem = links(1);
     let path = problem.add_path(&[0]).unwrap();
     for _ in 0..100 {
@@ -169,7 +169,7 @@ fn work_is_bounded_and_so_is_time() {
 }
 
 #[test]
-fn what_is_no_part_of_a_problem_is_refused() {
+fn invalid_problem_parts_are_refused() {
     let mut problem = links(2);
     assert!(problem.add_link(Rate::from_bits_per_s(0)).is_err());
     assert!(problem.add_link(Rate::from_bits_per_s(u64::MAX)).is_err());
@@ -189,7 +189,7 @@ fn what_is_no_part_of_a_problem_is_refused() {
 
 /// One transfer after another.
 #[test]
-fn whoever_watches_may_stop_it() {
+fn observer_may_stop_simulation() {
     let mut problem = links(1);
     let path = problem.add_path(&[0]).unwrap();
     let mut last = problem.add_transfer(path, 10.0, SimTime::ZERO).unwrap();
@@ -211,7 +211,7 @@ fn whoever_watches_may_stop_it() {
 
 /// After a computation of 1 us come ten flows of 1 us over one link, and a chain of ten.
 #[test]
-fn that_it_will_be_too_late_is_known_early() {
+fn missed_deadline_is_noticed_early() {
     let wide = |chained: bool| {
         let mut problem = links(10);
         let device = problem.add_device().unwrap();

@@ -38,7 +38,7 @@ fn flows_error(from: &str, to: &str) -> String {
 }
 
 #[test]
-fn what_is_right_is_read() {
+fn valid_raw_problem_is_read() {
     let problem = raw::parse("p.raw", RAW_PROBLEM).unwrap();
     let outcome = simulate(&problem, 1000).unwrap();
     assert_eq!(outcome.finishes[0], SimTime::from_seconds(0.50032).unwrap());
@@ -76,34 +76,30 @@ const RAW_MISTAKES: &[[&str; 3]] = &[
     [
         "1000000",
         "nan",
-        "p.raw:4: flow: NaN bytes are no size of a flow",
+        "p.raw:4: flow: NaN bytes is not a flow size",
     ],
     [
         "1000000",
         "-5",
-        "p.raw:4: flow: -5.0 bytes are no size of a flow",
+        "p.raw:4: flow: -5.0 bytes is not a flow size",
     ],
     [
         "1000000",
         "1e300",
-        "p.raw:4: flow: 1e300 bytes are no size of a flow",
+        "p.raw:4: flow: 1e300 bytes is not a flow size",
     ],
     ["1000000", "many", "p.raw:4: flow: BYTES cannot be \"many\""],
     [
         "0.5",
         "-0.5",
-        "p.raw:4: flow: -0.5 s is no delay: 0 s to 51 hours",
+        "p.raw:4: flow: -0.5 s is not a delay: 0 s to 51 hours",
     ],
     [
         "0.5",
         "inf",
-        "p.raw:4: flow: inf s is no delay: 0 s to 51 hours",
+        "p.raw:4: flow: inf s is not a delay: 0 s to 51 hours",
     ],
-    [
-        "0 1\nflow",
-        "0 7\nflow",
-        "p.raw:4: flow: there is no link 7",
-    ],
+    ["0 1\nflow", "0 7\nflow", "p.raw:4: flow: no link 7"],
     [
         "0 1\nflow",
         "0 99999999999\nflow",
@@ -119,7 +115,7 @@ const RAW_MISTAKES: &[[&str; 3]] = &[
         "flow 10 0",
         "p.raw:5: flow: a flow crosses at least one link",
     ],
-    ["dep 0 1", "dep 0 2", "p.raw:6: dep: there is no flow 2"],
+    ["dep 0 1", "dep 0 2", "p.raw:6: dep: no flow 2"],
     [
         "dep 0 1",
         "dep 1 1",
@@ -129,7 +125,7 @@ const RAW_MISTAKES: &[[&str; 3]] = &[
 ];
 
 #[test]
-fn mistakes_in_raw_problems_are_named_with_their_line() {
+fn raw_problem_errors_name_line() {
     for [from, to, said] in RAW_MISTAKES {
         assert_eq!(raw_error(from, to), *said);
     }
@@ -142,7 +138,7 @@ fn mistakes_in_raw_problems_are_named_with_their_line() {
 }
 
 #[test]
-fn mistakes_in_lists_of_flows_are_named_with_their_line_and_column() {
+fn flow_list_errors_name_line_column() {
     for (from, to, said) in [
         (
             "h0,h3",
@@ -158,15 +154,15 @@ fn mistakes_in_lists_of_flows_are_named_with_their_line_and_column() {
         (
             "1000000",
             "-1",
-            "f.csv:2: bytes: -1.0 bytes are no size of a flow",
+            "f.csv:2: bytes: -1.0 bytes is not a flow size",
         ),
         ("2.5", "x", "f.csv:3: start_us: it cannot be \"x\""),
         (
             "2.5",
             "-2.5",
-            "f.csv:3: start_us: -2.5 us is no delay: 0 us to 51 hours",
+            "f.csv:3: start_us: -2.5 us is not a delay: 0 us to 51 hours",
         ),
-        (",0,h3>", ",9,h3>", "f.csv:3: after: there is no flow 9"),
+        (",0,h3>", ",9,h3>", "f.csv:3: after: no flow 9"),
         (",0,h3>", ",2,h3>", "f.csv:"),
         (
             ">spine0>",
@@ -188,12 +184,12 @@ fn mistakes_in_lists_of_flows_are_named_with_their_line_and_column() {
         (
             "src,dst",
             "src,dest",
-            "f.csv:1: dest: there is no such column; known are ",
+            "f.csv:1: dest: no such column; known are ",
         ),
         (
             "src,dst,bytes",
             "src,dst,dst",
-            "f.csv:1: dst: this column is there twice",
+            "f.csv:1: dst: this column is a duplicate",
         ),
     ] {
         let error = flows_error(from, to);

@@ -100,7 +100,7 @@ proptest! {
     #![proptest_config(seeded(400))]
 
     #[test]
-    fn rates_are_max_min_fair_after_every_event(seed: u64) {
+    fn rates_stay_max_min_fair(seed: u64) {
         let parts = Parts::random(seed);
         let problem = parts.problem(&parts.in_order());
         let mut run = Run::new(&problem, MAX_SIMULATION_WORK).unwrap();
@@ -114,7 +114,7 @@ proptest! {
     }
 
     #[test]
-    fn what_flows_is_what_was_to_flow(seed: u64) {
+    fn every_transfer_moves_all_bits(seed: u64) {
         let parts = Parts::random(seed);
         let problem = parts.problem(&parts.in_order());
         let mut moved = vec![0.0; problem.paths()];
@@ -145,7 +145,7 @@ proptest! {
 
     /// Nobody who has time for it hears that it is too late, and whoever has not never hears its end.
     #[test]
-    fn what_ends_in_time_is_seen_to_its_end(seed: u64) {
+    fn deadline_run_finishes_if_possible(seed: u64) {
         let parts = Parts::random(seed);
         let problem = parts.problem(&parts.in_order());
         let whole = simulate(&problem, MAX_SIMULATION_WORK).unwrap();
@@ -157,7 +157,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_in_which_flows_are_added_does_not_matter(seed: u64, turn: u64) {
+    fn insertion_order_does_not_matter(seed: u64, turn: u64) {
         let parts = Parts::random(seed);
         let order = shuffled(parts.flows.len(), turn);
         let straight = simulate(&parts.problem(&parts.in_order()), MAX_SIMULATION_WORK).unwrap();

@@ -68,7 +68,7 @@ pub(super) fn together(hosts: usize, groups: &[Vec<usize>], operation: Operation
 const RANDOM_GRAPHS: [(usize, usize, f64); 3] = [(128, 4, 3.75), (128, 8, 2.53), (432, 8, 3.17)];
 
 #[test]
-fn for_all_to_all_hosts_are_as_near_as_in_the_best_random_graphs() {
+fn all_to_all_matches_random_graphs() {
     for (hosts, degree, best) in RANDOM_GRAPHS {
         let all = vec![(0..hosts).collect()];
         let iteration = together(hosts, &all, Operation::AllToAll);
@@ -82,7 +82,7 @@ fn for_all_to_all_hosts_are_as_near_as_in_the_best_random_graphs() {
 }
 
 #[test]
-fn groups_that_reduce_at_once_have_rings_of_their_own() {
+fn concurrent_groups_get_own_rings() {
     let groups: Vec<_> = (0..4).map(|nth| (nth * 8..nth * 8 + 8).collect()).collect();
     let iteration = together(32, &groups, Operation::AllReduce);
     let training = Training::of(iteration);
@@ -98,14 +98,14 @@ fn groups_that_reduce_at_once_have_rings_of_their_own() {
 
 /// A ring with links besides that no rule describes may be as fast as a cube, and falls apart sooner.
 #[test]
-fn what_a_rule_describes_comes_before_what_none_does() {
+fn regular_design_outranks_irregular() {
     let training = Training::of(together(8, &[(0..8).collect()], Operation::AllReduce));
     let proposal = plan(&training.job(), &request(8, 3)).unwrap();
     assert_eq!(proposal.design.words(), "the product of K2 and K2 and K2");
 }
 
 #[test]
-fn few_of_something_are_told_as_few() {
+fn single_items_are_named_singular() {
     let (rings, matchings) = (1, 1);
     let family = Family::Grouped { rings, matchings };
     let said =
@@ -114,7 +114,7 @@ fn few_of_something_are_told_as_few() {
 }
 
 #[test]
-fn an_iteration_lies_within_its_interval() {
+fn iteration_lies_within_interval() {
     let iteration = together(12, &[(0..12).collect()], Operation::AllReduce);
     let training = Training::of(iteration);
     let job = training.job();
@@ -132,7 +132,7 @@ fn an_iteration_lies_within_its_interval() {
 }
 
 #[test]
-fn rivals_are_slower_where_all_links_are_full() {
+fn rivals_are_slower_on_full_links() {
     let iteration = together(32, &[(0..32).collect()], Operation::AllReduce);
     let training = Training::of(iteration);
     let job = training.job();

@@ -13,7 +13,7 @@ fn shape(hosts: usize, steps: &[usize]) -> (u32, f64) {
 }
 
 #[test]
-fn twelve_hosts_of_four_ports_are_wired_as_published() {
+fn twelve_hosts_match_published_wiring() {
     let design = candidates::totient(12, 2);
     let strides = vec![1, 5];
     assert_eq!(design.family, candidates::Family::Totient { strides });
@@ -27,7 +27,7 @@ fn twelve_hosts_of_four_ports_are_wired_as_published() {
 }
 
 #[test]
-fn strides_that_name_the_same_cables_are_taken_once() {
+fn equivalent_strides_are_used_once() {
     // 7 and 11 are 5 and 1 the other way round.
     assert_eq!(strides::totient(12), [1, 5]);
     assert_eq!(strides::select(12, 4), [1, 5]);
@@ -36,7 +36,7 @@ fn strides_that_name_the_same_cables_are_taken_once() {
 }
 
 #[test]
-fn eight_ports_of_twelve_hosts_bring_all_within_two_hops() {
+fn eight_ports_reach_twelve_hosts() {
     let limits = Limits::plain(12, 8);
     let design = candidates::random(12, 4, &limits, 1).unwrap();
     assert_eq!(design.wiring.degrees(), [8, 8]);
@@ -51,7 +51,7 @@ const SELECTED_STRIDES: [(usize, usize, &[usize], u32, f64); 3] = [
 ];
 
 #[test]
-fn selected_strides_are_as_far_apart_as_published() {
+fn selected_strides_match_published_distances() {
     for (hosts, rings, steps, diameter, mean) in SELECTED_STRIDES {
         assert_eq!(strides::select(hosts, rings), steps);
         let (found_diameter, found_mean) = shape(hosts, steps);
@@ -61,7 +61,7 @@ fn selected_strides_are_as_far_apart_as_published() {
 }
 
 #[test]
-fn the_best_pair_of_128_hosts_is_1_and_15() {
+fn best_strides_of_128_hosts() {
     assert_eq!(strides::best(128, 2, 10_000), [1, 15]);
     let (diameter, mean) = shape(128, &[1, 15]);
     assert_eq!(diameter, 8);
@@ -72,7 +72,7 @@ fn the_best_pair_of_128_hosts_is_1_and_15() {
 const MOORE_BOUNDS: [(usize, usize, f64); 3] = [(128, 4, 3.43), (128, 8, 2.43), (432, 8, 2.83)];
 
 #[test]
-fn no_wiring_is_nearer_than_moores() {
+fn mean_distance_respects_moore_bound() {
     for (hosts, degree, mean) in MOORE_BOUNDS {
         assert!((moore_mean(hosts, degree) - mean).abs() < 0.005);
     }
@@ -83,7 +83,7 @@ fn no_wiring_is_nearer_than_moores() {
 const RANDOM_GRAPHS: [(usize, usize, f64); 2] = [(128, 4, 3.75), (432, 8, 3.17)];
 
 #[test]
-fn random_rings_are_as_near_as_the_best_random_regular_graphs() {
+fn random_rings_match_random_graphs() {
     for (hosts, degree, best) in RANDOM_GRAPHS {
         let limits = Limits::plain(hosts, degree);
         let design = candidates::random(hosts, degree / 2, &limits, 7).unwrap();

@@ -38,7 +38,7 @@ fn failed_ports_and_fibres_stay_dark() {
 }
 
 #[test]
-fn cables_reach_no_farther_than_they_do() {
+fn cables_respect_maximum_reach() {
     let mut limits = Limits::plain(16, 4);
     limits.reach = Some(Reach {
         places_m: (0..16).map(|host| f64::from(host) * 2.0).collect(),
@@ -56,7 +56,7 @@ fn cables_reach_no_farther_than_they_do() {
 }
 
 #[test]
-fn hosts_on_different_panels_are_not_joined() {
+fn hosts_on_different_panels_stay_unjoined() {
     let mut limits = Limits::plain(12, 4);
     let panel = |name: &str, hosts: std::ops::Range<usize>| {
         let count = |host| if hosts.contains(&host) { 4 } else { 0 };
@@ -70,7 +70,7 @@ fn hosts_on_different_panels_are_not_joined() {
 }
 
 #[test]
-fn all_ports_are_used_but_the_one_that_has_no_partner() {
+fn only_unpaired_ports_stay_idle() {
     for (hosts, degree) in [(13, 3), (15, 5), (9, 7), (16, 5), (2, 1), (3, 2)] {
         for design in candidates::all(&demand(hosts), &Limits::plain(hosts, degree), 1) {
             let idle = hosts * degree - 2 * design.wiring.cables();
@@ -85,7 +85,7 @@ fn all_ports_are_used_but_the_one_that_has_no_partner() {
 
 /// Change counts on every cable of its strides: where one cannot be, traffic goes around it.
 #[test]
-fn all_reach_all_where_a_ring_lacks_a_cable() {
+fn missing_ring_cable_keeps_all_reachable() {
     let groups = vec![(0..12).collect()];
     let iteration = chosen::together(12, &groups, Operation::AllReduce);
     let training = Training::of(iteration);
@@ -117,7 +117,7 @@ fn all_reach_all_where_a_ring_lacks_a_cable() {
 
 /// What a report names is what was there.
 #[test]
-fn no_two_candidates_are_the_same_and_each_is_called_what_it_is() {
+fn candidates_are_distinct_and_named_exactly() {
     // Any two of five hosts are joined, whatever the family.
     let designs = candidates::all(&demand(5), &Limits::plain(5, 4), 1);
     assert_eq!(designs.len(), 1, "{designs:?}");
@@ -149,7 +149,7 @@ fn most_matched(free: &[(Pair, f64)]) -> f64 {
 
 proptest::proptest! {
     #[test]
-    fn no_pairs_weigh_more_than_a_matching(
+    fn matching_weight_is_maximal(
         bytes in proptest::collection::vec(0..40u32, 21),
         ports in proptest::collection::vec(0..4usize, 7),
         hosts in 2..8usize,
@@ -171,7 +171,7 @@ proptest::proptest! {
 
 /// Five hosts in a row: the heaviest pair alone would leave out two that weigh more together.
 #[test]
-fn a_matching_is_the_heaviest_there_is() {
+fn matching_is_heaviest() {
     let weights: matching::Weights = [
         ([0, 1], 10.0),
         ([1, 2], 11.0),
@@ -197,7 +197,7 @@ fn a_matching_is_the_heaviest_there_is() {
 
 /// What has got a cable counts half, so that others have their turn.
 #[test]
-fn matchings_one_after_the_other_halve_what_they_serve() {
+fn successive_matchings_halve_served_weight() {
     let mut weights: matching::Weights =
         [([0, 1], 10.0), ([1, 2], 6.0), ([2, 3], 10.0), ([0, 3], 6.0)].into();
     let mut wiring = Wiring::new(4);
@@ -209,7 +209,7 @@ fn matchings_one_after_the_other_halve_what_they_serve() {
 
 /// Ports of groups, rounded up, and one at least: d_A and what is left for d_MP.
 #[test]
-fn ports_are_dealt_out_by_bytes() {
+fn ports_are_distributed_by_bytes() {
     let demand = |groups: f64, pairs: f64| Demand {
         hosts: 8,
         groups: vec![Group {
@@ -234,7 +234,7 @@ fn ports_are_dealt_out_by_bytes() {
 
 /// When time is up from the beginning, one candidate is simulated, and the others are named.
 #[test]
-fn there_is_a_topology_when_there_is_no_time() {
+fn expired_deadline_still_yields_topology() {
     let groups = vec![(0..12).collect()];
     let iteration = chosen::together(12, &groups, Operation::AllToAll);
     let training = Training::of(iteration);
@@ -249,7 +249,7 @@ fn there_is_a_topology_when_there_is_no_time() {
 
 /// Wherever it is when time runs out, in routes, a simulation or an interval, it stops there.
 #[test]
-fn what_is_under_way_when_time_is_up_is_dropped() {
+fn unfinished_candidate_is_dropped_at_deadline() {
     let iteration = chosen::together(12, &[(0..12).collect()], Operation::AllToAll);
     let training = Training::of(iteration);
     let planned = |looks: usize, interval: bool| {

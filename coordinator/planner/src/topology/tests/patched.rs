@@ -46,7 +46,7 @@ fn all_are_patched(limits: &Limits) {
 }
 
 #[test]
-fn each_cable_has_a_port_of_its_own_at_each_end() {
+fn each_cable_has_own_panel_ports() {
     all_are_patched(&panels(16, 4, 1));
     all_are_patched(&panels(13, 4, 1));
     all_are_patched(&panels(12, 2, 2));
@@ -57,7 +57,7 @@ fn each_cable_has_a_port_of_its_own_at_each_end() {
 }
 
 #[test]
-fn an_even_number_of_hosts_leaves_no_port_of_four_switches_dark() {
+fn even_host_count_uses_every_port() {
     let limits = panels(16, 4, 1);
     let designs = candidates::all(&demand(16), &limits, 3);
     let full = designs.iter().filter(|it| it.wiring.cables() == 32).count();

@@ -87,7 +87,7 @@ fn cut_bound_ms(fabric: &Fabric) -> f64 {
 }
 
 #[test]
-fn every_candidate_reduces_within_a_hundredth_of_its_cut() {
+fn candidates_reduce_near_cut_bound() {
     let mut families = std::collections::BTreeSet::new();
     for (hosts, degree) in [
         (12, 4),
@@ -116,7 +116,7 @@ fn every_candidate_reduces_within_a_hundredth_of_its_cut() {
 }
 
 #[test]
-fn a_failed_link_of_twelve_hosts_costs_no_more_than_a_third() {
+fn failed_link_costs_third_at_most() {
     let whole = candidates::totient(12, 2);
     let [before, _] = times(&whole);
     for [a, b] in whole.wiring.pairs() {

@@ -48,7 +48,7 @@ fn repaired(proposal: &Proposal, job: &Job<'_>, failed: Failed) -> Repair {
 }
 
 #[test]
-fn somebody_must_be_left() {
+fn some_host_must_remain() {
     let training = training();
     let (job, request) = (training.job(), request());
     let proposal = plan(&job, &request).unwrap();
@@ -63,7 +63,7 @@ fn somebody_must_be_left() {
 }
 
 #[test]
-fn any_cable_may_fail_and_all_still_arrive() {
+fn any_cable_may_fail() {
     let training = training();
     let job = training.job();
     let request = request();
@@ -94,7 +94,7 @@ fn any_cable_may_fail_and_all_still_arrive() {
 
 /// Hosts that forward little make an iteration longer after a repair as before it.
 #[test]
-fn what_hosts_can_forward_counts_after_a_failure_too() {
+fn forwarding_limit_applies_after_repair() {
     let training = training();
     let (job, free) = (training.job(), request());
     let slow = Request {
@@ -123,7 +123,7 @@ fn what_hosts_can_forward_counts_after_a_failure_too() {
 }
 
 #[test]
-fn what_is_cut_off_is_said() {
+fn partitioned_hosts_are_named() {
     let training = training();
     let job = training.job();
     let proposal = plan(&job, &request()).unwrap();
@@ -137,7 +137,7 @@ fn what_is_cut_off_is_said() {
 }
 
 #[test]
-fn when_a_host_fails_the_others_go_on() {
+fn other_hosts_survive_host_failure() {
     let training = training();
     let job = training.job();
     let request = request();
@@ -156,7 +156,7 @@ fn when_a_host_fails_the_others_go_on() {
 }
 
 #[test]
-fn when_a_panel_fails_its_cables_are_gone() {
+fn failed_panel_removes_its_cables() {
     let training = training();
     let job = training.job();
     let mut request = request();
@@ -185,7 +185,7 @@ fn when_a_panel_fails_its_cables_are_gone() {
 
 /// Each single cable, and the host that forwards most.
 #[test]
-fn what_failures_cost_is_known_beforehand() {
+fn failure_costs_are_precomputed() {
     let training = training();
     let (job, request) = (training.job(), request());
     let proposal = plan(&job, &request).unwrap();

@@ -37,7 +37,7 @@ fn choice(rewiring: &Rewiring, way: Way) -> &Choice {
 }
 
 #[test]
-fn those_beside_a_host_that_failed_are_joined_and_nothing_else_is_touched() {
+fn neighbours_of_failed_host_are_joined() {
     let (repaired, rewiring) = after(&request(), Failed::Host(5), None, 0.0);
     assert_eq!(
         rewiring.names,
@@ -61,7 +61,7 @@ fn those_beside_a_host_that_failed_are_joined_and_nothing_else_is_touched() {
 
 /// Each of the choices is no slower than what it takes the place of, however the uncertainty falls.
 #[test]
-fn circuits_are_moved_only_where_that_surely_saves_more_than_it_costs() {
+fn circuits_move_only_for_sure_gain() {
     for failed in [Failed::Host(5), Failed::Cable([0, 1])] {
         let lies = plan(&training().job(), &request()).unwrap().design;
         let failed = match failed {
@@ -89,14 +89,14 @@ fn circuits_are_moved_only_where_that_surely_saves_more_than_it_costs() {
 
 /// What all gain in the iterations that are left is less than moving one circuit costs.
 #[test]
-fn nothing_is_moved_when_the_job_is_nearly_done() {
+fn nearly_finished_job_moves_nothing() {
     let (_, rewiring) = after(&request(), Failed::Host(5), Some(1.0), 1e9);
     assert!(!rewiring.choices.is_empty());
     assert_eq!(rewiring.best, None);
 }
 
 #[test]
-fn the_other_end_of_a_failed_port_may_be_used_again() {
+fn peer_of_failed_port_is_reusable() {
     let design = plan(&training().job(), &request()).unwrap().design;
     let [a, b] = design.wiring.pairs()[0];
     let degrees = |failed| {
@@ -112,7 +112,7 @@ fn the_other_end_of_a_failed_port_may_be_used_again() {
 
 /// A port that is named for itself, with its cable and with its panel is one port.
 #[test]
-fn what_is_named_twice_fails_once() {
+fn failure_named_twice_counts_once() {
     let request = with_panels();
     let design = plan(&training().job(), &request).unwrap().design;
     let Patch { cable, panel, .. } = design.patches[0];
@@ -134,7 +134,7 @@ fn with_panels() -> Request {
 }
 
 #[test]
-fn nothing_lies_on_a_panel_that_failed() {
+fn failed_panel_holds_no_circuits() {
     let (_, rewiring) = after(&with_panels(), Failed::Panel(2), None, 0.0);
     let design = &choice(&rewiring, Way::Anew).proposal.design;
     assert!(design.patches.iter().all(|patch| patch.panel != 2));
@@ -143,7 +143,7 @@ fn nothing_lies_on_a_panel_that_failed() {
 
 /// What is joined on panels takes the ports that the failed host's circuits had there.
 #[test]
-fn what_is_joined_finds_ports_of_panels() {
+fn joined_hosts_get_panel_ports() {
     let (repaired, rewiring) = after(&with_panels(), Failed::Host(5), None, 0.0);
     let Some(mended) = rewiring.choices.iter().find(|it| it.way == Way::Mended) else {
         // Those beside it may have no panel in common.
@@ -163,7 +163,7 @@ fn what_is_joined_finds_ports_of_panels() {
 /// Two panels with two ports of each host: what stays lies where it lay, and what comes takes ports
 /// that work and that nothing else has.
 #[test]
-fn circuits_that_stay_keep_their_ports_and_others_take_real_ones() {
+fn kept_circuits_keep_their_ports() {
     let mut request = request();
     let panel = |nth| Panel::numbered(format!("panel{nth}"), &[2; HOSTS]);
     request.limits.panels = (0..2).map(panel).collect();

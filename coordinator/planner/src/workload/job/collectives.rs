@@ -58,7 +58,7 @@ fn unknown(document: &Document<'_>, operation: Operation, name: &Spanned<String>
     let able = algorithms_of(operation).map(|it| it.to_string());
     let able: Vec<_> = able.chain([AUTO_ALGORITHM.to_owned()]).collect();
     let problem = format!(
-        "{:?} is no algorithm for {}; there are {}",
+        "{:?} is not an algorithm for {}; use {}",
         name.get_ref(),
         operation.name(),
         able.join(", ")

@@ -280,7 +280,7 @@ fn unknown(
     known: &[&str],
 ) -> InputError {
     let problem = format!(
-        "{:?} is no {what} that is known; known are {}",
+        "{:?} is an unknown {what}; known are {}",
         value.get_ref(),
         known.join(", ")
     );

@@ -24,13 +24,13 @@ impl fmt::Display for Losses {
             [] => Ok(()),
             [first, .., last] if self.only_copies.len() > MAX_NAMED_OPERATORS => write!(
                 f,
-                ", and the only copies of {} parts, from {first} to {last}: it cannot go on before these \
-                 are loaded elsewhere",
+                ", and the only copies of {} parts, from {first} to {last}: it cannot continue \
+                 before these are loaded elsewhere",
                 self.only_copies.len()
             ),
             some => write!(
                 f,
-                ", and the only copy of {}: it cannot go on before that is loaded elsewhere",
+                ", and the only copy of {}: it cannot continue before that is loaded elsewhere",
                 some.join(", of ")
             ),
         }

@@ -72,7 +72,7 @@ fn alone_ms(fabric: &Fabric, operation: Operation, bytes: u64, algorithm: Algori
 const EXCHANGE_BYTES: u64 = 80_000;
 
 #[test]
-fn a_job_of_one_collective_takes_what_that_takes_by_itself() {
+fn single_collective_job_matches_collective() {
     for (nth, fabric) in fabrics().iter().enumerate() {
         let members = hosts(fabric).len();
         for operation in OPERATIONS {
@@ -99,7 +99,7 @@ fn a_job_of_one_collective_takes_what_that_takes_by_itself() {
 }
 
 #[test]
-fn steps_by_themselves_do_not_change_what_goes_in_step() {
+fn separate_steps_match_collapsed_steps() {
     for algorithm in [
         Algorithm::MultiRing,
         Algorithm::Recursive,
@@ -117,7 +117,7 @@ fn steps_by_themselves_do_not_change_what_goes_in_step() {
 }
 
 #[test]
-fn the_fastest_depends_on_the_size_and_is_never_beaten() {
+fn fastest_algorithm_depends_on_size() {
     let fabric = fabric(
         "kind = \"leaf-spine\"\nleaves = 2\nspines = 1\nhosts_per_leaf = 4\nhost_gbps = 100\n\
          uplink_gbps = 100\nlatency_us = 5",
@@ -142,7 +142,7 @@ fn the_fastest_depends_on_the_size_and_is_never_beaten() {
 }
 
 #[test]
-fn the_optimal_schedule_of_a_job_comes_up_to_the_cut() {
+fn optimal_schedule_approaches_cut_bound() {
     let fabric = fabric("kind = \"direct\"\nhosts = 12\nlink_gbps = 100\nstrides = [1, 5]");
     let collective = Collective {
         fabric: &fabric,
@@ -161,7 +161,7 @@ fn the_optimal_schedule_of_a_job_comes_up_to_the_cut() {
 }
 
 #[test]
-fn ranks_of_one_host_are_a_group_of_the_hierarchical_algorithm() {
+fn ranks_of_host_form_hierarchical_group() {
     let fabric = ideal(4, 8);
     let placement: Vec<_> = hosts(&fabric)
         .into_iter()
@@ -193,7 +193,7 @@ fn ranks_of_one_host_are_a_group_of_the_hierarchical_algorithm() {
 }
 
 #[test]
-fn an_interval_is_that_of_the_algorithm_that_was_taken() {
+fn interval_belongs_to_chosen_algorithm() {
     let (fabric, carriage) = (ideal(6, 8), Carriage::default());
     let placement = hosts(&fabric);
     let iteration = exchange(Operation::AllReduce, 6, 8_000_000);
@@ -217,7 +217,7 @@ fn an_interval_is_that_of_the_algorithm_that_was_taken() {
 }
 
 #[test]
-fn traffic_is_that_of_the_algorithm() {
+fn traffic_matches_algorithm() {
     let (fabric, carriage) = (ideal(4, 8), Carriage::default());
     let placement = hosts(&fabric);
     let total = |algorithm| {
@@ -236,7 +236,7 @@ fn traffic_is_that_of_the_algorithm() {
 }
 
 #[test]
-fn an_all_to_all_that_would_not_fit_into_memory_is_refused() {
+fn oversized_all_to_all_is_refused() {
     let (fabric, carriage) = (ideal(4, 8), Carriage::default());
     let placement = hosts(&fabric).repeat(2250);
     let network = Network::new(&fabric, &placement, &carriage, bare());
@@ -249,7 +249,7 @@ fn an_all_to_all_that_would_not_fit_into_memory_is_refused() {
 }
 
 #[test]
-fn given_rings_are_not_given_up() {
+fn given_rings_are_kept() {
     let (fabric, placement) = (ideal(4, 8), hosts(&ideal(4, 8)));
     let members: Vec<_> = (0..4).map(rank).collect();
     let ring = Ring {

@@ -81,7 +81,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn no_iteration_is_shorter_than_its_bounds_and_its_time_is_accounted_for(drafts in drafts()) {
+    fn iteration_respects_bounds_and_adds_up(drafts in drafts()) {
         let iteration = iteration(&drafts);
         for fabric in fabrics() {
             for settings in settings() {

@@ -13,7 +13,7 @@ fn handover() -> Evaluation {
 }
 
 #[test]
-fn a_rank_computes_or_waits_for_its_own_or_for_others() {
+fn rank_time_splits_into_computing_waiting() {
     let evaluation = handover();
     near(evaluation.iteration_ms, 14.0);
     let times = |rank: &RankTime| [rank.compute_ms, rank.exposed_ms, rank.stalled_ms];
@@ -24,7 +24,7 @@ fn a_rank_computes_or_waits_for_its_own_or_for_others() {
 }
 
 #[test]
-fn the_critical_path_leads_from_the_end_to_the_beginning() {
+fn critical_path_runs_from_end() {
     let critical = handover().critical;
     let part = |segment: &Segment| (segment.stretch, segment.ms, segment.tasks);
     let parts: Vec<_> = critical.iter().map(part).collect();
@@ -35,7 +35,7 @@ fn the_critical_path_leads_from_the_end_to_the_beginning() {
 }
 
 #[test]
-fn a_task_that_waited_for_its_processor_has_the_one_before_it_on_its_path() {
+fn critical_path_includes_processor_wait() {
     let mut sketch = Sketch::of(2);
     sketch.compute(0, 5, &[]);
     let first = sketch.compute(1, 1, &[]);
@@ -47,7 +47,7 @@ fn a_task_that_waited_for_its_processor_has_the_one_before_it_on_its_path() {
 }
 
 #[test]
-fn what_several_wait_at_once_for_is_shared_out() {
+fn shared_wait_is_divided() {
     let mut sketch = Sketch::of(2);
     sketch.transfer([0, 1], 8_000_000, &[]);
     sketch.all(Operation::AllReduce, 8_000_000, &[]);
@@ -58,7 +58,7 @@ fn what_several_wait_at_once_for_is_shared_out() {
 }
 
 #[test]
-fn lanes_tell_how_full_they_were() {
+fn lanes_report_their_utilization() {
     let evaluation = handover();
     let lane = &evaluation.lanes[0];
     assert_eq!((lane.lane.as_str(), lane.bytes), ("h0>switch", 8e6));

@@ -108,7 +108,7 @@ fn together(candidate: &Candidate<'_>, settings: &Settings) -> Vec<SimTime> {
 }
 
 #[test]
-fn times_are_those_of_all_jobs_on_the_whole_fabric() {
+fn times_match_joint_simulation() {
     let (jobs, settings, fabric) = (jobs(), Settings::default(), shared());
     let mut judge = judge(&jobs, &settings);
     for candidate in candidates(&fabric) {
@@ -120,7 +120,7 @@ fn times_are_those_of_all_jobs_on_the_whole_fabric() {
 }
 
 #[test]
-fn the_best_plan_is_the_best_of_all_and_not_all_are_simulated() {
+fn best_plan_found_without_simulating_all() {
     let (jobs, settings, fabric) = (jobs(), Settings::default(), shared());
     let candidates = candidates(&fabric);
     let sum = |times: &[SimTime]| times.iter().map(|time| time.ticks()).sum::<u64>();
@@ -143,7 +143,7 @@ fn the_best_plan_is_the_best_of_all_and_not_all_are_simulated() {
 }
 
 #[test]
-fn only_jobs_that_a_change_concerns_are_simulated_again() {
+fn only_affected_jobs_are_simulated_again() {
     let (jobs, settings) = (jobs(), Settings::default());
     let ring = |second: &str| {
         let mut text = String::from("kind = \"graph\"\n");
@@ -181,7 +181,7 @@ fn only_jobs_that_a_change_concerns_are_simulated_again() {
 }
 
 #[test]
-fn plans_that_cannot_be_carried_out_are_refused_and_the_others_judged() {
+fn infeasible_plans_are_refused_others_judged() {
     let (jobs, settings) = (jobs(), Settings::default());
     let whole = shared();
     let apart = fabric(
@@ -207,7 +207,7 @@ fn plans_that_cannot_be_carried_out_are_refused_and_the_others_judged() {
 }
 
 #[test]
-fn a_bound_is_reached_where_one_lane_is_all_and_a_slower_lane_is_another_plan() {
+fn single_lane_bound_is_reached() {
     let mut sketch = Sketch::of(2);
     sketch.transfer([0, 1], 4_000_000, &[]);
     sketch.transfer([0, 1], 4_000_000, &[]);

@@ -42,7 +42,7 @@ fn three_to_one() -> Iteration {
 /// The more work there may be, the more is told: first nothing, then between what it lies, then what each
 /// effect has to do with it.
 #[test]
-fn what_there_is_no_work_for_is_said_to_be_untold() {
+fn effects_beyond_work_limit_are_omitted() {
     let (fabric, iteration) = (fabric(COLLIDING_FABRIC), four_across());
     let (placement, carriage) = (hosts(&fabric), Carriage::default());
     let network = Network::new(&fabric, &placement, &carriage, bare());
@@ -77,7 +77,7 @@ fn what_there_is_no_work_for_is_said_to_be_untold() {
 }
 
 #[test]
-fn without_effects_the_interval_is_a_point() {
+fn interval_without_effects_is_point() {
     let fabric = fabric(COLLIDING_FABRIC);
     let interval = interval(&four_across(), &fabric, &Effects::NONE);
     near(interval.low_ms, 8.0);
@@ -86,7 +86,7 @@ fn without_effects_the_interval_is_a_point() {
 }
 
 #[test]
-fn each_effect_costs_what_it_says() {
+fn each_effect_costs_as_stated() {
     let only = |effects: Effects, iteration: &Iteration, fabric: &Fabric| {
         let interval = interval(iteration, fabric, &effects);
         assert_eq!(interval.costs.len(), 1, "{interval:?}");
@@ -140,7 +140,7 @@ fn each_effect_costs_what_it_says() {
 }
 
 #[test]
-fn what_is_lost_is_sent_again_with_what_was_behind_it() {
+fn lost_packets_resend_following_data() {
     let fast = ideal(2, 720);
     let cable = fast.links().next().unwrap().0;
     let effects = Effects {
@@ -154,7 +154,7 @@ fn what_is_lost_is_sent_again_with_what_was_behind_it() {
 }
 
 #[test]
-fn lanes_tell_how_many_share_them_and_what_queues_up() {
+fn lanes_report_sharing_and_queueing() {
     let evaluation = evaluated(&three_to_one(), &ideal(4, 8), bare());
     let down = evaluation.lanes.iter().find(|it| it.lane == "switch>h0");
     let down = down.unwrap();
@@ -176,7 +176,7 @@ fn weighed(iteration: &Iteration, fabric: &Fabric, effects: &Effects) -> Vec<Lan
 }
 
 #[test]
-fn each_link_tells_what_its_loss_costs() {
+fn each_link_reports_loss_cost() {
     let switch = ideal(4, 8);
     let mut sketch = Sketch::of(4);
     sketch.transfer([0, 1], 8_000_000, &[]);
@@ -211,7 +211,7 @@ fn each_link_tells_what_its_loss_costs() {
 }
 
 #[test]
-fn each_link_tells_what_the_queue_at_its_end_costs() {
+fn each_link_reports_incast_cost() {
     let effects = Effects {
         incast: micros(50.0),
         ..Effects::NONE
@@ -240,7 +240,7 @@ const NARROW_FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 1\nhost
                       host_gbps = 8\nuplink_gbps = 16";
 
 #[test]
-fn messages_that_meet_on_the_way_wait_for_those_before() {
+fn concurrent_messages_queue_on_uplinks() {
     let fabric = fabric(NARROW_FABRIC);
     let effects = Effects {
         uplinks: micros(60.0),
@@ -258,7 +258,7 @@ fn messages_that_meet_on_the_way_wait_for_those_before() {
 }
 
 #[test]
-fn messages_of_one_step_wait_for_each_other_on_the_way() {
+fn messages_of_step_queue_on_uplinks() {
     let (fabric, carriage) = (fabric(NARROW_FABRIC), Carriage::default());
     let placement = hosts(&fabric);
     let settings = Settings {
@@ -280,7 +280,7 @@ fn messages_of_one_step_wait_for_each_other_on_the_way() {
 }
 
 #[test]
-fn each_link_between_switches_tells_what_its_queue_costs() {
+fn each_uplink_reports_queue_cost() {
     let effects = Effects {
         uplinks: micros(50.0),
         ..Effects::NONE
@@ -326,7 +326,7 @@ const EACH_EFFECT: [(&str, More); 6] = [
 ];
 
 #[test]
-fn more_of_an_effect_takes_longer_and_none_costs_nothing() {
+fn larger_effects_take_longer() {
     let fabric = fabric(COLLIDING_FABRIC);
     let mut sketch = Sketch::of(8);
     let reduced = sketch.all(Operation::AllReduce, 8_000_000, &[]);

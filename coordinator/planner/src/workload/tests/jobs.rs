@@ -52,7 +52,7 @@ fn refusal(text: &str, from: &str, to: &str) -> String {
 }
 
 #[test]
-fn operators_are_read_in_order_with_what_they_read() {
+fn operators_are_read_with_inputs() {
     let JobFile::Operators { model, profile, .. } =
         JobFile::parse("job.toml", OPERATORS_JOB).unwrap()
     else {
@@ -90,19 +90,19 @@ fn collectives_are_read_with_their_algorithms() {
 }
 
 #[test]
-fn algorithms_that_there_are_not_are_refused_with_those_that_there_are() {
+fn unknown_algorithm_lists_known_ones() {
     let said = |line: &str| {
         let text = format!("{PRESET_JOB}[collectives]\n{line}\n");
         JobFile::parse("job.toml", &text).unwrap_err().to_string()
     };
     assert_eq!(
         said("all_reduce = \"rings\""),
-        "job.toml:19: all_reduce: \"rings\" is no algorithm for all-reduce; there are \
-         ring, multi-ring, tree, recursive, hierarchical, optimal, auto"
+        "job.toml:19: all_reduce: \"rings\" is not an algorithm for all-reduce; use ring, \
+         multi-ring, tree, recursive, hierarchical, optimal, auto"
     );
     let other = said("all_to_all = \"tree\"");
     assert!(
-        other.ends_with("there are direct, shifted, auto"),
+        other.ends_with("use direct, shifted, auto"),
         "{other}"
     );
     assert!(said("allreduce = \"ring\"").contains("allreduce"));
@@ -110,7 +110,7 @@ fn algorithms_that_there_are_not_are_refused_with_those_that_there_are() {
 }
 
 #[test]
-fn a_preset_is_read_with_how_it_is_spread() {
+fn preset_is_read_with_parallelism() {
     let JobFile::Preset(job) = JobFile::parse("job.toml", PRESET_JOB).unwrap() else {
         panic!("this is a preset");
     };
@@ -126,7 +126,7 @@ fn a_preset_is_read_with_how_it_is_spread() {
 }
 
 #[test]
-fn mistakes_in_operators_are_named_by_file_line_and_key() {
+fn operator_errors_name_file_line_key() {
     for (from, to, said) in [
         (
             "\"first\"]",
@@ -175,22 +175,22 @@ fn mistakes_in_operators_are_named_by_file_line_and_key() {
 }
 
 #[test]
-fn mistakes_in_presets_are_named_by_file_line_and_key() {
+fn preset_errors_name_file_line_key() {
     for (from, to, said) in [
         (
             "\"gpt\"",
             "\"gtp\"",
-            "job.toml:2: model: \"gtp\" is no preset that is known; known are vgg16,",
+            "job.toml:2: model: \"gtp\" is an unknown preset; known are vgg16,",
         ),
         (
             "\"1.3b\"",
             "\"2b\"",
-            "job.toml:3: size: \"2b\" is no size that is known; known are 6.7b,",
+            "job.toml:3: size: \"2b\" is an unknown size; known are 6.7b,",
         ),
         (
             "\"h100\"",
             "\"abacus\"",
-            "job.toml:6: gpu: \"abacus\" is no processor",
+            "job.toml:6: gpu: \"abacus\" is an unknown processor",
         ),
         (
             "batch = 64",
@@ -226,7 +226,7 @@ fn mistakes_in_presets_are_named_by_file_line_and_key() {
 }
 
 #[test]
-fn any_text_gives_a_job_or_an_error() {
+fn any_text_gives_job_or_error() {
     let pieces = "[\\[\\]a-c=\"{}, \n1.-]{0,30}";
     proptest::proptest!(|(piece in pieces, at in 0usize..400)| {
         for text in [OPERATORS_JOB, PRESET_JOB] {

@@ -19,7 +19,7 @@ fn losses(name: &str, ranks_in_all: usize, spread: Parallelism, dead: &[usize]) 
 }
 
 #[test]
-fn replicas_hold_what_others_hold_until_the_last_of_them_is_gone() {
+fn replicas_survive_until_last_copy() {
     let plain = Parallelism::default();
     let one = losses("gpt", 8, plain, &[3]);
     assert_eq!((one.only_copies.len(), one.batch), (0, 0.125));
@@ -39,7 +39,7 @@ fn replicas_hold_what_others_hold_until_the_last_of_them_is_gone() {
 /// Two replicas of two stages of two slices: a rank takes its replica with it, and two of the same
 /// place their part of the model.
 #[test]
-fn a_stage_without_another_copy_is_named() {
+fn unreplicated_stage_is_named() {
     let spread = Parallelism {
         data: Some(2),
         tensor: 2,
@@ -57,19 +57,19 @@ fn a_stage_without_another_copy_is_named() {
 }
 
 #[test]
-fn a_table_is_held_once() {
+fn embedding_tables_have_one_copy() {
     let lost = losses("dlrm", 16, Parallelism::default(), &[0, 5]);
     assert_eq!(lost.only_copies, ["8 of 64 embedding tables"]);
     assert_eq!(lost.batch, 0.125);
     let words = lost.to_string();
     assert!(
-        words.contains("12.5 % of the batch is lost") && words.contains("cannot go on"),
+        words.contains("12.5 % of the batch is lost") && words.contains("cannot continue"),
         "{words}"
     );
 }
 
 #[test]
-fn operators_are_gone_with_the_last_of_their_servers() {
+fn operators_survive_until_last_server() {
     let operator = |name: &str| Operator {
         name: name.to_owned(),
         timing: "dense".to_owned(),

@@ -10,7 +10,7 @@ fn collective(operation: Operation, members: usize, bytes: u64) -> Iteration {
 }
 
 #[test]
-fn collectives_on_an_ideal_switch_take_what_ports_must_carry() {
+fn collectives_take_port_bound_on_switch() {
     // 8 Gb/s carry a million bytes in a millisecond.
     for (operation, ms) in [
         (Operation::AllReduce, 1.5 * 8.0),
@@ -28,7 +28,7 @@ fn collectives_on_an_ideal_switch_take_what_ports_must_carry() {
 
 /// Three ranks on each of four hosts, beside a transfer that takes its part of a port.
 #[test]
-fn what_goes_the_same_way_takes_as_long_together_as_apart() {
+fn aggregated_transfers_take_same_time() {
     let mut sketch = Sketch::of(12);
     sketch.all(Operation::AllToAll, 12_000_000, &[]);
     sketch.transfer([0, 4], 9_000_000, &[]);
@@ -53,7 +53,7 @@ fn what_goes_the_same_way_takes_as_long_together_as_apart() {
 }
 
 #[test]
-fn a_broadcast_goes_to_each_member_once_and_not_back_to_its_root() {
+fn broadcast_reaches_each_member_once() {
     let (fabric, carriage) = (ideal(4, 8), Carriage::default());
     let placement = hosts(&fabric);
     let network = Network::new(&fabric, &placement, &carriage, bare());
@@ -64,7 +64,7 @@ fn a_broadcast_goes_to_each_member_once_and_not_back_to_its_root() {
 }
 
 #[test]
-fn steps_by_themselves_take_as_long_as_all_at_once_when_nobody_is_in_the_way() {
+fn uncontended_steps_match_collapsed_steps() {
     let fabric = fabric(
         "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 4\nhost_gbps = 8\n\
          uplink_gbps = 16\nlatency_us = 2",
@@ -82,7 +82,7 @@ fn steps_by_themselves_take_as_long_as_all_at_once_when_nobody_is_in_the_way() {
 }
 
 #[test]
-fn headers_and_cold_starts_cost_what_they_say() {
+fn headers_and_cold_starts_cost_time() {
     let mut sketch = Sketch::of(2);
     sketch.transfer([0, 1], 8_936_000, &[]);
     let mut settings = Settings::default();
@@ -93,7 +93,7 @@ fn headers_and_cold_starts_cost_what_they_say() {
 }
 
 #[test]
-fn a_collective_of_one_is_over_at_once() {
+fn single_member_collective_is_immediate() {
     let mut sketch = Sketch::of(1);
     let group = sketch.0.group(&[rank(0)]);
     let work = Work::Collective {
@@ -111,7 +111,7 @@ fn a_collective_of_one_is_over_at_once() {
 }
 
 #[test]
-fn ranks_of_one_host_share_its_port_and_reach_each_other_inside() {
+fn ranks_of_host_share_port() {
     let fabric = ideal(2, 8);
     let [a, b] = [hosts(&fabric)[0], hosts(&fabric)[1]];
     let (placement, carriage) = ([a, a, b, b], Carriage::default());
@@ -135,7 +135,7 @@ const FOUR_SPINES: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 4\nhosts_
                            host_gbps = 8\nuplink_gbps = 8";
 
 #[test]
-fn traffic_spreads_evenly_or_one_hash_decides_and_some_collide() {
+fn hashed_traffic_sometimes_collides() {
     let fabric = fabric(FOUR_SPINES);
     let mut sketch = Sketch::of(8);
     for from in 0..4 {
@@ -174,7 +174,7 @@ fn parallel_links_carry_their_sum() {
 }
 
 #[test]
-fn given_ways_and_rings_are_taken() {
+fn given_paths_and_rings_are_used() {
     let fabric = fabric("kind = \"direct\"\nhosts = 4\nlink_gbps = 8\nstrides = [1, 2]");
     let placement = hosts(&fabric);
     let node = |index: usize| placement[index];
@@ -211,7 +211,7 @@ fn given_ways_and_rings_are_taken() {
 }
 
 #[test]
-fn what_cannot_be_sent_is_said() {
+fn unsendable_traffic_is_reported() {
     let split = fabric(
         r#"
         kind = "graph"
@@ -229,7 +229,7 @@ fn what_cannot_be_sent_is_said() {
         refused.unwrap_err().to_string()
     };
     let none = Carriage::default();
-    assert_eq!(refusal([0, 2], 3, &none), "there is no way from a to c");
+    assert_eq!(refusal([0, 2], 3, &none), "no path from a to c");
     assert_eq!(
         refusal([0, 1], 2, &none),
         "the job has 3 ranks, and there are places for 2"
@@ -245,6 +245,6 @@ fn what_cannot_be_sent_is_said() {
     };
     assert_eq!(
         refusal([0, 1], 3, &carriage),
-        "a given way from a to b crosses what no link joins"
+        "a given path from a to b has hops without a link"
     );
 }

@@ -56,7 +56,7 @@ fn moved(iteration: &Iteration) -> Vec<(usize, usize, u64)> {
 }
 
 #[test]
-fn plain_data_parallelism_sends_nothing_but_gradients() {
+fn data_parallelism_sends_only_gradients() {
     let model = two_dense(8_000_000);
     let splits = model.data_parallel(&timings(), 4).unwrap();
     let iteration = model.iteration(&timings(), &splits, 4).unwrap();
@@ -75,7 +75,7 @@ fn plain_data_parallelism_sends_nothing_but_gradients() {
 }
 
 #[test]
-fn a_server_fetches_what_its_part_needs_and_sends_the_same_back() {
+fn server_fetches_and_returns_needed_parts() {
     let model = two_dense(0);
     let splits = [[0, 1, 2, 3].map(rank).to_vec(), [0, 3].map(rank).to_vec()];
     let iteration = model.iteration(&timings(), &splits, 4).unwrap();
@@ -86,7 +86,7 @@ fn a_server_fetches_what_its_part_needs_and_sends_the_same_back() {
 }
 
 #[test]
-fn parts_that_do_not_line_up_share_only_what_they_overlap() {
+fn unaligned_parts_exchange_their_overlap() {
     let mut model = two_dense(0);
     model.batch = 12;
     let splits = [[0, 1].map(rank).to_vec(), [1, 2, 3].map(rank).to_vec()];
@@ -99,7 +99,7 @@ fn parts_that_do_not_line_up_share_only_what_they_overlap() {
 }
 
 #[test]
-fn tables_are_dealt_out_in_turn_and_never_reduced() {
+fn tables_are_distributed_and_not_reduced() {
     let mut model = two_dense(0);
     model.operators = vec![
         operator("a", "table", &[], 1 << 30),
@@ -114,7 +114,7 @@ fn tables_are_dealt_out_in_turn_and_never_reduced() {
 }
 
 #[test]
-fn splits_between_measured_ones_lie_on_the_line_between_them() {
+fn unmeasured_splits_are_interpolated() {
     let three = timing(&timings(), "dense", 3).unwrap();
     let expected = 2.0 + (1.0 / 3.0 - 0.25) / 0.25 * 2.0;
     near(three.forward.as_secs_f64() * 1e3, expected);
@@ -126,7 +126,7 @@ fn splits_between_measured_ones_lie_on_the_line_between_them() {
 }
 
 #[test]
-fn what_was_not_measured_is_refused_by_name() {
+fn missing_timing_is_refused_by_name() {
     let mut model = two_dense(0);
     model.operators[1].timing = "denser".to_owned();
     let refused = model.data_parallel(&timings(), 4).unwrap_err();
@@ -142,7 +142,7 @@ fn what_was_not_measured_is_refused_by_name() {
 
 /// Of what was measured on one server, two and four.
 #[test]
-fn a_split_that_was_not_measured_is_refused_with_the_nearest_that_was() {
+fn unmeasured_split_names_nearest_measured() {
     let model = two_dense(0);
     let said = |timings: &Timings, parts: usize| {
         let split: Vec<_> = (0..parts).map(rank).collect();

@@ -144,7 +144,7 @@ fn covered(effects: &Effects) -> Vec<f64> {
 }
 
 #[test]
-fn what_packets_take_lies_inside_the_interval() {
+fn packet_simulation_lies_inside_interval() {
     let mut widths = covered(&Effects::default());
     assert!(
         widths.len() >= MIN_CASES_INSIDE,
@@ -157,7 +157,7 @@ fn what_packets_take_lies_inside_the_interval() {
 }
 
 #[test]
-fn without_collisions_the_interval_misses_what_packets_take() {
+fn interval_needs_collision_effects() {
     let none = covered(&Effects::NONE).len();
     let evenly = Effects {
         seeds: 0,
@@ -169,7 +169,7 @@ fn without_collisions_the_interval_misses_what_packets_take() {
 }
 
 #[test]
-fn packets_of_one_message_take_its_bytes_at_the_rate_of_its_links() {
+fn packet_time_matches_link_rate() {
     let alone = Message {
         from: 0,
         to: 7,

@@ -43,7 +43,7 @@ fn every_preset_of_every_size_runs() {
 }
 
 #[test]
-fn the_parameters_are_those_that_the_models_are_known_for() {
+fn parameter_counts_match_known_models() {
     let reduced = |name, size| -> u64 {
         let iteration = preset(name, size, 1).iteration(2).unwrap();
         bytes(&iteration).values().sum::<u64>() / 2
@@ -67,7 +67,7 @@ fn the_parameters_are_those_that_the_models_are_known_for() {
 }
 
 #[test]
-fn zero_moves_as_much_as_an_all_reduce_or_half_as_much_again() {
+fn zero_stages_move_expected_volume() {
     let spread = |zero| {
         let mut preset = preset("gpt", "1.3b", 1);
         preset.parallelism.zero = zero;
@@ -82,7 +82,7 @@ fn zero_moves_as_much_as_an_all_reduce_or_half_as_much_again() {
 }
 
 #[test]
-fn slices_reduce_twice_a_layer_both_ways() {
+fn tensor_slices_reduce_twice_per_layer() {
     let mut preset = preset("gpt", "6.7b", 2);
     preset.parallelism.tensor = 8;
     let iteration = preset.iteration(8).unwrap();
@@ -95,7 +95,7 @@ fn slices_reduce_twice_a_layer_both_ways() {
 
 /// Stages of equal cost wait for p - 1 of m + p - 1 turns, interleaved for a v-th of that.
 #[test]
-fn a_pipeline_stalls_as_long_as_theory_says() {
+fn pipeline_bubble_matches_theory() {
     let stalled = |interleave| {
         let mut preset = preset("candle", "", 256);
         preset.parallelism = Parallelism {
@@ -118,7 +118,7 @@ fn a_pipeline_stalls_as_long_as_theory_says() {
 }
 
 #[test]
-fn experts_exchange_each_visit_there_and_back_both_ways() {
+fn experts_exchange_tokens_both_ways() {
     let mut preset = preset("moe", "8x7b", 1);
     preset.parallelism.expert = 4;
     let iteration = preset.iteration(8).unwrap();
@@ -134,7 +134,7 @@ fn experts_exchange_each_visit_there_and_back_both_ways() {
 }
 
 #[test]
-fn tables_send_each_sample_its_entries_however_they_are_dealt_out() {
+fn tables_send_entries_for_each_sample() {
     for (ranks, collective) in [(4, true), (6, false), (80, false)] {
         let iteration = preset("dlrm", "", 128).iteration(ranks).unwrap();
         let evaluation = evaluated(&iteration, &ideal(ranks, 100), bare());
@@ -153,7 +153,7 @@ fn tables_send_each_sample_its_entries_however_they_are_dealt_out() {
 
 /// 64 tables of 256 ranks are 64 that send, and in four parts each all send alike.
 #[test]
-fn parts_of_tables_send_as_much_and_evenly() {
+fn table_columns_send_evenly() {
     let sends = |columns: usize| {
         let mut preset = preset("dlrm", "", 128);
         preset.parallelism.columns = columns;
@@ -172,7 +172,7 @@ fn parts_of_tables_send_as_much_and_evenly() {
 
 /// 64 tables of 32 hosts with four processors each: every host holds two, and not 16 hosts four.
 #[test]
-fn few_tables_use_the_ports_of_all_hosts() {
+fn few_tables_use_all_host_ports() {
     let mut preset = preset("dlrm", "", 128);
     preset.gpus_per_host = 4;
     let iteration = preset.iteration(128).unwrap();
@@ -191,7 +191,7 @@ fn few_tables_use_the_ports_of_all_hosts() {
 }
 
 #[test]
-fn a_larger_batch_never_takes_less_and_a_faster_processor_never_more() {
+fn compute_time_is_monotonic() {
     for layer in measured() {
         let costs = [0.5, 1.0, 3.0, 16.0, 40.0, 100.0, 5000.0].map(|batch| layer.cost(batch));
         assert!(
@@ -223,7 +223,7 @@ fn a_larger_batch_never_takes_less_and_a_faster_processor_never_more() {
 }
 
 #[test]
-fn tables_are_cut_where_there_are_some_and_evenly() {
+fn table_columns_must_divide_evenly() {
     let refusal = |name: &str, columns| {
         let mut preset = preset(name, "", 6);
         preset.parallelism.columns = columns;
@@ -234,7 +234,7 @@ fn tables_are_cut_where_there_are_some_and_evenly() {
 }
 
 #[test]
-fn what_does_not_divide_is_refused_with_what_does() {
+fn indivisible_parallelism_names_valid_values() {
     let refusal = |name: &str, ranks, parallelism| {
         let mut preset = preset(name, "", 6);
         preset.parallelism = parallelism;
@@ -244,7 +244,7 @@ fn what_does_not_divide_is_refused_with_what_does() {
     let said = |parallelism, ranks| refusal("gpt", ranks, parallelism);
     assert_eq!(
         said(Parallelism { tensor: 8, ..plain }, 12),
-        "12 GPUs are no whole number of replicas of 8: write data = 1"
+        "12 GPUs are not a whole number of replicas of 8: write data = 1"
     );
     assert_eq!(
         said(Parallelism { tensor: 8, ..plain }, 4),
@@ -304,7 +304,7 @@ fn what_does_not_divide_is_refused_with_what_does() {
 }
 
 #[test]
-fn a_batch_that_cannot_be_dealt_out_is_refused_with_one_that_can() {
+fn indivisible_batch_names_valid_one() {
     let whole = Preset::named("vgg16", None, Batch::Whole(100)).unwrap();
     assert_eq!(
         whole.iteration(8).unwrap_err().to_string(),

@@ -23,7 +23,7 @@ fn all_reduce(at: usize, asked_us: u64, took_us: u64, bytes: u64) -> Recorded {
 }
 
 #[test]
-fn what_ranks_recorded_apart_is_one_iteration_with_computing_between() {
+fn separate_rank_records_form_one_iteration() {
     let records = [
         all_reduce(0, 100, 50, 8_000_000),
         all_reduce(0, 400, 50, 4_000_000),
@@ -49,7 +49,7 @@ fn what_ranks_recorded_apart_is_one_iteration_with_computing_between() {
 }
 
 #[test]
-fn ranks_that_disagree_are_told_so() {
+fn disagreeing_ranks_are_reported() {
     let records = [all_reduce(0, 0, 1, 100), all_reduce(1, 0, 1, 200)];
     let refused = recorded::iteration(2, &records).unwrap_err();
     assert_eq!(
@@ -61,7 +61,7 @@ fn ranks_that_disagree_are_told_so() {
 }
 
 #[test]
-fn traffic_is_what_lanes_carry() {
+fn traffic_equals_lane_bytes() {
     let mut sketch = Sketch::of(4);
     sketch.all(Operation::AllReduce, 4000, &[]);
     sketch.all(Operation::AllToAll, 4000, &[]);
@@ -83,7 +83,7 @@ fn traffic_is_what_lanes_carry() {
 }
 
 #[test]
-fn flows_of_the_past_fare_otherwise_elsewhere() {
+fn replayed_flows_depend_on_fabric() {
     let fare = |gbps, placement: &[usize]| {
         let fabric = ideal(3, gbps);
         let all = hosts(&fabric);
@@ -108,7 +108,7 @@ fn flows_of_the_past_fare_otherwise_elsewhere() {
 }
 
 #[test]
-fn flows_of_the_past_go_the_ways_they_are_given() {
+fn replayed_flows_follow_given_paths() {
     let fabric = fabric(
         "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\nhost_gbps = 8\n\
          uplink_gbps = 8",
@@ -147,7 +147,7 @@ fn flows_of_the_past_go_the_ways_they_are_given() {
 
 /// Over several ways, too: what waits begins when all parts of all before it have ended.
 #[test]
-fn a_burst_waits_for_others() {
+fn burst_waits_for_earlier_bursts() {
     let fabric = fabric(
         "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\nhost_gbps = 8\n\
          uplink_gbps = 4",

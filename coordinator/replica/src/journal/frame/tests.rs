@@ -49,7 +49,7 @@ fn entries(content: &[u8]) -> usize {
 }
 
 #[test]
-fn a_batch_cut_short_anywhere_is_gone_and_nothing_else_is() {
+fn truncated_last_batch_is_dropped() {
     let (content, ends) = file(&[3, 700, 1500]);
     for length in ends[2]..content.len() {
         let read = Journal::read(&content[..length]).unwrap();
@@ -62,7 +62,7 @@ fn a_batch_cut_short_anywhere_is_gone_and_nothing_else_is() {
 }
 
 #[test]
-fn a_flipped_bit_anywhere_is_damage() {
+fn flipped_bit_is_damage() {
     let (content, _) = file(&[3, 700, 1500, 40]);
     for at in 0..content.len() {
         let mut flipped = content.clone();
@@ -79,7 +79,7 @@ fn a_flipped_bit_anywhere_is_damage() {
 /// However little of the last batch lies in a sector: the bits of what begins and ends it, wherever
 /// in a sector that is.
 #[test]
-fn a_flipped_bit_is_never_taken_for_a_sector_that_was_not_written() {
+fn flipped_bit_is_never_unwritten_sector() {
     for before in 0..512 {
         // Of the last batch as well, every length up to a sector.
         let (content, ends) = file(&[before, 511 - before]);
@@ -98,7 +98,7 @@ fn a_flipped_bit_is_never_taken_for_a_sector_that_was_not_written() {
 
 /// The file may have grown before its content came, and sectors come in any order.
 #[test]
-fn sectors_of_the_last_batch_that_were_never_written_are_no_damage() {
+fn unwritten_last_sectors_are_no_damage() {
     let (content, ends) = file(&[3, 4000]);
     let sectors = content.len().div_ceil(512);
     for sector in ends[1] / 512..sectors {
@@ -111,7 +111,7 @@ fn sectors_of_the_last_batch_that_were_never_written_are_no_damage() {
 }
 
 #[test]
-fn damage_before_an_unfinished_end_is_not_taken_for_its_beginning() {
+fn earlier_damage_outranks_torn_end() {
     let (content, ends) = file(&[40, 40, 4000]);
     let mut torn = content.clone();
     torn[ends[2] + 600..].fill(0);
@@ -128,7 +128,7 @@ fn damage_before_an_unfinished_end_is_not_taken_for_its_beginning() {
 }
 
 #[test]
-fn a_hole_where_whole_batches_follow_is_damage() {
+fn hole_before_whole_batches_is_damage() {
     let (content, ends) = file(&[1500, 40]);
     let mut holed = content.clone();
     holed[ends[0]..ends[0] + 1024].fill(0);
@@ -164,7 +164,7 @@ fn batch_onto_equal_batch_is_damage() {
 
 /// Wherever the last batch went: over those before it, or behind the end.
 #[test]
-fn batch_at_another_place_is_damage() {
+fn misplaced_batch_is_damage() {
     let (content, ends) = file(&[40, 700, 40]);
     let (begins, last) = (ends[2], &content[ends[2]..]);
     for place in (super::MAGIC.len()..begins + 1500).filter(|place| *place != begins) {
@@ -186,7 +186,7 @@ fn length_of_another_batch_is_damage() {
 
 /// It was put in place whole, so nobody ever saw it like that.
 #[test]
-fn a_file_without_its_first_batch_is_damage() {
+fn missing_first_batch_is_damage() {
     let (content, ends) = file(&[]);
     for length in 0..ends[0] {
         let read = Journal::read(&content[..length]);
@@ -199,7 +199,7 @@ fn a_file_without_its_first_batch_is_damage() {
 }
 
 #[test]
-fn files_of_others_are_told_from_those_of_other_versions() {
+fn foreign_files_differ_from_other_versions() {
     let read = |content: &[u8]| Journal::read(content).unwrap_err();
     let theirs = read(b"# My shopping list\nbread\n");
     assert_eq!(theirs, JournalError::Damaged { at: 0 });
@@ -217,7 +217,7 @@ fn files_of_others_are_told_from_those_of_other_versions() {
 /// A claim to be of another version is believed of a whole line with a number only: whoever is told to
 /// start that version looks for it in vain.
 #[test]
-fn a_damaged_first_line_is_no_other_version() {
+fn damaged_header_is_no_other_version() {
     let (content, _) = file(&[3]);
     // Versions 9 and 80.
     let numbers = [(12, 0), (13, 4)];
@@ -237,13 +237,13 @@ fn a_damaged_first_line_is_no_other_version() {
 
 proptest! {
     #[test]
-    fn bytes_of_any_kind_are_read_or_refused(bytes: Vec<u8>) {
+    fn arbitrary_bytes_are_read_or_refused(bytes: Vec<u8>) {
         let content = [super::MAGIC, &bytes].concat();
         let _ = Journal::read(&content);
     }
 
     #[test]
-    fn what_was_written_is_read(lengths in prop::collection::vec(0_usize..2000, 0..6)) {
+    fn journal_roundtrips(lengths in prop::collection::vec(0_usize..2000, 0..6)) {
         let (content, _) = file(&lengths);
         prop_assert_eq!(entries(&content), lengths.len());
     }

@@ -82,18 +82,18 @@ pub(super) async fn past(
         .archive
         .read(move |past| was(past, &fabric, at))
         .await?;
-    let nothing = || Problem::nothing_there(format!("nothing was kept of {}", written(at)));
+    let nothing = || Problem::nothing_there(format!("no history of {}", written(at)));
     tagged(&headers, &was.ok_or_else(nothing)?)
 }
 
 /// One that is over.
 pub(super) fn moment(text: &str, now: SystemTime) -> Result<Moment, Problem> {
     let at = moment_of(text, now).ok_or_else(|| {
-        let ways = "write 2026-11-20T14:00:00Z, or 15m for that long ago";
-        no_such_moment(format!("{text:?} is no moment: {ways}"))
+        let ways = "write 2026-11-20T14:00:00Z, or 15m for 15 minutes ago";
+        no_such_moment(format!("{text:?} is not a time: {ways}"))
     })?;
     match moment_of("0s", now).is_some_and(|now| at > now) {
-        true => Err(no_such_moment(format!("{} is still to come", written(at)))),
+        true => Err(no_such_moment(format!("{} is in the future", written(at)))),
         false => Ok(at),
     }
 }
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_is_one_that_was() {
+    fn future_moment_is_refused() {
         let now = UNIX_EPOCH + Duration::from_secs(1_795_183_200);
         let at = |text| moment(text, now).map(written);
         assert_eq!(
@@ -146,11 +146,11 @@ mod tests {
         );
         assert_eq!(at("2m").unwrap(), "2026-11-20T13:58:00.000000Z");
         for (text, says) in [
-            ("yesterday", "\"yesterday\" is no moment"),
-            ("", "is no moment"),
-            ("2026-11-20T14:00:01Z", "is still to come"),
-            ("1960-01-01T00:00:00Z", "is no moment"),
-            ("99999999999999999999999h", "is no moment"),
+            ("yesterday", "\"yesterday\" is not a time"),
+            ("", "is not a time"),
+            ("2026-11-20T14:00:01Z", "is in the future"),
+            ("1960-01-01T00:00:00Z", "is not a time"),
+            ("99999999999999999999999h", "is not a time"),
         ] {
             let problem = serde_json::to_value(at(text).unwrap_err()).unwrap();
             assert_eq!(problem["status"], 422, "{problem}");

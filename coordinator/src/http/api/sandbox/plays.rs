@@ -18,11 +18,10 @@ const MAX_VARIANTS: usize = 4;
 const MAX_TEXT_BYTES: usize = 1 << 20;
 /// Of all files of a trace; what is sent has room for that.
 const MAX_TRACE_BYTES: usize = 6 << 20;
-const ONE_INPUT_ERROR: &str =
-    "say one of what is to be played: `from` and `to` of the past, `flows`, `job`, or `trace`";
+const ONE_INPUT_ERROR: &str = "give exactly one of `from` and `to`, `flows`, `job`, or `trace`";
 const NO_PROFILE_ERROR: &str =
     "`profile` belongs to a job of operators: send it with that `job`, or leave it out";
-const PAST_FABRIC_ERROR: &str = "the past was on the cluster's own fabric: leave `fabric` out";
+const PAST_FABRIC_ERROR: &str = "`from` and `to` use the cluster's own fabric: leave `fabric` out";
 
 pub(super) enum Play {
     Past([Moment; 2]),
@@ -33,7 +32,7 @@ impl Plays {
     /// Takes out what is to be played.
     pub(super) fn play(&mut self, now: SystemTime) -> Result<Play, Problem> {
         match self.variants.len() {
-            0 => return Err(Problem::bad_request("there is no variant to play")),
+            0 => return Err(Problem::bad_request("no variants")),
             many if many > MAX_VARIANTS => {
                 let detail = format!("{many} variants are more than {MAX_VARIANTS}");
                 return Err(Problem::bad_request(detail));
@@ -42,7 +41,7 @@ impl Plays {
         }
         let mut names = BTreeSet::new();
         if let Some(twice) = self.variants.iter().find(|it| !names.insert(&it.name)) {
-            let detail = format!("two variants are called {:?}", twice.name);
+            let detail = format!("two variants are named {:?}", twice.name);
             return Err(Problem::bad_request(detail));
         }
         if self.profile.is_some() && self.job.is_none() {
@@ -82,7 +81,7 @@ fn span(span: [&str; 2], now: SystemTime) -> Result<[Moment; 2], Problem> {
         return Err(no_such_moment(format!("{from} is not before {to}")));
     }
     if to.since(from) > MAX_SPAN {
-        return Err(too_much("more than an hour is too much to play here"));
+        return Err(too_much("the span is more than an hour"));
     }
     Ok([from, to])
 }
@@ -134,13 +133,13 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_played_than_somebody_has_patience_for() {
+    fn sandbox_work_is_limited() {
         assert!(asked(&past("1h", "0s"), 4).is_ok());
         for (from, to, variants, status, says) in [
             ("1h", "0s", 5, 400, "5 variants are more than 4"),
-            ("1h", "0s", 0, 400, "no variant"),
+            ("1h", "0s", 0, 400, "no variants"),
             ("1m", "2m", 1, 422, "is not before"),
-            ("then", "2m", 1, 422, "no moment"),
+            ("then", "2m", 1, 422, "not a time"),
             ("2h", "0s", 1, 422, "more than an hour"),
         ] {
             let told = problem(asked(&past(from, to), variants));
@@ -162,12 +161,12 @@ mod tests {
     }
 
     #[test]
-    fn each_variant_has_a_name_of_its_own() {
+    fn variant_names_are_unique() {
         let variant = r#"{ "name": "v", "variant": "" }"#;
         let json = format!(r#"{{ "flows": "", "variants": [{variant}, {variant}] }}"#);
         let mut plays: Plays = serde_json::from_str(&json).unwrap();
         let told = problem(plays.play(UNIX_EPOCH));
-        assert_eq!(told, (400, "two variants are called \"v\"".to_owned()));
+        assert_eq!(told, (400, "two variants are named \"v\"".to_owned()));
     }
 
     #[test]

@@ -84,7 +84,9 @@ impl Trace {
         let placement: Vec<_> = hosts.flat_map(|host| repeat_n(host, each.into())).collect();
         if ranks > placement.len() {
             let places = placement.len();
-            return Err(format!("{ranks} ranks have {places} places on the fabric"));
+            return Err(format!(
+                "{ranks} ranks, but only {places} places on the fabric"
+            ));
         }
         Ok(Work {
             iteration: self.iteration()?,

@@ -35,7 +35,7 @@ const JOB_NAME: &str = "job";
 pub(super) const MAX_RANKS: usize = 256;
 /// Each micro-batch of each rank meets every layer.
 const MAX_MICROBATCHES: usize = 2048;
-const NO_TIMINGS_ERROR: &str = "the timings of operators are in a file of their own: send its text as `profile`, or name a \
+const NO_TIMINGS_ERROR: &str = "operators need a profile: send its text as `profile`, or name a \
                           preset";
 
 pub(super) enum Source {
@@ -213,7 +213,7 @@ impl Otherwise {
             }
             None if name == OWN_FABRIC => Ok(own.clone()),
             None => Err(format!(
-                "{name:?} is none of the files sent, and the cluster's own fabric is {OWN_FABRIC:?}"
+                "{name:?} is not among the files sent; the cluster's own fabric is {OWN_FABRIC:?}"
             )),
         }
     }

@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lost_and_reordered_are_told_apart_and_duplicates_are_neither() {
+    fn lost_reordered_and_duplicates_are_distinguished() {
         let mut arrivals = Arrivals::default();
         for number in [1, 2, 5, 5, 3, 3, 2] {
             arrivals.note(number);
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded_and_nothing_is_counted_twice() {
+    fn arrival_gaps_are_bounded_and_exact() {
         let mut arrivals = Arrivals::default();
         let count = 3 * MAX_GAPS as u64;
         for number in 0..count {

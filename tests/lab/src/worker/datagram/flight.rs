@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn each_lands_once_the_latest_last() {
+    fn each_packet_lands_once_latest_last() {
         let mut flight = flight();
         let numbers = |landed: Vec<(u64, Transmission)>| -> Vec<u64> {
             landed.into_iter().map(|(number, _)| number).collect()
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_overtaken_long_enough_ago_is_given_up() {
+    fn only_long_overtaken_packets_are_lost() {
         let mut flight = flight();
         assert_eq!(flight.gives_up_at(ms(10)), None);
         flight.land(&[2..3]);

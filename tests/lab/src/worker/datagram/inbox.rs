@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_put_in_order_whatever_they_overlap() {
+    fn overlapping_pieces_are_reassembled() {
         let mut inbox = Inbox::default();
         inbox.accept(4, b"ef");
         inbox.accept(4, b"efgh");
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_taken_than_promised() {
+    fn inbox_respects_promised_limit() {
         let mut inbox = Inbox::default();
         inbox.accept(WINDOW_BYTES - 1, b"xy");
         assert!(inbox.early.is_empty());

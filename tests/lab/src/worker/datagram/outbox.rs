@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_lost_goes_first_and_counts_as_repeated() {
+    fn lost_bytes_are_resent_first() {
         let mut outbox = outbox();
         assert_eq!(send(&mut outbox, 40), Some((0..40, false)));
         assert_eq!(send(&mut outbox, 40), Some((40..80, false)));
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_arrived_is_not_sent_again() {
+    fn arrived_bytes_are_not_resent() {
         let mut outbox = outbox();
         while send(&mut outbox, 10).is_some() {}
         outbox.note_arrived(10..30);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_sent_that_the_receiver_does_not_take() {
+    fn sender_respects_receiver_limit() {
         let mut outbox = Outbox::new(5);
         outbox.write(&[0; 20]);
         assert_eq!(send_blindly(&mut outbox), Some(0..5));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_backlog_is_bounded() {
+    fn backlog_is_bounded() {
         let mut outbox = Outbox::new(0);
         let bytes = vec![0; MAX_BACKLOG_BYTES as usize + 5];
         assert_eq!(outbox.write(&bytes) as u64, MAX_BACKLOG_BYTES);
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_that_lies_gets_nothing_for_it() {
+    fn false_acknowledgement_is_ignored() {
         let mut outbox = outbox();
         outbox.note_arrived(0..1000);
         assert!(!outbox.all_arrived());

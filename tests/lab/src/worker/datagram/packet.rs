@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_encoded_is_decoded() {
+    fn packets_roundtrip() {
         let mut datagram = Vec::new();
         begin_data(&mut datagram, 7, 1 << 40);
         assert_eq!(datagram.len(), DATA_HEADER_BYTES);
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_nothing() {
+    fn invalid_packets_are_rejected() {
         let mut datagram = Vec::new();
         encode_probe(&mut datagram, 9, 0);
         for length in 0..datagram.len() {

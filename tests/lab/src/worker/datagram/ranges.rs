@@ -79,14 +79,14 @@ mod tests {
     }
 
     #[test]
-    fn stretches_that_touch_become_one() {
+    fn adjacent_ranges_merge() {
         assert_eq!(of(&[4..6, 0..2, 2..4]), of(&[0..6]));
         assert_eq!(of(&[0..1, 8..9, 3..5, 0..9]), of(&[0..9]));
         assert_eq!(of(&[0..2, 3..4]).len(), 2);
     }
 
     #[test]
-    fn what_is_removed_leaves_its_neighbours() {
+    fn removal_splits_neighbouring_ranges() {
         let mut set = of(&[0..10, 20..30]);
         set.remove(&(5..25));
         assert_eq!(set, of(&[0..5, 25..30]));
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn agrees_with_a_set_of_numbers() {
+    fn ranges_agree_with_number_set() {
         let mut state = 7_u64;
         let mut next = |bound: u64| {
             state = state

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_follow_what_was_measured() {
+    fn retransmit_timeout_follows_measured_rtt() {
         let mut rtt = Rtt::default();
         assert_eq!(rtt.wait(0), ms(200));
         rtt.note(ms(20));

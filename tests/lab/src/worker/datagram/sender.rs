@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn of_acknowledgements_that_overtook_each_other_the_best_informed_counts() {
+    fn best_informed_acknowledgement_counts() {
         let mut missing = Missing::default();
         let mut note = |end: u64, count: u64| {
             missing.note(&informed(end, count));

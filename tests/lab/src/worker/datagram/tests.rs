@@ -58,7 +58,7 @@ fn unfairness(shares: &[f64]) -> f64 {
 }
 
 #[test]
-fn everything_arrives_whatever_the_network_does_and_every_loss_is_counted() {
+fn all_data_arrives_and_losses_count() {
     for seed in 0..80 {
         let mut lots = Lots(seed);
         let dark = ms(lots.below(300));
@@ -95,7 +95,7 @@ fn everything_arrives_whatever_the_network_does_and_every_loss_is_counted() {
 }
 
 #[test]
-fn what_is_a_little_late_is_not_repeated() {
+fn slightly_late_packets_are_not_resent() {
     for jitter in [ms(0), Duration::from_micros(1500)] {
         let jittery = Conditions {
             jitter,
@@ -114,7 +114,7 @@ fn what_is_a_little_late_is_not_repeated() {
 }
 
 #[test]
-fn a_lone_flow_fills_any_link_and_hardly_its_queue() {
+fn single_flow_fills_link_not_queue() {
     // Mb/s, us of delay each way, ms of queue.
     let links = [
         (20, 100, 16),
@@ -145,7 +145,7 @@ fn a_lone_flow_fills_any_link_and_hardly_its_queue() {
 }
 
 #[test]
-fn flows_share_evenly_whoever_comes_first() {
+fn flows_share_evenly_in_any_order() {
     for (count, apart) in [(2, ms(0)), (2, ms(300)), (8, ms(50))] {
         let mut network = streams(mbps(100), count, apart);
         // From a second after the last has begun; a pause lies within.
@@ -167,7 +167,7 @@ fn flows_share_evenly_whoever_comes_first() {
 }
 
 #[test]
-fn flows_that_no_queue_can_serve_still_make_progress() {
+fn flows_progress_despite_tiny_queue() {
     let mut network = streams(mbps(10), 8, ms(10));
     let shares = shares(&mut network, ms(3000), ms(8000));
     assert!(shares.iter().sum::<f64>() >= 90.0, "{shares:.1?}");
@@ -175,7 +175,7 @@ fn flows_that_no_queue_can_serve_still_make_progress() {
 }
 
 #[test]
-fn a_longer_way_is_learnt_and_costs_nothing() {
+fn longer_path_is_learnt_without_loss() {
     let mut network = streams(mbps(100), 1, ms(0));
     network.run_until(ms(2000), |_| false);
     network.conditions.delay = ms(15);
@@ -184,7 +184,7 @@ fn a_longer_way_is_learnt_and_costs_nothing() {
 }
 
 #[test]
-fn a_lossy_link_slows_a_flow_but_not_to_a_crawl() {
+fn lossy_link_slows_flow_moderately() {
     let lossy = Conditions {
         lost_per_mille: 10,
         ..mbps(100)
@@ -194,7 +194,7 @@ fn a_lossy_link_slows_a_flow_but_not_to_a_crawl() {
 }
 
 #[test]
-fn the_time_that_passes_after_a_lost_answer_is_no_round_trip() {
+fn lost_answer_does_not_inflate_rtt() {
     let lossy = Conditions {
         lost_per_mille: 300,
         ..mbps(100)
@@ -205,7 +205,7 @@ fn the_time_that_passes_after_a_lost_answer_is_no_round_trip() {
 }
 
 #[test]
-fn a_queue_too_short_to_be_felt_is_not_overrun_for_long() {
+fn shallow_queue_is_not_overrun_long() {
     let shallow = Conditions {
         queue: ms(3),
         queue_packets: 0,
@@ -225,7 +225,7 @@ fn a_queue_too_short_to_be_felt_is_not_overrun_for_long() {
 }
 
 #[test]
-fn a_black_out_is_survived_and_soon_forgotten() {
+fn flows_recover_soon_after_outage() {
     let mut network = streams(mbps(100), 2, ms(0));
     network.run_until(ms(2000), |_| false);
     network.conditions.black_out = ms(2000)..ms(4000);
@@ -237,7 +237,7 @@ fn a_black_out_is_survived_and_soon_forgotten() {
 }
 
 #[test]
-fn only_who_waits_for_a_silent_peer_gives_up_and_only_after_half_a_minute() {
+fn only_waiting_end_gives_up_eventually() {
     let mut network = Network::new(1, mbps(100));
     network.add_stream(ms(0), ENDLESS_BYTES);
     network.add_stream(ms(0), 10_000);
@@ -259,7 +259,7 @@ fn only_who_waits_for_a_silent_peer_gives_up_and_only_after_half_a_minute() {
 }
 
 #[test]
-fn a_peer_that_does_not_read_is_waited_for_and_not_flooded() {
+fn non_reading_peer_is_not_flooded() {
     let mut network = Network::new(1, mbps(200));
     network.add_stream(ms(0), 12_000_000);
     network.streams[0].away = ms(0)..ms(50_000);
@@ -282,7 +282,7 @@ fn a_peer_that_does_not_read_is_waited_for_and_not_flooded() {
 }
 
 #[test]
-fn a_small_socket_is_never_overrun() {
+fn small_socket_is_never_overrun() {
     let most_bytes = 40_000;
     let long = Conditions {
         most_bytes,
@@ -317,7 +317,7 @@ fn receipts_travel_back() {
 }
 
 #[test]
-fn a_smaller_datagram_is_used_as_soon_as_it_is_known() {
+fn smaller_datagram_size_applies_at_once() {
     let mut network = Network::new(1, mbps(100));
     network.add_stream(ms(0), 2_000_000);
     network.run_until(ms(50), |_| false);
@@ -330,7 +330,7 @@ fn a_smaller_datagram_is_used_as_soon_as_it_is_known() {
 }
 
 #[test]
-fn what_overtakes_is_counted_and_nothing_else() {
+fn only_reordered_packets_are_counted() {
     let reordered = |jitter_us| {
         let conditions = Conditions {
             jitter: Duration::from_micros(jitter_us),

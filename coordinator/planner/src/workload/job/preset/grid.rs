@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_of_each_kind_hold_every_rank_of_a_stage_once() {
+    fn groups_hold_every_rank_once() {
         let grid = Grid {
             tensor: 2,
             data: 6,

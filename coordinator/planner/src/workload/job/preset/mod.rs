@@ -292,7 +292,7 @@ impl fmt::Display for PresetError {
             ),
             Self::UnevenRanks { ranks, each } => write!(
                 f,
-                "{ranks} GPUs are no whole number of replicas of {each}: write data = {}",
+                "{ranks} GPUs are not a whole number of replicas of {each}: write data = {}",
                 (ranks / each).max(1)
             ),
             Self::UnevenBatch {

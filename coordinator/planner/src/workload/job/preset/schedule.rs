@@ -93,7 +93,7 @@ mod tests {
     /// Runs all stages; each step waits for the one before it on its stage, and for its neighbours
     /// in the model.
     #[test]
-    fn every_schedule_comes_to_its_end_and_does_everything_once() {
+    fn pipeline_schedule_runs_every_step_once() {
         for (stages, pieces, micros) in [(1, 1, 3), (4, 1, 2), (4, 1, 9), (2, 2, 4), (4, 3, 8)] {
             let shape = Shape {
                 stages,
