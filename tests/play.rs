@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use reweave_common::cause::Cause;
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_common::operator::{Finding, Phase, Plan, Record, Status};
 use reweave_tests::{Job, Labs, Leadership, STAGE_TIMEOUT, Setting, Stage, StageError, wait_for};
 
@@ -28,7 +28,7 @@ pub(crate) const STAGE_NEEDS: &[Need] = &[Need::Lab];
 /// What was to be had, or the end of the test with the reason.
 #[track_caller]
 pub(crate) fn must<T>(outcome: Result<T, StageError>) -> T {
-    outcome.unwrap_or_else(|error| panic!("{}", told(&error)))
+    outcome.unwrap_or_else(|error| panic!("{}", error_chain(&error)))
 }
 
 /// A stage on which everything runs and is known, with nothing on the links yet.

@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use reweave_agent::session::Uplink;
-use reweave_link::line::{Certificate, Event, Line};
+use reweave_agent::session::AgentUplink;
+use reweave_link::uplink::{Certificate, Uplink, UplinkEvent};
 use reweave_link::{Channel, Dialer, Identity, LinkError, Role, Session, connect};
 use reweave_proto::message::CoordinatorMessage;
 use reweave_tests::{Programs, STAGE_TIMEOUT, settings_of};
@@ -220,13 +220,13 @@ impl Trio {
     }
 
     /// As agents keep it up that were started with these addresses, until it comes to a session.
-    fn line_to(&self, configured: &[String]) -> Uplink {
+    fn line_to(&self, configured: &[String]) -> AgentUplink {
         let certificate = Certificate::load(&self.path("certificates/agents/h0"), Role::Agent);
         let certificate = certificate.expect("it was issued");
         let addresses = configured.iter().map(|it| it.parse().expect("an address"));
         let ours = certificate.identity();
         let dialer = Dialer::new(ours, addresses.collect(), Role::Coordinator);
-        Line::start(dialer.expect("there are some"), certificate)
+        Uplink::start(dialer.expect("there are some"), certificate)
     }
 
     /// As an operator, who knows all addresses.
@@ -438,7 +438,7 @@ fn agents_find_unconfigured_members() {
     let mut again = trio.line_to(&configured);
     let found = timeout(STAGE_TIMEOUT, again.next());
     let found = beside.block_on(found).expect("it finds one of them");
-    assert!(matches!(found, Some(Event::Connected)), "{found:?}");
+    assert!(matches!(found, Some(UplinkEvent::Connected)), "{found:?}");
 }
 
 /// What is spawned there goes on while the test waits for something else.

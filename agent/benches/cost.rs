@@ -32,8 +32,8 @@ use reweave_agent::probing::{Engine, ProbeThread};
 use reweave_agent_core::latency::PROBE_WIRE_BYTES;
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::moment::Moment;
-use reweave_common::probing::{PROBE_PORT, ProbeList, Tally};
-use reweave_common::rhythm::Rhythm;
+use reweave_common::periodicity::Periodicity;
+use reweave_common::probing::{PROBE_PORT, ProbeList, ProbeTally};
 use reweave_common::sample::{HostReading, Reading, Sample};
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Rate;
@@ -113,12 +113,12 @@ impl Asked {
 struct Seen {
     seconds: f64,
     core_percent: [f64; 2],
-    tally: Tally,
+    tally: ProbeTally,
     answers: u64,
     /// Of which something is known.
     trains: u64,
     /// None of a job, since there is none.
-    rhythm: Option<Rhythm>,
+    rhythm: Option<Periodicity>,
 }
 
 /// In percent, and to how many trains.
@@ -376,7 +376,7 @@ async fn wait_until_full(session: &Session) {
 async fn watch(session: &Session, agent: &Agent, peers: &ProbeThread, seconds: u64) -> Seen {
     peers.poll_readings();
     let (begun, cpu) = (Instant::now(), cpu(agent));
-    let (mut tally, mut trains, mut rhythm) = (Tally::default(), 0, None);
+    let (mut tally, mut trains, mut rhythm) = (ProbeTally::default(), 0, None);
     while begun.elapsed() < Duration::from_secs(seconds) {
         for reading in sample(session).await.readings {
             match reading {

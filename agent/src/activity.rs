@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use nix::net::if_::if_nametoindex;
 use reweave_agent_core::flows::Socket;
-use reweave_agent_core::rhythm::{Growth, RhythmBook};
+use reweave_agent_core::iteration_detector::{ByteDelta, IterationDetector};
 use reweave_common::moment::Moment;
-use reweave_common::rhythm::Rhythm;
+use reweave_common::periodicity::Periodicity;
 use reweave_common::sample::HostReading;
 use reweave_common::traffic::{Traffic, TrafficSource};
 use reweave_common::units::Rate;
@@ -17,19 +17,19 @@ use reweave_common::units::Rate;
 use crate::clock;
 use crate::collectives::Listener;
 use crate::counters::Tree;
-use crate::pulse::{Pulse, Spoken};
+use crate::packet_trains::SharedGate;
+use crate::sampler::{Sampler, SegmentDelta};
 use crate::traffic::{Refusal, TrafficReader, Wire};
-use crate::trains::SharedGate;
 
 /// Asking nft costs a process.
 const NFT_INTERVAL: Duration = Duration::from_secs(2);
 
 pub struct Activity {
     /// None where the counters' files are those of another network namespace.
-    pulse: Option<Pulse>,
-    rhythm: RhythmBook,
+    pulse: Option<Sampler>,
+    rhythm: IterationDetector,
     /// Of a host that forwards for others, whose wires say nothing of itself.
-    own: Option<RhythmBook>,
+    own: Option<IterationDetector>,
     jobs: Option<Jobs>,
     gate: SharedGate,
     traffic: TrafficReader,
@@ -43,7 +43,7 @@ impl Activity {
         let root = Path::new("/");
         let tree = Tree::new(root);
         Self {
-            pulse: Pulse::start(
+            pulse: Sampler::start(
                 root,
                 move |name| is_wire(&tree, name),
                 forwards,
@@ -51,8 +51,8 @@ impl Activity {
             )
             .ok(),
             gate,
-            rhythm: RhythmBook::default(),
-            own: forwards.then(RhythmBook::of_segments),
+            rhythm: IterationDetector::default(),
+            own: forwards.then(IterationDetector::of_segments),
             jobs: None,
             traffic: TrafficReader::open(TrafficSource::Ebpf),
             told: None,
@@ -87,15 +87,15 @@ impl Activity {
     }
 
     pub fn hear_jobs(&mut self, listener: Listener) {
-        let rhythm = RhythmBook::default();
+        let rhythm = IterationDetector::default();
         self.jobs = Some(Jobs { listener, rhythm });
     }
 
     /// As the wires have it, or where they have what passes, the host's own segments; where NICs bypass the
     /// kernel, and so its counters, as jobs tell it.
-    fn listen(&mut self, now: Moment) -> Option<Rhythm> {
+    fn listen(&mut self, now: Moment) -> Option<Periodicity> {
         let told = self.jobs.as_mut().map(|jobs| jobs.listen(now));
-        let heard = self.pulse.as_ref().map(Pulse::take);
+        let heard = self.pulse.as_ref().map(Sampler::take);
         let wires = heard
             .as_ref()
             .map(|it| self.listen_to_wires(now, &it.wires));
@@ -110,7 +110,7 @@ impl Activity {
         surer(own, told)
     }
 
-    fn listen_to_wires(&mut self, now: Moment, heard: &[Growth]) -> Rhythm {
+    fn listen_to_wires(&mut self, now: Moment, heard: &[ByteDelta]) -> Periodicity {
         for it in heard {
             self.rhythm
                 .handle_growth(it.from, it.to, it.sent, it.received);
@@ -118,7 +118,7 @@ impl Activity {
         self.rhythm.poll_rhythm(now)
     }
 
-    /// See [`RhythmBook::handle_measuring`].
+    /// See [`IterationDetector::handle_measuring`].
     pub fn handle_measuring(&mut self, most_rate: Rate) {
         let books = std::iter::once(&mut self.rhythm).chain(&mut self.own);
         books.for_each(|book| book.handle_measuring(most_rate));
@@ -135,15 +135,15 @@ impl Activity {
     }
 }
 
-fn listen_to_own(own: &mut RhythmBook, now: Moment, heard: &[Spoken]) -> Rhythm {
+fn listen_to_own(own: &mut IterationDetector, now: Moment, heard: &[SegmentDelta]) -> Periodicity {
     for it in heard {
         own.handle_segments(it.from, it.to, it.segments);
     }
     own.poll_rhythm(now)
 }
 
-fn surer(seen: Option<Rhythm>, told: Option<Rhythm>) -> Option<Rhythm> {
-    let is_found = |rhythm: &Rhythm| matches!(rhythm, Rhythm::Found(_));
+fn surer(seen: Option<Periodicity>, told: Option<Periodicity>) -> Option<Periodicity> {
+    let is_found = |rhythm: &Periodicity| matches!(rhythm, Periodicity::Found(_));
     let found = seen.filter(is_found).or(told.filter(is_found));
     found.or(seen).or(told)
 }
@@ -151,11 +151,11 @@ fn surer(seen: Option<Rhythm>, told: Option<Rhythm>) -> Option<Rhythm> {
 /// What jobs themselves tell.
 struct Jobs {
     listener: Listener,
-    rhythm: RhythmBook,
+    rhythm: IterationDetector,
 }
 
 impl Jobs {
-    fn listen(&mut self, now: Moment) -> Rhythm {
+    fn listen(&mut self, now: Moment) -> Periodicity {
         for it in self.listener.growth() {
             self.rhythm
                 .handle_growth(it.from, it.to, it.sent, it.received);

@@ -7,30 +7,32 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
-use reweave_agent_core::fence::{Effect, Fence};
+use reweave_agent_core::fence::{Fence, FenceEffect};
 use reweave_agent_core::flows::{FlowBook, Socket};
 use reweave_agent_core::links::{LinkBook, LinkCount};
-use reweave_agent_core::probe::Mark;
-use reweave_agent_core::trace::{Found, Tracer};
-use reweave_agent_core::trains::Routed;
-use reweave_agent_core::witness::Sight;
-use reweave_common::error::told;
+use reweave_agent_core::packet_trains::TracedTrains;
+use reweave_agent_core::path_confirmation::PathConfirmation;
+use reweave_agent_core::probe::ProbeMark;
+use reweave_agent_core::trace::{TraceResult, Tracer};
+use reweave_common::error::error_chain;
+use reweave_common::forwarding_state::ForwardingState;
 use reweave_common::hardware::Lack;
-use reweave_common::holding::Holding;
 use reweave_common::instruction::{Ack, Install, Unconfirmed, Watch};
 use reweave_common::moment::Moment;
 use reweave_common::probing::{PROBE_PORT, ProbeList, ProbeReading};
 use reweave_common::sample::{HostReading, Reading, Sample};
 
-use crate::abilities;
 use crate::activity::Activity;
+use crate::capabilities;
 use crate::clock;
 use crate::collectives::{self, Listener};
 use crate::error::AgentError;
 use crate::flows::FlowSocket;
 use crate::host::{COUNTERS_INTERVAL, Host};
-use crate::netlink::{Link, LinkTurns, RouteSocket};
-use crate::preflight::Door;
+use crate::netlink::{Link, LinkEvents, RouteSocket};
+use crate::packet_trains::{SharedGate, TrainThread};
+use crate::path_confirmation::ConfirmationClient;
+use crate::preflight::PreflightListener;
 use crate::probes::{ProbeError, Prober};
 use crate::probing::{Engine, ProbeThread};
 use crate::rdma::RdmaThread;
@@ -38,8 +40,6 @@ use crate::role::Role;
 use crate::state::Store;
 use crate::switch::{Software, Switch};
 use crate::traffic::{self, Wire};
-use crate::trains::{SharedGate, TrainThread};
-use crate::witness::Asker;
 
 /// Addresses and routes change seldom, and a switch may have very many routes.
 const FACTS_INTERVAL: Duration = Duration::from_secs(5);
@@ -54,7 +54,7 @@ const MAX_ANSWERS_PER_TURN: usize = 1024;
 pub struct Agent {
     role: Role,
     route: RouteSocket,
-    turns: LinkTurns,
+    turns: LinkEvents,
     switch: Switch,
     flow_socket: FlowSocket,
     host: Host,
@@ -69,12 +69,12 @@ pub struct Agent {
     links: LinkBook,
     flows: FlowBook,
     tracer: Tracer,
-    asker: Asker,
+    asker: ConfirmationClient,
     probing: ProbeThread,
     trains: TrainThread,
-    routed: Routed,
+    routed: TracedTrains,
     /// Hears of jobs, during which nobody may press this host.
-    door: Door,
+    door: PreflightListener,
     /// When it was last told what came of probes.
     probes_told: Option<Moment>,
     facts: Option<(Moment, Vec<Reading>)>,
@@ -92,7 +92,7 @@ impl Agent {
         role: Role,
         software: &Software,
         state: &Path,
-        mark: Mark,
+        mark: ProbeMark,
     ) -> Result<Self, AgentError> {
         let store = Store::open(state)?;
         let record = store.load()?;
@@ -107,7 +107,7 @@ impl Agent {
         let mut agent = Self {
             role,
             route: RouteSocket::open()?,
-            turns: LinkTurns::open()?,
+            turns: LinkEvents::open()?,
             switch: Switch::new(software),
             flow_socket: FlowSocket::open()?,
             host: Host::open(COUNTERS_INTERVAL)?,
@@ -126,15 +126,15 @@ impl Agent {
             links: LinkBook::default(),
             flows: FlowBook::default(),
             tracer: Tracer::numbered_from(rand::random()),
-            asker: Asker::default(),
+            asker: ConfirmationClient::default(),
             probing,
             door,
             trains: TrainThread::start(gate, rand::random()),
-            routed: Routed::default(),
+            routed: TracedTrains::default(),
             probes_told: None,
             facts: None,
             news: vec![],
-            off: abilities::lacks(role),
+            off: capabilities::lacks(role),
             complaints: Complaints::default(),
         };
         agent.clear_leftovers()?;
@@ -151,7 +151,7 @@ impl Agent {
         };
         match Listener::start(place) {
             Ok(listener) => activity.hear_jobs(listener),
-            Err(error) if named.is_none() => tracing::warn!("{}", told(&error)),
+            Err(error) if named.is_none() => tracing::warn!("{}", error_chain(&error)),
             Err(error) => return Err(error.into()),
         }
         Ok(())
@@ -325,11 +325,11 @@ impl Agent {
         prober.map(|it| it.as_fd().try_clone_to_owned()).transpose()
     }
 
-    fn hear(&mut self, found: Found) {
+    fn hear(&mut self, found: TraceResult) {
         match found {
-            Found::Path(path) if self.routed.handle_path(&path) => {}
-            Found::Path(path) => self.news.push(Reading::Path(path)),
-            Found::Deaf(host) => {
+            TraceResult::Path(path) if self.routed.handle_path(&path) => {}
+            TraceResult::Path(path) => self.news.push(Reading::Path(path)),
+            TraceResult::Deaf(host) => {
                 tracing::warn!(
                     "{host} does not answer ICMP echo, so traces of flows to it are incomplete"
                 );
@@ -401,7 +401,7 @@ impl Agent {
 
     fn lacks(&self) -> Vec<Lack> {
         let refused = self.activity.as_ref().map_or(&[][..], Activity::refused);
-        let mut lacks = abilities::with_refused(&self.off, refused);
+        let mut lacks = capabilities::with_refused(&self.off, refused);
         lacks.extend(self.switch.lack());
         lacks
     }
@@ -416,7 +416,7 @@ impl Agent {
         self.probes_told = (!probes.is_empty()).then_some(now);
         for ProbeReading { flow, tally } in &probes {
             if let Some(routers) = tally.routers {
-                let sight = Sight::Past(routers.there);
+                let sight = PathConfirmation::Past(routers.there);
                 self.tracer.handle_sight(now, flow, sight);
             }
         }
@@ -466,8 +466,8 @@ impl Agent {
         let in_force = &self.fence.in_force().holding;
         let kept = self.switch.keep(&mut self.route, in_force, &links);
         let cleared = kept.map(drop).or_else(|error| {
-            tracing::warn!("cannot restore the state in force: {}", told(&error));
-            let nothing = Holding::default();
+            tracing::warn!("cannot restore the state in force: {}", error_chain(&error));
+            let nothing = ForwardingState::default();
             self.switch.hold_all(&mut self.route, &nothing)
         });
         cleared.map_err(|source| AgentError::Leftovers { source })
@@ -478,19 +478,19 @@ impl Agent {
         let mut acks = vec![];
         while let Some(effect) = self.fence.poll_effect() {
             match effect {
-                Effect::Note(record) => {
+                FenceEffect::Note(record) => {
                     let noted = self.store.note(&record);
                     self.fence.handle_noted(in_words(noted));
                 }
-                Effect::Apply(holding) => {
+                FenceEffect::Apply(holding) => {
                     let applied = self.switch.hold_all(&mut self.route, &holding);
                     self.fence.handle_applied(in_words(applied));
                 }
-                Effect::ReadBack => {
+                FenceEffect::ReadBack => {
                     let held = self.switch.holding(&mut self.route);
                     self.fence.handle_read_back(in_words(held));
                 }
-                Effect::Send(ack) => acks.push(ack),
+                FenceEffect::Send(ack) => acks.push(ack),
             }
         }
         acks
@@ -503,7 +503,7 @@ fn tell_lacks(lacks: &[Lack]) {
     }
 }
 
-fn start_probing(mark: Mark, gate: SharedGate) -> (ProbeThread, Door) {
+fn start_probing(mark: ProbeMark, gate: SharedGate) -> (ProbeThread, PreflightListener) {
     let mut engine = Engine::new(u64::from(mark.0), PROBE_START_DELAY);
     engine.answer_once_told(PROBE_PORT);
     engine.take_trains(move |now| gate.open_until(now));
@@ -512,7 +512,7 @@ fn start_probing(mark: Mark, gate: SharedGate) -> (ProbeThread, Door) {
 }
 
 fn in_words<T, E: Error + 'static>(outcome: Result<T, E>) -> Result<T, String> {
-    outcome.map_err(|error| told(&error))
+    outcome.map_err(|error| error_chain(&error))
 }
 
 /// What was wrong when something was last tried: the same trouble twice a second is told once.

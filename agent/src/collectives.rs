@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use reweave_agent_core::collectives::CollectiveBook;
-use reweave_agent_core::rhythm::Growth;
+use reweave_agent_core::iteration_detector::ByteDelta;
 use reweave_common::collective::{COLLECTIVES_SOCKET, MAX_WORD_BYTES, RankReading, RankWord};
 use reweave_common::lock::lock;
 use thiserror::Error;
@@ -55,7 +55,7 @@ impl Listener {
         lock(&self.book).poll_readings(clock::now())
     }
 
-    pub fn growth(&self) -> Vec<Growth> {
+    pub fn growth(&self) -> Vec<ByteDelta> {
         lock(&self.book).poll_growth(clock::now())
     }
 }

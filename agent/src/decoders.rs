@@ -4,7 +4,7 @@
 use reweave_agent_core::collectives::CollectiveBook;
 use reweave_agent_core::fence::Record;
 use reweave_common::moment::Moment;
-use reweave_link::keep;
+use reweave_link::durable_files;
 
 /// What the kernel tells beside a packet, and what it gives back of one that has left.
 pub fn beside_packet(bytes: &[u8]) {
@@ -40,9 +40,12 @@ pub fn netlink(datagram: &[u8]) {
 
 /// What an agent noted down of the pins in force.
 pub fn record(bytes: &[u8]) {
-    if let Ok(record) = keep::decode::<Record>(bytes) {
-        let again = keep::encode(&record).expect("it can be written");
-        assert_eq!(keep::decode::<Record>(&again).expect("and read"), record);
+    if let Ok(record) = durable_files::decode::<Record>(bytes) {
+        let again = durable_files::encode(&record).expect("it can be written");
+        assert_eq!(
+            durable_files::decode::<Record>(&again).expect("and read"),
+            record
+        );
     }
 }
 

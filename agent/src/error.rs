@@ -7,22 +7,22 @@ use std::time::Duration;
 
 use reweave_common::units::Rate;
 use reweave_link::LinkError;
+use reweave_link::durable_files::LockedFolderError;
 use reweave_link::join::JoinError;
-use reweave_link::keep::KeepError;
-use reweave_link::line::CertificateError;
+use reweave_link::uplink::CertificateError;
 use thiserror::Error;
 
 use crate::collectives::CollectivesError;
 use crate::counters::EthtoolError;
 use crate::nccl_conf::ConfError;
 use crate::netlink::NetlinkError;
+use crate::packet_trains::TrainError;
 use crate::preflight::PressError;
 use crate::probes::ProbeError;
 use crate::probing::ProbingError;
 use crate::rdma::RdmaError;
 use crate::role::UnknownRole;
 use crate::switch::{Difference, SwitchError};
-use crate::trains::TrainError;
 use crate::transport::{NoMarking, TransportError};
 
 #[derive(Debug, Error)]
@@ -68,7 +68,7 @@ pub enum AgentError {
         source: io::Error,
     },
     #[error("cannot keep the agent's state")]
-    State(#[from] KeepError),
+    State(#[from] LockedFolderError),
     #[error("cannot remove leftovers of an earlier agent on this node")]
     Leftovers { source: SwitchError },
     #[error("{host} does not answer ICMP echo, so its distance is unknown")]

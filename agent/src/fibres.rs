@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use clap::Args;
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_common::hardware::Mac;
 
 use crate::counters::{Tree, carried_over};
@@ -80,7 +80,9 @@ impl Fibres {
         }
         match socket.give_hardware_address(index, address) {
             Ok(()) => tracing::info!("{name} has the hardware address of all fibres, {address}"),
-            Err(error) => tracing::warn!("{name} keeps its hardware address: {}", told(&error)),
+            Err(error) => {
+                tracing::warn!("{name} keeps its hardware address: {}", error_chain(&error))
+            }
         }
     }
 }

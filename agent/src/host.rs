@@ -14,7 +14,7 @@ use reweave_common::sample::{HostReading, Reading};
 
 use crate::clock::is_due;
 use crate::counters::{CounterReader, EthtoolError, MachineReader, NicReader};
-use crate::lldp::{Ear, Heard};
+use crate::lldp::{LldpListener, LldpNeighbours};
 use crate::netlink::Link;
 
 /// The kernel keeps the counters of RDMA ports for 10 ms, and large NICs have thousands.
@@ -27,14 +27,14 @@ pub struct Host {
     health: HealthBook,
     nics: NicReader,
     machine: MachineReader,
-    ear: Ear,
-    told: Told,
+    ear: LldpListener,
+    told: HostSnapshot,
     counters_period: Duration,
 }
 
 /// What was last found out, and when.
 #[derive(Default)]
-struct Told {
+struct HostSnapshot {
     health: Option<(Moment, Vec<Health>)>,
     facts: Option<(Moment, Facts)>,
 }
@@ -54,9 +54,9 @@ impl Host {
             nics: NicReader::open(counters.tree())?,
             machine: MachineReader::open(counters.tree()),
             counters,
-            ear: Ear::listen(FACTS_INTERVAL),
+            ear: LldpListener::listen(FACTS_INTERVAL),
             health: HealthBook::default(),
-            told: Told::default(),
+            told: HostSnapshot::default(),
             counters_period,
         })
     }
@@ -159,7 +159,7 @@ fn hardware(link: &Link) -> Option<HardwareAddress> {
     })
 }
 
-fn heard(heard: &Heard) -> Vec<HostReading> {
+fn heard(heard: &LldpNeighbours) -> Vec<HostReading> {
     match heard {
         Ok(neighbours) => {
             let neighbours = neighbours.iter().cloned().map(Box::new);
@@ -169,7 +169,7 @@ fn heard(heard: &Heard) -> Vec<HostReading> {
     }
 }
 
-impl Told {
+impl HostSnapshot {
     fn readings(&self) -> Vec<HostReading> {
         let health = self.health.iter().flat_map(|(_, health)| health);
         let mut readings: Vec<_> = health.cloned().map(HostReading::Health).collect();

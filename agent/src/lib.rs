@@ -3,17 +3,17 @@
 //!
 //! It goes on without a coordinator: what it was last told to pin stays pinned.
 
-pub mod abilities;
 pub mod activity;
 pub mod agent;
+pub mod capabilities;
 pub mod clock;
-pub mod closely;
 pub mod collectives;
 pub mod counters;
 #[doc(hidden)]
 pub mod decoders;
 pub mod eintr;
 pub mod error;
+pub mod fast_sampling;
 pub mod fibres;
 pub mod flows;
 mod follower;
@@ -21,18 +21,18 @@ pub mod host;
 pub mod lldp;
 pub mod nccl_conf;
 pub mod netlink;
+pub mod packet_trains;
+pub mod path_confirmation;
 pub mod preflight;
 pub mod probes;
 pub mod probing;
 mod program;
-pub mod pulse;
 pub mod rdma;
 pub mod role;
 pub mod run;
+pub mod sampler;
 pub mod session;
 pub mod state;
 pub mod switch;
 pub mod traffic;
-pub mod trains;
 pub mod transport;
-pub mod witness;

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::Duration;
 
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_common::hardware::{Lack, Neighbour};
 use serde_json::Value;
 use thiserror::Error;
@@ -38,22 +38,22 @@ impl LldpError {
         };
         Lack {
             measurement: MEASUREMENT_NAME.to_owned(),
-            because: told(self),
+            because: error_chain(self),
             remedy: remedy.to_owned(),
         }
     }
 }
 
 /// What lldpd has heard, asked for by a thread of its own: nobody waits for a program that hangs.
-pub struct Ear {
-    heard: Receiver<Heard>,
-    last: Option<Heard>,
+pub struct LldpListener {
+    heard: Receiver<LldpNeighbours>,
+    last: Option<LldpNeighbours>,
 }
 
 /// Neighbours, or why none are known.
-pub type Heard = Result<Vec<Neighbour>, Lack>;
+pub type LldpNeighbours = Result<Vec<Neighbour>, Lack>;
 
-impl Ear {
+impl LldpListener {
     /// Asks at once, and then so often. The thread holds nothing that would stay, and ends when it next has
     /// something to tell and nobody listens.
     pub fn listen(every: Duration) -> Self {
@@ -69,7 +69,7 @@ impl Ear {
     }
 
     /// What it said last; none before it has said anything.
-    pub fn last(&mut self) -> Option<&Heard> {
+    pub fn last(&mut self) -> Option<&LldpNeighbours> {
         self.last = self.heard.try_iter().last().or(self.last.take());
         self.last.as_ref()
     }

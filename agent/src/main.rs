@@ -17,10 +17,10 @@ use reweave_agent::agent::Agent;
 use reweave_agent::error::AgentError;
 use reweave_agent::role::Role;
 use reweave_agent::run::run;
-use reweave_agent::session::Uplink;
-use reweave_agent_core::probe::Mark;
+use reweave_agent::session::AgentUplink;
+use reweave_agent_core::probe::ProbeMark;
 use reweave_link::join::Token;
-use reweave_link::line::{self, Certificate};
+use reweave_link::uplink::{self, Certificate};
 use reweave_link::{self as link, Dialer};
 
 use cli::{Cli, Command, Run};
@@ -63,7 +63,7 @@ fn serve(settings: &Run) -> Result<(), AgentError> {
         role,
         &settings.software,
         &settings.state,
-        Mark(rand::random()),
+        ProbeMark(rand::random()),
     )?;
     agent.hear_jobs(settings.collectives.as_deref())?;
     if let Some(root) = &settings.root {
@@ -76,13 +76,13 @@ fn serve(settings: &Run) -> Result<(), AgentError> {
         let dialer = dialer.map_err(|source| AgentError::Link {
             source: Box::new(source),
         })?;
-        let uplink = Uplink::start(dialer, certificate);
+        let uplink = AgentUplink::start(dialer, certificate);
         run(agent, uplink, settings.interval_ms).await
     })
 }
 
 async fn join(settings: &Run, token: &Token) -> Result<(), AgentError> {
-    let doors = line::doors(&settings.coordinator, &settings.door);
+    let doors = uplink::doors(&settings.coordinator, &settings.door);
     let obtained = Certificate::obtain(&settings.identity, &doors, token).await;
     obtained.map_err(|source| AgentError::Join {
         source: Box::new(source),

@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use reweave_link::keep::{take_place, write_beside};
+use reweave_link::durable_files::{take_place, write_beside};
 use thiserror::Error;
 
 /// NCCL passes over lines with neither a name nor a value.

@@ -11,7 +11,7 @@ use nix::sys::socket::{
     AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockProtocol, SockType,
     SockaddrIn, recvmsg, sendmsg, setsockopt, socket, sockopt,
 };
-use reweave_agent_core::probe::{Aim, Answer, Mark, Probe};
+use reweave_agent_core::probe::{Probe, ProbeAim, ProbeMark, TraceAnswer};
 use reweave_common::flow::FlowKey;
 use reweave_common::moment::Moment;
 use thiserror::Error;
@@ -33,7 +33,7 @@ pub enum ProbeError {
 pub struct Prober {
     sender: OwnedFd,
     receiver: OwnedFd,
-    mark: Mark,
+    mark: ProbeMark,
     own_ways: OwnWays,
 }
 
@@ -51,7 +51,7 @@ fn open(protocol: SockProtocol, flags: SockFlag) -> Result<OwnedFd, Errno> {
 }
 
 impl Prober {
-    pub fn open(mark: Mark) -> Result<Self, ProbeError> {
+    pub fn open(mark: ProbeMark) -> Result<Self, ProbeError> {
         let both = || -> Result<_, Errno> {
             let sender = open(SockProtocol::Raw, SockFlag::empty())?;
             let receiver = open(SockProtocol::Icmp, SockFlag::SOCK_NONBLOCK)?;
@@ -71,8 +71,8 @@ impl Prober {
     /// nobody can tell which one the flow takes. Then nobody will answer.
     pub fn send(&mut self, probe: &Probe) {
         let interface = match probe.aim {
-            Aim::Hop(flow) => self.own_ways.interface(flow),
-            Aim::Distance(_) => Some(ANY_INTERFACE),
+            ProbeAim::Hop(flow) => self.own_ways.interface(flow),
+            ProbeAim::Distance(_) => Some(ANY_INTERFACE),
         };
         let Some(interface) = interface else {
             return tracing::debug!(
@@ -108,7 +108,7 @@ impl Prober {
     }
 
     /// The next answer to one of this agent's probes, and when it came; none when no packet waits.
-    pub fn receive(&self) -> Result<Option<(Moment, Answer)>, ProbeError> {
+    pub fn receive(&self) -> Result<Option<(Moment, TraceAnswer)>, ProbeError> {
         loop {
             let mut packet = [0; MAX_ICMP_BYTES];
             match self.receive_packet(&mut packet) {

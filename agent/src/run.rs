@@ -16,9 +16,9 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at, sleep_unti
 
 use crate::agent::Agent;
 use crate::clock;
-use crate::closely::Looks;
 use crate::error::AgentError;
-use crate::session::{Event, Uplink};
+use crate::fast_sampling::FastSamplingTimer;
+use crate::session::{AgentEvent, AgentUplink};
 
 /// News is told at once, but not one piece at a time.
 const NEWS_INTERVAL: Duration = Duration::from_millis(20);
@@ -26,13 +26,17 @@ const NEWS_INTERVAL: Duration = Duration::from_millis(20);
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Serves until the process is told to end. The kernel keeps the pins it holds then.
-pub async fn run(mut agent: Agent, mut uplink: Uplink, pace: Duration) -> Result<(), AgentError> {
+pub async fn run(
+    mut agent: Agent,
+    mut uplink: AgentUplink,
+    pace: Duration,
+) -> Result<(), AgentError> {
     let failed = |source| AgentError::Loop { source };
     let mut ends = endings().map_err(failed)?;
     let answers = agent.answers().map_err(failed)?;
     let answers = answers.map(watched).transpose().map_err(failed)?;
     let turns = agent.turns().and_then(watched).map_err(failed)?;
-    let (mut ticks, mut looks) = (ticks(pace), Looks::default());
+    let (mut ticks, mut looks) = (ticks(pace), FastSamplingTimer::default());
     let mut watchdog = Watchdog::ready();
     let mut news_due = Instant::now();
     loop {
@@ -106,24 +110,26 @@ fn ticks(pace: Duration) -> Interval {
 
 fn handle(
     agent: &mut Agent,
-    uplink: &Uplink,
-    (ticks, looks): (&mut Interval, &mut Looks),
-    event: Event,
+    uplink: &AgentUplink,
+    (ticks, looks): (&mut Interval, &mut FastSamplingTimer),
+    event: AgentEvent,
 ) {
     match event {
         // Whoever is new there knows nothing yet.
-        Event::Connected => ticks.reset_immediately(),
+        AgentEvent::Connected => ticks.reset_immediately(),
         // Nobody is left to ask for probes, or to hear of them.
-        Event::Lost => agent.watch(&Watch::default()),
-        Event::Told(Instruction::Watch(watch)) => agent.watch(&watch),
-        Event::Told(Instruction::Probe(list)) => agent.probe_hosts(list),
-        Event::Told(Instruction::Closely(it)) => looks.handle_asked(Instant::now(), it),
-        Event::Told(Instruction::Install(install)) => answer(uplink, agent.install(install)),
-        Event::Told(Instruction::Unconfirmed(it)) => answer(uplink, agent.install_unconfirmed(it)),
+        AgentEvent::Lost => agent.watch(&Watch::default()),
+        AgentEvent::Told(Instruction::Watch(watch)) => agent.watch(&watch),
+        AgentEvent::Told(Instruction::Probe(list)) => agent.probe_hosts(list),
+        AgentEvent::Told(Instruction::Closely(it)) => looks.handle_asked(Instant::now(), it),
+        AgentEvent::Told(Instruction::Install(install)) => answer(uplink, agent.install(install)),
+        AgentEvent::Told(Instruction::Unconfirmed(it)) => {
+            answer(uplink, agent.install_unconfirmed(it))
+        }
     }
 }
 
-fn answer(uplink: &Uplink, acks: Vec<Ack>) {
+fn answer(uplink: &AgentUplink, acks: Vec<Ack>) {
     for ack in acks {
         uplink.answer(AgentMessage::Ack(ack));
     }

@@ -3,15 +3,15 @@
 use reweave_agent_core::delta::Delta;
 use reweave_common::instruction::Instruction;
 use reweave_common::sample::Sample;
-use reweave_link::line::{self, Dialect, Line};
+use reweave_link::uplink::{self, MemberProtocol, Uplink};
 use reweave_proto::message::{AgentMessage, CoordinatorMessage};
 
-pub type Uplink = Line<OfAgents>;
-pub type Event = line::Event<Instruction>;
+pub type AgentUplink = Uplink<AgentProtocol>;
+pub type AgentEvent = uplink::UplinkEvent<Instruction>;
 
-pub enum OfAgents {}
+pub enum AgentProtocol {}
 
-impl Dialect for OfAgents {
+impl MemberProtocol for AgentProtocol {
     type Said = AgentMessage;
     type Heard = CoordinatorMessage;
     type Told = Instruction;

@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use reweave_agent_core::fence::Record;
-use reweave_common::holding::Holding;
-use reweave_link::keep::{Folder, KeepError};
+use reweave_common::forwarding_state::ForwardingState;
+use reweave_link::durable_files::{LockedFolder, LockedFolderError};
 use serde::{Deserialize, Serialize};
 
 const FENCE_FILE: &str = "fence.json";
@@ -14,33 +14,33 @@ const BY_HAND_FILE: &str = "by-hand.json";
 /// What somebody last changed by hand.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ByHand {
-    pub before: Holding,
-    pub after: Holding,
+    pub before: ForwardingState,
+    pub after: ForwardingState,
 }
 
 /// The state folder, held by one agent at a time.
-pub struct Store(Folder);
+pub struct Store(LockedFolder);
 
 impl Store {
-    pub fn open(folder: &Path) -> Result<Self, KeepError> {
-        Folder::hold(folder).map(Self)
+    pub fn open(folder: &Path) -> Result<Self, LockedFolderError> {
+        LockedFolder::hold(folder).map(Self)
     }
 
     /// The record that was noted last; an empty one where none ever was.
-    pub fn load(&self) -> Result<Record, KeepError> {
+    pub fn load(&self) -> Result<Record, LockedFolderError> {
         self.0.load(FENCE_FILE)
     }
 
     /// When this returns, the record survives a loss of power; when it fails, the one before does.
-    pub fn note(&self, record: &Record) -> Result<(), KeepError> {
+    pub fn note(&self, record: &Record) -> Result<(), LockedFolderError> {
         self.0.note(FENCE_FILE, record)
     }
 
-    pub fn load_by_hand(&self) -> Result<Option<ByHand>, KeepError> {
+    pub fn load_by_hand(&self) -> Result<Option<ByHand>, LockedFolderError> {
         self.0.load(BY_HAND_FILE)
     }
 
-    pub fn note_by_hand(&self, change: &ByHand) -> Result<(), KeepError> {
+    pub fn note_by_hand(&self, change: &ByHand) -> Result<(), LockedFolderError> {
         self.0.note(BY_HAND_FILE, change)
     }
 }
@@ -59,7 +59,7 @@ mod tests {
             promised: None,
             in_force: InForce {
                 generation: Generation(1),
-                holding: Holding::default(),
+                holding: ForwardingState::default(),
             },
             fallback: None,
         };

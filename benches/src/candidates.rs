@@ -4,7 +4,7 @@
 //! A search changes the best plan that it knows a little, in many ways at once, and goes on from the
 //! best of those: ten rounds of a hundred.
 
-use reweave_common::carriage::{Carriage, Ring};
+use reweave_common::explicit_paths::{ExplicitPaths, GroupRing};
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::{NodeId, Rank};
 use reweave_common::iteration::Iteration;
@@ -109,7 +109,7 @@ fn seats(fabric: &Fabric, order: &[usize]) -> Vec<Seat> {
     let hosts: Vec<NodeId> = fabric.endpoints().collect();
     let seat = |of: &[usize]| Seat {
         placement: of.iter().map(|&nth| hosts[nth]).collect(),
-        carriage: Carriage::default(),
+        carriage: ExplicitPaths::default(),
     };
     order.chunks(SERVERS_PER_JOB).map(seat).collect()
 }
@@ -213,9 +213,9 @@ impl Search for Placing {
 }
 
 /// Of 27 servers, whose only prime factor is 3.
-fn ring(stride: usize) -> Ring {
+fn ring(stride: usize) -> GroupRing {
     let member = |nth| Rank::from_index(nth * stride % SERVERS_PER_JOB);
-    Ring {
+    GroupRing {
         members: (0..SERVERS_PER_JOB).map(member).collect(),
         legs: vec![None; SERVERS_PER_JOB],
         weight: 1.0,

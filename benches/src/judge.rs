@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use reweave_check::{Network, check, check_course, check_leg, claims};
-use reweave_common::course::{Course, Leg, Tables, Wave};
 use reweave_common::fabric::Fabric;
 use reweave_common::forwarding::{ForwardingTable, NextHop};
 use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::migration_plan::{MigrationPlan, MigrationStep, Tables, Wave};
 use reweave_common::plan::{Generation, Plan};
 
 use crate::cost::{peak_mib, timed};
@@ -62,7 +62,7 @@ pub(crate) fn measure_all(words: &[String]) {
 
 /// All nodes take these tables, in any order.
 fn is_sound(network: &Network<'_>, next: &Tables) -> bool {
-    check_leg(network, Leg::Round(next)).is_ok()
+    check_leg(network, MigrationStep::Round(next)).is_ok()
 }
 
 /// Where nothing is dropped.
@@ -82,7 +82,7 @@ fn is_sound_all_along(network: &Network<'_>, next: &Tables) -> bool {
         undrain,
         ..Wave::default()
     };
-    let course = Course { waves: vec![wave] };
+    let course = MigrationPlan { waves: vec![wave] };
     check_course(network, &course, (network.tables, network.circuits)).is_ok()
 }
 

@@ -6,7 +6,7 @@
 //! lot, and begin their iterations at once. The fat tree of equal cost gives a server 250 Gb/s: one
 //! switch for all ports is published to cost 3.2 times as much as circuits.
 
-use reweave_common::carriage::Carriage;
+use reweave_common::explicit_paths::ExplicitPaths;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_common::iteration::Iteration;
@@ -244,7 +244,7 @@ fn seat(hosts: &[NodeId]) -> Seat {
         .flat_map(|&host| std::iter::repeat_n(host, GPUS_PER_SERVER));
     Seat {
         placement: each.collect(),
-        carriage: Carriage::default(),
+        carriage: ExplicitPaths::default(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reweave_common::ids::Rank;
-use reweave_common::iteration::{Iteration, IterationBuilder, Operation, Work};
+use reweave_common::iteration::{Iteration, IterationBuilder, Operation, TaskWork};
 use reweave_common::units::{Bytes, Rate};
 use reweave_planner::topology::{self, Failed, Job, Limits, Request};
 use reweave_planner::workload::Settings;
@@ -40,7 +40,7 @@ fn iteration(hosts: usize, tables: usize) -> Iteration {
     let mut builder = IterationBuilder::new(hosts);
     let ranks: Vec<_> = (0..hosts).map(Rank::from_index).collect();
     let (group, name) = (builder.group(&ranks), builder.name("all"));
-    let work = Work::Collective {
+    let work = TaskWork::Collective {
         operation: Operation::AllReduce,
         group,
         bytes: Bytes::new(1_000_000_000),
@@ -51,7 +51,7 @@ fn iteration(hosts: usize, tables: usize) -> Iteration {
         for to in (0..hosts).filter(|&to| to != from) {
             let [from, to] = [from, to].map(Rank::from_index);
             let bytes = Bytes::new(1_000_000);
-            builder.add(name, Work::Transfer { from, to, bytes });
+            builder.add(name, TaskWork::Transfer { from, to, bytes });
         }
     }
     builder.build().expect("the iteration is sound")

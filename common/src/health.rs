@@ -9,7 +9,7 @@ use crate::time_span::TimeSpan;
 /// What a counter belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum CounterSource {
     Interface(#[serde(deserialize_with = "crate::printable::text")] String),
     RdmaPort {
         #[serde(deserialize_with = "crate::printable::text")]
@@ -82,7 +82,7 @@ pub enum Signal {
 /// The signals of one place that have ever been counted there, and how they grew.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
-    pub place: Place,
+    pub place: CounterSource,
     /// The time since the reading before; zero in the first.
     #[serde(rename = "over_ns", with = "crate::nanos")]
     pub over: TimeSpan,
@@ -117,7 +117,7 @@ impl SignalReading {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for CounterSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Interface(name) => f.write_str(name),
@@ -201,7 +201,7 @@ mod tests {
             of: None,
         };
         let mut health = Health {
-            place: Place::Host,
+            place: CounterSource::Host,
             over: TimeSpan::from_millis(2000),
             signals: vec![reading],
         };

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::flow::FlowKey;
-use crate::holding::Holding;
+use crate::forwarding_state::ForwardingState;
 use crate::plan::Generation;
 use crate::probing::ProbeList;
 
@@ -29,7 +29,7 @@ pub enum Instruction {
     Watch(Watch),
     Install(Install),
     Probe(ProbeList),
-    Closely(Closely),
+    Closely(FastSampling),
     Unconfirmed(Unconfirmed),
 }
 
@@ -53,7 +53,7 @@ pub struct Watch {
 
 /// For so long it tells of its interfaces many times between two reports: somebody waits for what they say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Closely {
+pub struct FastSampling {
     pub for_ms: u32,
 }
 
@@ -62,7 +62,7 @@ pub struct Closely {
 pub struct Install {
     pub generation: Generation,
     pub token: Token,
-    pub holding: Holding,
+    pub holding: ForwardingState,
 }
 
 /// As the confirmed commit of RFC 6241, section 8.4: a node goes back by itself to what it held before, unless it is
@@ -78,12 +78,12 @@ pub struct Ack {
     pub generation: Generation,
     pub token: Token,
     /// What the kernel holds, read back; or why it holds what it held before.
-    pub outcome: Result<Holding, Refusal>,
+    pub outcome: Result<ForwardingState, InstallRefusal>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Refusal {
+pub enum InstallRefusal {
     /// The agent has followed a later instruction already: that of this generation and token.
     Older { held: Generation, token: Token },
     /// It knows this generation with other rules, or this token with another generation.
@@ -107,7 +107,7 @@ pub enum Refusal {
     },
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for InstallRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Older { held, token } => write!(

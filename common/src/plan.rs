@@ -6,12 +6,12 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::circuit::CircuitSet;
-use crate::course::Tables;
 use crate::fabric::Circuits;
 use crate::finding::Finding;
 use crate::flow::FlowKey;
 use crate::forwarding::ForwardingTable;
 use crate::ids::{LinkId, NodeId};
+use crate::migration_plan::Tables;
 use crate::snapshot::Hop;
 use crate::time_span::TimeSpan;
 use crate::units::{Bytes, Rate};

@@ -41,11 +41,11 @@ fn is_invisible(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::instruction::Refusal;
+    use crate::instruction::InstallRefusal;
 
     fn received(error: &str) -> String {
         let sent = serde_json::json!({ "kernel": { "error": error } });
-        let Refusal::Kernel { error } = serde_json::from_value(sent).unwrap() else {
+        let InstallRefusal::Kernel { error } = serde_json::from_value(sent).unwrap() else {
             panic!()
         };
         error

@@ -6,14 +6,14 @@ use std::net::Ipv4Addr;
 use crate::bandwidth::BandwidthReading;
 use crate::collective::RankReading;
 use crate::flow::FlowKey;
+use crate::forwarding_state::ForwardingState;
 use crate::hardware::{HardwareAddress, Lack, Machine, Neighbour, Nic};
 use crate::health::Health;
-use crate::holding::Holding;
 use crate::moment::Moment;
+use crate::periodicity::Periodicity;
 use crate::plan::Generation;
 use crate::probing::{PortStrays, ProbeReading};
 use crate::rdma::{RdmaPort, RdmaReading};
-use crate::rhythm::Rhythm;
 use crate::time_span::TimeSpan;
 use crate::traffic::Traffic;
 use crate::units::{Bytes, Rate};
@@ -39,7 +39,7 @@ pub enum Reading {
     /// What the kernel holds under Reweave's protocol number, read back.
     Holds {
         generation: Generation,
-        holding: Holding,
+        holding: ForwardingState,
     },
     Host(HostReading),
     Bandwidth(BandwidthReading),
@@ -59,7 +59,7 @@ pub enum HostReading {
         interface: String,
         seen: Moment,
     },
-    Rhythm(Rhythm),
+    Rhythm(Periodicity),
     Traffic(Traffic),
     Spare(Spare),
     RdmaPort(Box<RdmaPort>),

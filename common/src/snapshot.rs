@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::course::Tables;
 use crate::fabric::{Circuits, Fabric};
 use crate::flow::FlowKey;
 use crate::ids::{LinkId, NodeId};
+use crate::migration_plan::Tables;
 use crate::plan::{Generation, Pin};
 use crate::time_span::TimeSpan;
 use crate::units::{Bytes, Rate};
@@ -39,12 +39,12 @@ pub struct Snapshot {
     pub tables: Tables,
     pub circuits: Circuits,
     /// Jobs whose traffic has a beat.
-    pub beating: Vec<Beating>,
+    pub beating: Vec<PeriodicJob>,
 }
 
 /// A job that does the same again and again.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Beating {
+pub struct PeriodicJob {
     pub job: String,
     /// What its hosts each exchange in an iteration, as far as their traffic has a beat.
     pub exchanged: BTreeMap<NodeId, Bytes>,

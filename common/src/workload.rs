@@ -25,11 +25,11 @@ pub enum Pattern {
 }
 
 /// One rank's share of an iteration, step by step. A step begins when the one before has ended.
-pub type Program = Vec<Step>;
+pub type Program = Vec<ProgramStep>;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Step {
+pub enum ProgramStep {
     Compute(Duration),
     /// Ends when all is sent and all is received.
     Exchange {
@@ -104,7 +104,7 @@ impl Programs {
 
     fn exchange(&mut self, rank: usize, sends: Vec<Transfer>, receives: Vec<Transfer>) {
         if !(sends.is_empty() && receives.is_empty()) {
-            self.0[rank].push(Step::Exchange { sends, receives });
+            self.0[rank].push(ProgramStep::Exchange { sends, receives });
         }
     }
 
@@ -206,8 +206,8 @@ mod tests {
 
     fn transfers(program: &Program) -> impl Iterator<Item = (&[Transfer], &[Transfer])> {
         program.iter().filter_map(|step| match step {
-            Step::Compute(_) => None,
-            Step::Exchange { sends, receives } => Some((&sends[..], &receives[..])),
+            ProgramStep::Compute(_) => None,
+            ProgramStep::Exchange { sends, receives } => Some((&sends[..], &receives[..])),
         })
     }
 
@@ -245,7 +245,7 @@ mod tests {
         loop {
             let mut moved = false;
             for (rank, program) in programs.iter().enumerate() {
-                let Some(Step::Exchange { sends, receives }) = program.get(at[rank]) else {
+                let Some(ProgramStep::Exchange { sends, receives }) = program.get(at[rank]) else {
                     continue;
                 };
                 if announced[rank] != at[rank] {

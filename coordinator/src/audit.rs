@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_common::lock::lock;
 use reweave_common::operator::{AuditOutcome, Audited, Refused, Response};
 use reweave_link::chain::{self, ZERO_DIGEST};
@@ -120,7 +120,7 @@ impl Audit {
         let (at, now) = (SystemTime::now(), Instant::now());
         let written = lock(&self.0).note((at, now), who, asked.into(), outcome);
         if let Err(error) = written {
-            tracing::error!("{}", told(&error));
+            tracing::error!("{}", error_chain(&error));
         }
     }
 
@@ -473,8 +473,8 @@ mod tests {
     }
 
     /// Over all files.
-    fn verified(folder: &Path) -> chain::Verifier {
-        let mut verifier = chain::Verifier::default();
+    fn verified(folder: &Path) -> chain::ChainVerifier {
+        let mut verifier = chain::ChainVerifier::default();
         for path in files(folder).unwrap() {
             let text = fs::read(path).unwrap();
             let mut lines = text.split(|byte| *byte == b'\n');
@@ -503,7 +503,7 @@ mod tests {
         let kept: Vec<_> = journal.kept.iter().map(|it| it.number).collect();
         assert_eq!(kept, [1, 2, 3]);
         let text = fs::read(named(&folder, 1)).unwrap();
-        let mut verifier = chain::Verifier::default();
+        let mut verifier = chain::ChainVerifier::default();
         let mut lines = text.split(|byte| *byte == b'\n');
         lines
             .try_for_each(|line| verifier.check_line(line))

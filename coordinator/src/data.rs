@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use reweave_common::fabric::Fabric;
-use reweave_link::keep::{self, KeepError, replace};
+use reweave_link::durable_files::{self, LockedFolderError, replace};
 use reweave_replica::decode_exact;
 use reweave_replica::{FolderId, LogError, Saved};
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ use crate::replication::{self, Opened};
 #[derive(Debug, Error)]
 pub(crate) enum DataError {
     #[error("cannot keep the coordinator's data")]
-    Folder(#[from] KeepError),
+    Folder(#[from] LockedFolderError),
     #[error(transparent)]
     Log(#[from] LogError),
     #[error("{} is not a folder", path.display())]
@@ -115,7 +115,7 @@ pub(crate) fn look(folder: &Path, ours: &Belonging) -> Result<Looked, DataError>
         let path = folder.to_owned();
         return Err(DataError::NoFolder { path });
     }
-    let is_held = keep::Folder::look(folder)?;
+    let is_held = durable_files::LockedFolder::look(folder)?;
     let saved = replication::look(&log_in(folder))?;
     if let Some(saved) = &saved {
         check(folder, ours, saved)?;
@@ -125,7 +125,7 @@ pub(crate) fn look(folder: &Path, ours: &Belonging) -> Result<Looked, DataError>
 
 /// A data folder, locked for as long as this lives.
 #[derive(Debug)]
-pub(crate) struct Folder(keep::Folder);
+pub(crate) struct Folder(durable_files::LockedFolder);
 
 /// One that was opened.
 #[derive(Debug)]
@@ -138,7 +138,7 @@ pub(crate) struct Data {
 
 impl Folder {
     pub(crate) fn lock(path: &Path) -> Result<Self, DataError> {
-        Ok(Self(keep::Folder::hold(path)?))
+        Ok(Self(durable_files::LockedFolder::hold(path)?))
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -276,7 +276,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let _first = open(folder.path(), &belonging("a", 2)).unwrap();
         let second = open(folder.path(), &belonging("a", 2));
-        let in_use = matches!(second, Err(DataError::Folder(KeepError::InUse { .. })));
+        let in_use = matches!(
+            second,
+            Err(DataError::Folder(LockedFolderError::InUse { .. }))
+        );
         assert!(in_use, "{second:?}");
     }
 

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use reweave_common::input::InputError;
 use reweave_core::UnreadableLog;
 use reweave_link::pki::PkiError;
-use reweave_link::{LinkError, Refusal};
+use reweave_link::{LinkError, PeerRefusal};
 use thiserror::Error;
 
 use crate::audit::AuditError;
@@ -41,7 +41,10 @@ pub(crate) enum CoordinatorError {
     #[error("{folder} has the certificate of {member}, but a coordinator's is needed")]
     NotACoordinator { folder: String, member: String },
     #[error("the certificate in {} is not valid: {problem}", folder.display())]
-    Unaccepted { folder: PathBuf, problem: Refusal },
+    Unaccepted {
+        folder: PathBuf,
+        problem: PeerRefusal,
+    },
     #[error("cannot listen")]
     Listen { source: Box<LinkError> },
     #[error("cannot send the list of revoked members")]

@@ -1,8 +1,8 @@
 //! Newcomers with a token: the core says whether they may come in, and the signer certifies them.
 
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_core::{NoEntry, Pass};
-use reweave_link::join::{Applicant, Door};
+use reweave_link::join::{Applicant, JoinListener};
 use tokio::sync::oneshot;
 use tokio::time::{Duration, MissedTickBehavior, interval};
 
@@ -18,7 +18,7 @@ const REFUSAL_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Hears newcomers for as long as the socket is there.
 pub(crate) async fn serve_joins(
-    join_listener: &mut Door,
+    join_listener: &mut JoinListener,
     context: &ServerContext,
 ) -> CoordinatorError {
     let mut ours = context.ours.clone();
@@ -34,7 +34,7 @@ pub(crate) async fn serve_joins(
             },
             Ok(()) = ours.changed() => {
                 if let Err(error) = join_listener.renew(&ours.borrow_and_update()) {
-                    tracing::error!("the join listener has no new certificate: {}", told(&error));
+                    tracing::error!("the join listener has no new certificate: {}", error_chain(&error));
                 }
             }
             _ = telling.tick() => refusals.tell(&context.intake),
@@ -93,11 +93,11 @@ async fn certify(applicant: Applicant, pass: Pass, context: &ServerContext) {
             applicant.welcome(&chain_pem).await;
         }
         Err(error @ SigningError::NoSigner) => {
-            tracing::error!("{member} cannot be certified: {}", told(&error));
+            tracing::error!("{member} cannot be certified: {}", error_chain(&error));
             applicant.ask_another().await;
         }
         Err(error) => {
-            tracing::error!("{member} cannot be certified: {}", told(&error));
+            tracing::error!("{member} cannot be certified: {}", error_chain(&error));
             applicant.refuse().await;
         }
     }

@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use reweave_common::error::told;
-use reweave_link::join::Door;
+use reweave_common::error::error_chain;
+use reweave_link::join::JoinListener;
 use reweave_link::{Identity, LinkError, Listener};
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Handle};
@@ -17,7 +17,7 @@ use crate::sessions::{ADMITTED_ROLES, welcome};
 
 pub(crate) struct Listeners {
     pub(crate) listener: Listener,
-    pub(crate) join_listener: Option<Door>,
+    pub(crate) join_listener: Option<JoinListener>,
     pub(crate) http: Option<TcpListener>,
     pub(crate) https: Option<TcpListener>,
 }
@@ -102,11 +102,11 @@ fn listen(
 fn open_join_listener(
     config: &Config,
     identity: &Identity,
-) -> Result<Option<Door>, CoordinatorError> {
-    match Door::bind(config.door.value, identity) {
+) -> Result<Option<JoinListener>, CoordinatorError> {
+    match JoinListener::bind(config.door.value, identity) {
         Ok(join_listener) => Ok(Some(join_listener)),
         Err(error) if config.door_is_usual => {
-            let why = told(&error);
+            let why = error_chain(&error);
             tracing::warn!("joins are off: {why}; --door gives another address");
             Ok(None)
         }

@@ -53,7 +53,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_common::printable::shown;
 
 use config::Settings;
@@ -98,7 +98,7 @@ impl Log {
     /// The last that is said.
     fn end(self, error: &CoordinatorError) {
         // Words of files and of the command line may be in it.
-        let error = shown(&told(error), |_| false).to_string();
+        let error = shown(&error_chain(error), |_| false).to_string();
         match self {
             Self::Text => voice::tell(format_args!("error: {error}")),
             Self::Json => tracing::error!("{error}"),

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::member::{Member, Role};
@@ -133,7 +133,7 @@ impl ServerContext {
     ) -> Result<Response, Closed> {
         let (asker, what, decides) = (by.clone(), request.to_string(), request.decides());
         let seal = self.seal(&by, &request).await;
-        let response = told(self.answered(by, request).await?);
+        let response = error_chain(self.answered(by, request).await?);
         if let Some(outcome) = audit::outcome(decides, &response) {
             let who = self.who(asker).await?;
             self.audit
@@ -204,7 +204,7 @@ impl ServerContext {
     /// Operators are told of a session that ended by what its peer said.
     pub(crate) fn note_end(&self, session: &Session, error: &LinkError) {
         if let LinkError::Unreadable(_) = error {
-            self.note_put_out(session, Reason::Unreadable, &told(error));
+            self.note_put_out(session, Reason::Unreadable, &error_chain(error));
         }
     }
 

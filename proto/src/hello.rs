@@ -19,7 +19,7 @@ pub const PROTOCOL_VERSION: Version = Version { major: 1, minor: 1 };
 
 /// Majors do not understand each other. Within one, a later minor only adds kinds of messages, at the ends
 /// of their lists: the files of shapes are held against each other for that. Sessions carry only what the
-/// lower of both minors knows, by what [`crate::spoken`] says of each kind. A release raises the minor by
+/// lower of both minors knows, by what [`crate::since_version`] says of each kind. A release raises the minor by
 /// one at most, and speaks with the release before and the one after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Version {
@@ -80,8 +80,8 @@ impl Hello {
         Ok(self.version.min(theirs.version))
     }
 
-    fn versions(&self, theirs: &Self) -> Versions {
-        Versions {
+    fn versions(&self, theirs: &Self) -> VersionMismatch {
+        VersionMismatch {
             ours: self.version,
             our_build: self.build.clone(),
             theirs: theirs.version,
@@ -92,14 +92,14 @@ impl Hello {
 
 /// What two sides speak that do not understand each other.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Versions {
+pub struct VersionMismatch {
     pub ours: Version,
     pub our_build: String,
     pub theirs: Version,
     pub their_build: String,
 }
 
-impl fmt::Display for Versions {
+impl fmt::Display for VersionMismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             ours,
@@ -123,10 +123,10 @@ impl fmt::Display for Versions {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HelloError {
     #[error("{0}")]
-    OtherMajor(Versions),
+    OtherMajor(VersionMismatch),
     /// More than one release lies between them.
     #[error("{0}, by one release after the other")]
-    FarMinor(Versions),
+    FarMinor(VersionMismatch),
     #[error("the other side belongs to cluster {theirs:?}, this one to {ours:?}")]
     OtherCluster { ours: String, theirs: String },
 }

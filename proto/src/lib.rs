@@ -10,7 +10,7 @@ pub mod hello;
 pub mod message;
 pub mod name;
 pub mod parts;
-pub mod spoken;
+pub mod since_version;
 
 /// The UDP port a coordinator listens on unless it is told otherwise.
 pub const DEFAULT_PORT: u16 = 7332;

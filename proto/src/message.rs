@@ -1,11 +1,11 @@
 //! The messages between an agent or a driver and the coordinator, and between coordinators. A later minor
-//! version adds kinds at the end, and [`crate::spoken`] says with which version each came: a session does
+//! version adds kinds at the end, and [`crate::since_version`] says with which version each came: a session does
 //! not carry it to who speaks an earlier one. Whoever has something to say in its place asks before.
 
 use std::net::SocketAddr;
 
 use reweave_common::circuit::{OpticalName, Readback, Switchover};
-use reweave_common::instruction::{Ack, Closely, Install, Instruction, Unconfirmed, Watch};
+use reweave_common::instruction::{Ack, FastSampling, Install, Instruction, Unconfirmed, Watch};
 use reweave_common::member::DenyList;
 use reweave_common::probing::ProbeList;
 use reweave_common::sample::Sample;
@@ -16,7 +16,7 @@ pub const MAX_COORDINATORS: usize = 16;
 
 /// Where a coordinator listens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seat {
+pub struct CoordinatorAddress {
     /// As in its certificate.
     pub name: String,
     pub address: SocketAddr,
@@ -56,10 +56,10 @@ pub enum CoordinatorMessage {
     /// This one has come to lead.
     Here,
     /// All coordinators there are, at most [`MAX_COORDINATORS`]: whoever is not among them is none any more.
-    Coordinators(Vec<Seat>),
+    Coordinators(Vec<CoordinatorAddress>),
     /// These are shut out as well as those that were told of before over this session.
     DeniedMore(DenyList),
-    Closely(Closely),
+    Closely(FastSampling),
     Unconfirmed(Unconfirmed),
 }
 
@@ -113,7 +113,7 @@ pub enum Order<T> {
     /// This one has come to lead.
     Here,
     /// All coordinators there are, at most [`MAX_COORDINATORS`]: whoever is not among them is none any more.
-    Coordinators(Vec<Seat>),
+    Coordinators(Vec<CoordinatorAddress>),
     /// These are shut out as well as those that were told of before over this session.
     DeniedMore(DenyList),
 }

@@ -31,11 +31,11 @@ pub fn cut(letter: &[u8], part_bytes: usize) -> impl Iterator<Item = PeerPart> {
 
 /// Puts letters together again that come over one channel of one connection: whole, or not at all.
 #[derive(Debug, Default)]
-pub struct Joiner {
+pub struct PartAssembler {
     bytes: Vec<u8>,
 }
 
-impl Joiner {
+impl PartAssembler {
     /// The letter that is complete with this part. After an error nothing that comes over this connection is a letter.
     pub fn join<T: DeserializeOwned>(&mut self, part: &PeerPart) -> Result<Option<T>, WireError> {
         check(self.bytes.len() + part.bytes.len())?;

@@ -5,18 +5,19 @@ use std::io;
 use std::process::ExitCode;
 
 use reweave_agent::netlink::RouteSocket;
-use reweave_common::error::told;
-use reweave_common::holding::Holding;
+use reweave_common::error::error_chain;
+use reweave_common::forwarding_state::ForwardingState;
 
 /// The argument that makes it one.
 pub(crate) const HOLD_ARGUMENT: &str = "--hold";
 
 /// Reads what to hold from standard input and writes what is held then.
 pub(crate) fn hold() -> ExitCode {
-    let desired: Holding = serde_json::from_reader(io::stdin()).expect("it is told what to hold");
+    let desired: ForwardingState =
+        serde_json::from_reader(io::stdin()).expect("it is told what to hold");
     let held = RouteSocket::open().and_then(|mut route| {
         if let Err(error) = route.hold_all(&desired) {
-            eprintln!("error: {}", told(&error));
+            eprintln!("error: {}", error_chain(&error));
         }
         route.holding()
     });

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use reweave_common::circuit::CircuitSet;
-use reweave_common::holding::{Holding, RouteHop, RouteRule};
+use reweave_common::forwarding_state::{ForwardingState, RouteHop, RouteRule};
 use reweave_tests::{Labs, STAGE_TIMEOUT, Setting, Stage, wait_for};
 
 use crate::helper::HOLD_ARGUMENT;
@@ -92,7 +92,7 @@ impl Thirds {
 
     /// All routes of a host: to its neighbours straight, and to the other by the third fibre, if
     /// that leads there, else along the ring.
-    pub(crate) fn holding(self, host: usize) -> Holding {
+    pub(crate) fn holding(self, host: usize) -> ForwardingState {
         let third = self.far(host).map(|far| (2, far));
         let ring = [(0, (host + 3) % 4), (1, (host + 1) % 4)];
         let to = |destination: usize| {
@@ -111,7 +111,7 @@ impl Thirds {
             RouteRule { destination, hops }
         };
         let others = (0..4).filter(|other| *other != host);
-        Holding {
+        ForwardingState {
             rules: vec![],
             routes: others.map(to).collect(),
         }
@@ -210,7 +210,7 @@ impl Scene {
         });
     }
 
-    fn hold(&self, host: usize, desired: &Holding) {
+    fn hold(&self, host: usize, desired: &ForwardingState) {
         let this = std::env::current_exe().expect("this program has a path");
         let mut command: Command = self.0.inside(&format!("h{host}"), this);
         command
@@ -223,7 +223,7 @@ impl Scene {
         input.write_all(&text).expect("it reads");
         drop(input);
         let output = child.wait_with_output().expect("it ends");
-        let held: Holding = serde_json::from_slice(&output.stdout).expect("it answers");
+        let held: ForwardingState = serde_json::from_slice(&output.stdout).expect("it answers");
         assert!(held.is_same_as(desired), "h{host} holds {held:?}");
     }
 

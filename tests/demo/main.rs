@@ -23,7 +23,7 @@ use std::env;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_tests::StageError;
 
 use interrupt::Interrupt;
@@ -57,7 +57,7 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
         Err(error) => {
-            eprintln!("error: {}", told(&error));
+            eprintln!("error: {}", error_chain(&error));
             ExitCode::FAILURE
         }
     }

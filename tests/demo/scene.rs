@@ -14,7 +14,7 @@ use reweave_tests::{
 use crate::bridge::Bridge;
 use crate::interrupt::Interrupt;
 use crate::screen::Screen;
-use crate::uplinks::{self, Loads, Uplink};
+use crate::uplinks::{self, LeafUplink, Loads};
 
 /// Long enough for several iterations on either side of a change.
 const WATCH_TIME: Duration = Duration::from_secs(4);
@@ -31,7 +31,7 @@ pub(crate) struct Scene<'s> {
     pub(crate) stage: Stage,
     pub(crate) screen: &'s Screen,
     pub(crate) jobs: Vec<Job>,
-    pub(crate) uplinks: Vec<Uplink>,
+    pub(crate) uplinks: Vec<LeafUplink>,
     /// From the first agent's start until all were known.
     pub(crate) gathering: Duration,
 }
@@ -134,7 +134,7 @@ impl<'s> Scene<'s> {
         let sum: f64 = moments.iter().map(|flow| flow.rate_mbps).sum();
         let bits_per_s = sum / moments.len().max(1) as f64 * 1e6;
         let last = moments.last();
-        let passes = |uplink: &Uplink| {
+        let passes = |uplink: &LeafUplink| {
             last.is_some_and(|flow| {
                 flow.path
                     .windows(2)

@@ -13,7 +13,7 @@ use reweave_tests::{JobReport, Stage, StageError};
 use textwrap::Options;
 
 use crate::scene::Scene;
-use crate::uplinks::{Loads, Uplink};
+use crate::uplinks::{LeafUplink, Loads};
 
 const BAR_CELLS: usize = 21;
 /// What every terminal has; longer lines go on below their first word.
@@ -318,7 +318,7 @@ impl Screen {
     }
 
     /// One line that goes on changing, narrow enough for any terminal.
-    pub(crate) fn live(&self, uplinks: &[Uplink], loads: &Loads, iteration_ms: f64) {
+    pub(crate) fn live(&self, uplinks: &[LeafUplink], loads: &Loads, iteration_ms: f64) {
         let each = uplinks.iter().zip(&loads.rates).map(|(uplink, rate)| {
             let bar = "█".repeat(cells(*rate, uplink.capacity) / 3);
             format!("{} {bar:<8} {:>3.0}", uplink.name(), rate.mbps())

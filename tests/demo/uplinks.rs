@@ -6,14 +6,14 @@ use reweave_common::fabric::Fabric;
 use reweave_common::units::{Bytes, Rate};
 use reweave_tests::{Stage, StageError};
 
-pub(crate) struct Uplink {
+pub(crate) struct LeafUplink {
     pub(crate) leaf: String,
     pub(crate) spine: String,
     pub(crate) capacity: Rate,
     interface: String,
 }
 
-impl Uplink {
+impl LeafUplink {
     pub(crate) fn name(&self) -> String {
         format!("{} > {}", self.leaf, self.spine)
     }
@@ -31,7 +31,7 @@ pub(crate) struct Loads {
 }
 
 /// The links of a leaf to other switches. The lab names the interfaces of a switch by its ports.
-pub(crate) fn uplinks(fabric: &Fabric, leaf: &str) -> Vec<Uplink> {
+pub(crate) fn uplinks(fabric: &Fabric, leaf: &str) -> Vec<LeafUplink> {
     let Some(node) = fabric.find(leaf) else {
         return Vec::new();
     };
@@ -39,7 +39,7 @@ pub(crate) fn uplinks(fabric: &Fabric, leaf: &str) -> Vec<Uplink> {
     let uplink = |(port, &link)| {
         let cable = fabric.link(link);
         let far = fabric.node(cable.far(node).node);
-        far.role.forwards().then(|| Uplink {
+        far.role.forwards().then(|| LeafUplink {
             leaf: leaf.to_owned(),
             spine: far.name.clone(),
             capacity: cable.rate,
@@ -49,12 +49,12 @@ pub(crate) fn uplinks(fabric: &Fabric, leaf: &str) -> Vec<Uplink> {
     links.filter_map(uplink).collect()
 }
 
-pub(crate) fn read(stage: &Stage, uplinks: &[Uplink]) -> Result<Counters, StageError> {
+pub(crate) fn read(stage: &Stage, uplinks: &[LeafUplink]) -> Result<Counters, StageError> {
     let table = match uplinks.first() {
-        Some(Uplink { leaf, .. }) => stage.output(leaf, &["cat", "/proc/net/dev"])?,
+        Some(LeafUplink { leaf, .. }) => stage.output(leaf, &["cat", "/proc/net/dev"])?,
         None => String::new(),
     };
-    let sent = |uplink: &Uplink| sent_by(&table, &uplink.interface).unwrap_or(0);
+    let sent = |uplink: &LeafUplink| sent_by(&table, &uplink.interface).unwrap_or(0);
     Ok(Counters {
         at: Instant::now(),
         sent: uplinks.iter().map(sent).collect(),

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::sync::Arc;
 
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_common::operator::{AgentState, Status};
 use reweave_tests::{
     Labs, Program, STAGE_TIMEOUT, Setting, Stage, StageError, settings_of, term_led, wait_for,
@@ -44,7 +44,7 @@ impl Drop for Quorum {
 /// What was to be had, or the end of the test with the reason.
 #[track_caller]
 pub(crate) fn must<T>(outcome: Result<T, StageError>) -> T {
-    outcome.unwrap_or_else(|error| panic!("{}", told(&error)))
+    outcome.unwrap_or_else(|error| panic!("{}", error_chain(&error)))
 }
 
 #[track_caller]

@@ -13,7 +13,7 @@ use reweave_common::flow::FlowKey;
 use reweave_common::member::{Member, Role};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{AgentState, Request, Response};
-use reweave_common::probing::{Part, Stamped, Tally, Times};
+use reweave_common::probing::{ProbePart, ProbeTally, Stamped, Times};
 use reweave_common::sample::Reading;
 use reweave_core::{Core, Effect, Input, Policy, Recorded};
 use serde_json::Value;
@@ -154,7 +154,7 @@ impl Life {
             let mut times = Times::default();
             for _ in 0..tally.answered {
                 let took = crossed(flow, self.now, &mut self.dice);
-                times.record(Part::Network, took);
+                times.record(ProbePart::Network, took);
             }
             tally.times = times;
             tally.stamped = Stamped {
@@ -204,7 +204,7 @@ impl Life {
     }
 }
 
-fn tallies(input: &mut Input) -> impl Iterator<Item = (&FlowKey, &mut Tally)> {
+fn tallies(input: &mut Input) -> impl Iterator<Item = (&FlowKey, &mut ProbeTally)> {
     let readings = match input {
         Input::Sample { sample, .. } => &mut sample.readings[..],
         _ => &mut [],

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use reweave_common::holding::Holding;
+use reweave_common::forwarding_state::ForwardingState;
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::Install;
 use reweave_common::member::{Admission, Digest, Member};
@@ -24,7 +24,7 @@ pub(crate) struct Agreed {
     admitted: BTreeSet<[Digest; 2]>,
     approved: BTreeSet<Generation>,
     /// What each step wants nodes to hold.
-    intended: BTreeMap<(Generation, NodeId), Holding>,
+    intended: BTreeMap<(Generation, NodeId), ForwardingState>,
     /// By token: with which key somebody was told that it is let in, and as whom.
     let_in: BTreeMap<Digest, (Digest, Pass)>,
     /// By term, how much was agreed on when its leader answered somebody last.
@@ -98,7 +98,7 @@ impl Agreed {
             }
             Change::Steered { .. } => self.steered += 1,
             Change::StepIntent(intent) => {
-                let of = |(node, holding): (&NodeId, &Holding)| {
+                let of = |(node, holding): (&NodeId, &ForwardingState)| {
                     ((intent.generation, *node), holding.clone())
                 };
                 self.intended.extend(intent.targets.iter().map(of));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use reweave_common::moment::Moment;
 use reweave_proto::message::PeerPart;
-use reweave_proto::parts::{Joiner, cut, encode};
+use reweave_proto::parts::{PartAssembler, cut, encode};
 use reweave_replica::{Content, Entry, Message};
 use reweave_tests::world::chance::Chance;
 
@@ -57,7 +57,7 @@ pub(crate) struct Stream {
     /// Nothing comes after these, for what was to come next is lost.
     is_broken: bool,
     /// At the other end.
-    joiner: Joiner,
+    joiner: PartAssembler,
     is_amid_letter: bool,
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use reweave_common::holding::Holding;
+use reweave_common::forwarding_state::ForwardingState;
 use reweave_common::ids::NodeId;
 use reweave_core::Change;
 use reweave_tests::world::coordinator::Death;
@@ -76,7 +76,7 @@ fn deserted(seed: u64, entry: usize) -> usize {
     went_back
 }
 
-fn holdings(world: &World) -> Vec<Holding> {
+fn holdings(world: &World) -> Vec<ForwardingState> {
     let nodes = world.cluster.nodes.values();
     nodes.map(Node::holding).collect()
 }
@@ -100,8 +100,8 @@ fn are_known(world: &World, at: (u64, usize)) {
 
 #[derive(Debug, Default)]
 struct Told {
-    before: Holding,
-    last: Holding,
+    before: ForwardingState,
+    last: ForwardingState,
     stays: bool,
 }
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use reweave_common::circuit::{Circuit, CircuitSet, OpticalName};
-use reweave_common::course::Tables;
 use reweave_common::fabric::{Circuits, Fabric, FabricBuilder};
+use reweave_common::migration_plan::Tables;
 use reweave_common::plan::{Generation, Plan};
 
 /// The same that courses are tried on.

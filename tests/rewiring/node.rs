@@ -3,10 +3,10 @@
 
 use std::collections::VecDeque;
 
-use reweave_agent_core::fence::{Effect, Fence, Record};
+use reweave_agent_core::fence::{Fence, FenceEffect, Record};
 use reweave_agent_core::reconcile::routes::{GroupId, RouteOp, RouteTable};
 use reweave_agent_core::reconcile::usable;
-use reweave_common::holding::Holding;
+use reweave_common::forwarding_state::ForwardingState;
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::{Ack, Install, Instruction};
 use reweave_common::moment::Moment;
@@ -124,8 +124,8 @@ impl Node {
         process.ops.is_empty()
     }
 
-    pub(crate) fn holding(&self) -> Holding {
-        Holding {
+    pub(crate) fn holding(&self) -> ForwardingState {
+        ForwardingState {
             rules: Vec::new(),
             routes: self.kernel.rules(),
         }
@@ -157,21 +157,21 @@ impl Node {
         }
     }
 
-    fn follow(&mut self, effect: Effect) -> Step<Install, Ack> {
+    fn follow(&mut self, effect: FenceEffect) -> Step<Install, Ack> {
         let (kernel, is_full) = (self.kernel.clone(), self.disk_is_full);
         let Some(process) = &mut self.process else {
             return Step::Rest;
         };
         match effect {
-            Effect::Note(_) if is_full => {
+            FenceEffect::Note(_) if is_full => {
                 let error = "no space left on the disk".to_owned();
                 process.fence.handle_noted(Err(error));
             }
-            Effect::Note(record) => {
+            FenceEffect::Note(record) => {
                 self.disk = record;
                 process.fence.handle_noted(Ok(()));
             }
-            Effect::Apply(holding) => {
+            FenceEffect::Apply(holding) => {
                 process.ops = ops(&kernel, &holding);
                 process.holds_for = Why::Told;
                 let promised = self.disk.promised.clone();
@@ -180,14 +180,14 @@ impl Node {
                     None => Step::Took,
                 };
             }
-            Effect::ReadBack => {
-                let held = Holding {
+            FenceEffect::ReadBack => {
+                let held = ForwardingState {
                     rules: Vec::new(),
                     routes: kernel.rules(),
                 };
                 process.fence.handle_read_back(Ok(held));
             }
-            Effect::Send(ack) => {
+            FenceEffect::Send(ack) => {
                 self.has_spoken = true;
                 return Step::Says(ack);
             }
@@ -243,7 +243,7 @@ impl Node {
     }
 }
 
-fn ops(kernel: &RouteTable, wanted: &Holding) -> VecDeque<RouteOp> {
+fn ops(kernel: &RouteTable, wanted: &ForwardingState) -> VecDeque<RouteOp> {
     let numbers = (0..).map(GroupId);
     let free = numbers.filter(|group| !kernel.groups.contains_key(group));
     let ops = kernel.reconcile(&wanted.routes, free);

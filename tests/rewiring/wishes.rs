@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use reweave_common::holding::Holding;
+use reweave_common::forwarding_state::ForwardingState;
 use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::operator::Steering;
 use reweave_common::plan::Generation;
@@ -20,7 +20,7 @@ pub(crate) struct Wishes {
 
 #[derive(Debug, Clone, PartialEq)]
 enum Told {
-    Round(BTreeMap<NodeId, Holding>),
+    Round(BTreeMap<NodeId, ForwardingState>),
     Moves(BTreeMap<OpticalId, Move>),
 }
 

@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use reweave_common::circuit::Readback;
-use reweave_common::course::Tables;
 use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::{Ack, Instruction};
+use reweave_common::migration_plan::Tables;
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Request, Response, Steering};
 use reweave_common::sample::Sample;

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use reweave_common::ids::NodeId;
-use reweave_common::instruction::Refusal;
+use reweave_common::instruction::InstallRefusal;
 use reweave_common::operator::Mode;
 use reweave_common::plan::Generation;
 use reweave_core::{Outcome, Phase, Reason};
@@ -56,7 +56,7 @@ fn holds_nothing(network: &Network) -> bool {
 }
 
 /// A plan that its switch refuses, for a reason like this, has been taken back.
-fn refused(world: &mut World, plan: Generation, like: fn(&Refusal) -> bool) {
+fn refused(world: &mut World, plan: Generation, like: fn(&InstallRefusal) -> bool) {
     apply(world, plan);
     let reasons = taken_back(world);
     let fits = |reason: &Reason| match reason {
@@ -71,7 +71,7 @@ fn refusing_switch_rolls_plan_back() {
     let (mut world, plan, switch) = offered();
     world.network.refuse(switch, true);
     refused(&mut world, plan, |refusal| {
-        matches!(refusal, Refusal::Kernel { .. })
+        matches!(refusal, InstallRefusal::Kernel { .. })
     });
 }
 
@@ -87,7 +87,7 @@ fn switch_without_disk_rolls_plan_back() {
     );
     world.run_for(Duration::from_millis(1));
     refused(&mut world, plan, |refusal| {
-        matches!(refusal, Refusal::NotDurable { .. })
+        matches!(refusal, InstallRefusal::NotDurable { .. })
     });
 }
 

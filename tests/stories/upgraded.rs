@@ -9,7 +9,7 @@ use std::time::Instant;
 use libtest_mimic::Trial;
 use reweave_common::operator::{AgentState, CoordinatorState, CoordinatorStatus, Outcome, Status};
 use reweave_proto::hello::PROTOCOL_VERSION;
-use reweave_proto::spoken::came_with;
+use reweave_proto::since_version::came_with;
 use reweave_tests::{Job, Labs, Programs, STAGE_TIMEOUT, Setting, Stage, StageError, wait_for};
 use serde::Deserialize;
 

@@ -37,7 +37,7 @@ type Flow = (String, u64, String, u64);
 
 /// What went from the first leaf to a spine, by the switch's own counters.
 #[derive(Debug, Default)]
-struct Uplink {
+struct SpineUplink {
     /// Packets and bytes of each flow.
     flows: BTreeMap<Flow, [u64; 2]>,
 }
@@ -61,7 +61,7 @@ fn count(stage: &Stage, protocol: &str, spines: &[&str]) {
     ));
 }
 
-fn uplinks(stage: &Stage, spines: &[&str]) -> Vec<Uplink> {
+fn uplinks(stage: &Stage, spines: &[&str]) -> Vec<SpineUplink> {
     let uplinks = spines.iter().map(|spine| {
         let words = ["nft", "-j", "list", "set", "ip", "counted", spine];
         let said = must(stage.output("leaf0", &words));
@@ -71,7 +71,7 @@ fn uplinks(stage: &Stage, spines: &[&str]) -> Vec<Uplink> {
             .filter_map(|it| it["set"]["elem"].as_array())
             .flatten();
         let flows = elements.map(|it| flow(&it["elem"]).expect("it is counted"));
-        Uplink {
+        SpineUplink {
             flows: flows.collect(),
         }
     });
@@ -181,7 +181,7 @@ fn send(stage: &Stage, addresses: &[String]) {
 }
 
 /// All came by, and all packets of a flow by one link.
-fn is_whole(uplinks: &[Uplink], flows: usize) {
+fn is_whole(uplinks: &[SpineUplink], flows: usize) {
     let all = uplinks.iter().flat_map(|it| &it.flows);
     let names: BTreeSet<_> = all.clone().map(|(flow, _)| flow).collect();
     assert_eq!(names.len(), flows);
@@ -190,7 +190,7 @@ fn is_whole(uplinks: &[Uplink], flows: usize) {
 }
 
 /// By port: how many of the flows to these addresses each link has.
-fn loads(uplinks: &[Uplink], to: &[String]) -> Vec<[usize; SPINES.len()]> {
+fn loads(uplinks: &[SpineUplink], to: &[String]) -> Vec<[usize; SPINES.len()]> {
     let mut loads = vec![[0; SPINES.len()]; PORT_COUNT.into()];
     for (nth, uplink) in uplinks.iter().enumerate() {
         let flows = uplink.flows.keys().filter(|(.., at, _)| to.contains(at));
@@ -318,7 +318,7 @@ fn is_as_counted(stage: &Stage, job: &mut Job) {
     });
     let looks: Vec<_> = looks.collect();
     let after = uplinks(stage, FOUR_SPINES);
-    let bytes = |uplink: &Uplink| uplink.flows.values().map(|[_, bytes]| bytes).sum::<u64>();
+    let bytes = |uplink: &SpineUplink| uplink.flows.values().map(|[_, bytes]| bytes).sum::<u64>();
     let flows: Vec<_> = after.iter().map(|it| it.flows.len() as f64).collect();
     assert_eq!(flows.iter().sum::<f64>(), FLOWS as f64);
     let grown = [0, 1, 2, 3].map(|nth| (bytes(&after[nth]) - bytes(&before[nth])) as f64);

@@ -27,7 +27,7 @@ const UPWARD: &[(&str, &str)] = &[];
 const CIRCLES: &[(&str, &str)] = &[
     ("circuit", "instruction"),
     ("circuit", "plan"),
-    ("holding", "sample"),
+    ("forwarding_state", "sample"),
     ("snapshot", "plan"),
 ];
 

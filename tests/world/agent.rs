@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use reweave_agent_core::fence::{Effect, Fence, Record};
+use reweave_agent_core::fence::{Fence, FenceEffect, Record};
 use reweave_agent_core::flows::FlowBook;
 use reweave_agent_core::links::LinkBook;
-use reweave_agent_core::probe::{Answer, Probe};
-use reweave_agent_core::trace::{Found, Tracer};
-use reweave_agent_core::witness::Sight;
+use reweave_agent_core::path_confirmation::PathConfirmation;
+use reweave_agent_core::probe::{Probe, TraceAnswer};
+use reweave_agent_core::trace::{TraceResult, Tracer};
 use reweave_common::fabric::Role;
-use reweave_common::holding::Holding;
+use reweave_common::forwarding_state::ForwardingState;
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::{Ack, Install, Instruction, Watch};
 use reweave_common::moment::Moment;
@@ -222,7 +222,7 @@ impl Agent {
             let now = process.own(now);
             // Agents here do not see what passes them, and so confirm no way.
             while let Some(asked) = process.tracer.poll_arrival(now) {
-                let sight = Sight::Blind;
+                let sight = PathConfirmation::Blind;
                 process.tracer.handle_sight(now, &asked.flow, sight);
             }
             let probes = std::iter::from_fn(|| process.tracer.poll_probe(now));
@@ -238,7 +238,7 @@ impl Agent {
         Some(process.worlds(process.tracer.next_due()?))
     }
 
-    pub fn handle_answer(&mut self, now: Moment, answer: &Answer) {
+    pub fn handle_answer(&mut self, now: Moment, answer: &TraceAnswer) {
         let Some(process) = &mut self.process else {
             return;
         };
@@ -264,7 +264,7 @@ impl Agent {
         };
         Ok(Some(Reading::Holds {
             generation: in_force.generation,
-            holding: Holding::of_pins(held),
+            holding: ForwardingState::of_pins(held),
         }))
     }
 
@@ -279,11 +279,11 @@ impl Agent {
         while let Some(effect) = self.process.as_mut().and_then(|it| it.fence.poll_effect()) {
             self.take_step().map_err(|_| Died)?;
             match effect {
-                Effect::Note(record) => {
+                FenceEffect::Note(record) => {
                     let noted = self.note(record);
                     self.fence().handle_noted(noted);
                 }
-                Effect::Apply(holding) => {
+                FenceEffect::Apply(holding) => {
                     if let Some(install) = install
                         && holding.is_same_as(&install.holding)
                     {
@@ -296,11 +296,12 @@ impl Agent {
                     };
                     self.fence().handle_applied(applied);
                 }
-                Effect::ReadBack => {
+                FenceEffect::ReadBack => {
                     let held = network.kernels[&self.node].rules().to_vec();
-                    self.fence().handle_read_back(Ok(Holding::of_pins(held)));
+                    self.fence()
+                        .handle_read_back(Ok(ForwardingState::of_pins(held)));
                 }
-                Effect::Send(ack) => acks.push(ack),
+                FenceEffect::Send(ack) => acks.push(ack),
             }
         }
         Ok(acks)
@@ -383,7 +384,7 @@ impl Process {
 
     fn hear_news(&mut self) {
         while let Some(found) = self.tracer.poll_found() {
-            if let Found::Path(path) = found {
+            if let TraceResult::Path(path) = found {
                 self.news.push(Reading::Path(path));
             }
         }

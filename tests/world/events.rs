@@ -1,6 +1,6 @@
 //! All that can happen, and who sees to it.
 
-use reweave_agent_core::probe::Answer;
+use reweave_agent_core::probe::TraceAnswer;
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::{Ack, Instruction};
 use reweave_common::sample::Sample;
@@ -49,7 +49,7 @@ pub enum Event {
     Answer {
         node: NodeId,
         life: u64,
-        answer: Answer,
+        answer: TraceAnswer,
     },
     Instruct {
         node: NodeId,

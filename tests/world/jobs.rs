@@ -8,7 +8,7 @@ use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
 use reweave_common::scenario::{Job, PathChoice, Transport};
 use reweave_common::snapshot::Hop;
-use reweave_common::workload::{Program, Step, Transfer};
+use reweave_common::workload::{Program, ProgramStep, Transfer};
 
 use super::network::Network;
 use super::network::addresses::host_address;
@@ -164,8 +164,8 @@ impl Running {
     fn begin(&mut self, rank: usize, now: Moment, network: &mut Network) -> Doing {
         let state = &self.ranks[rank];
         match &state.program[state.step] {
-            Step::Compute(time) => Doing::Computing(now + *time),
-            Step::Exchange { sends, receives } => {
+            ProgramStep::Compute(time) => Doing::Computing(now + *time),
+            ProgramStep::Exchange { sends, receives } => {
                 for send in sends {
                     let flows = &self.pipes[&[rank, send.peer.index()]].flows;
                     let parts = send.bytes.split(flows.len());
@@ -186,7 +186,7 @@ impl Running {
 
     fn has_exchanged(&self, rank: usize, network: &Network) -> bool {
         let state = &self.ranks[rank];
-        let Step::Exchange { sends, receives } = &state.program[state.step] else {
+        let ProgramStep::Exchange { sends, receives } = &state.program[state.step] else {
             return false;
         };
         let is_sent = |send: &Transfer| {
@@ -227,7 +227,7 @@ fn pairs(programs: &[Program]) -> Vec<[usize; 2]> {
     let mut pairs = Vec::new();
     for (rank, program) in programs.iter().enumerate() {
         for step in program {
-            if let Step::Exchange { sends, .. } = step {
+            if let ProgramStep::Exchange { sends, .. } = step {
                 pairs.extend(sends.iter().map(|send| [rank, send.peer.index()]));
             }
         }

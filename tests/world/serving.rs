@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reweave_agent_core::probe::Answer;
+use reweave_agent_core::probe::TraceAnswer;
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::{Ack, Instruction};
 use reweave_common::sample::Sample;
@@ -170,7 +170,7 @@ impl<L: Leaders> World<L> {
         self.plan_probes(node);
     }
 
-    pub(super) fn hear_answer(&mut self, node: NodeId, life: u64, answer: &Answer) {
+    pub(super) fn hear_answer(&mut self, node: NodeId, life: u64, answer: &TraceAnswer) {
         let now = self.now();
         if self.agent(node).life() == life {
             self.agent(node).handle_answer(now, answer);

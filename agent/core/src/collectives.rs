@@ -12,7 +12,7 @@ use reweave_common::moment::Moment;
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Bytes;
 
-use crate::rhythm::Growth;
+use crate::iteration_detector::ByteDelta;
 
 /// A reading is of so long.
 const READING_WINDOW: Duration = Duration::from_secs(10);
@@ -28,7 +28,7 @@ const MAX_SPANS: usize = 4096;
 /// What one host hears.
 #[derive(Debug, Default)]
 pub struct CollectiveBook {
-    ranks: BTreeMap<Rank, VecDeque<Part>>,
+    ranks: BTreeMap<Rank, VecDeque<RankWindow>>,
     /// By the number of the span: sent and received.
     spans: BTreeMap<u64, [Bytes; 2]>,
     /// The span up to which all is told.
@@ -37,7 +37,7 @@ pub struct CollectiveBook {
 
 /// Words that follow one another within a second.
 #[derive(Debug)]
-struct Part {
+struct RankWindow {
     from: Moment,
     to: Moment,
     sums: RankReading,
@@ -57,7 +57,7 @@ impl CollectiveBook {
         let parts = self.ranks.entry(word.rank.clone()).or_default();
         match parts.back_mut() {
             Some(part) if word.to.since(part.from) < PART_SPAN => part.add(word),
-            _ => parts.push_back(Part::new(word)),
+            _ => parts.push_back(RankWindow::new(word)),
         }
         true
     }
@@ -73,7 +73,7 @@ impl CollectiveBook {
     }
 
     /// What was exchanged since this was last asked, without a gap; nothing before the first word.
-    pub fn poll_growth(&mut self, now: Moment) -> Vec<Growth> {
+    pub fn poll_growth(&mut self, now: Moment) -> Vec<ByteDelta> {
         let Some((&first, _)) = self.spans.first_key_value() else {
             return vec![];
         };
@@ -89,7 +89,7 @@ impl CollectiveBook {
         let growth = |span: u64| {
             let [sent, received] = before.get(&span).copied().unwrap_or_default();
             let at = |span| Moment::from_micros(span * SPAN_US);
-            Growth {
+            ByteDelta {
                 from: at(span),
                 to: at(span + 1),
                 sent,
@@ -115,7 +115,7 @@ impl CollectiveBook {
     }
 }
 
-fn reading(now: Moment, parts: &VecDeque<Part>) -> Option<RankReading> {
+fn reading(now: Moment, parts: &VecDeque<RankWindow>) -> Option<RankReading> {
     let first = parts.front()?;
     let mut sums = RankReading {
         over: now.since(first.from).into(),
@@ -142,7 +142,7 @@ fn nothing(rank: Rank) -> RankReading {
     }
 }
 
-impl Part {
+impl RankWindow {
     fn new(word: &RankWord) -> Self {
         let mut part = Self {
             from: word.from,
@@ -176,10 +176,10 @@ fn add(sums: &mut RankReading, works: &[Works], peers: &[RankPeer], missed: u64)
 
 #[cfg(test)]
 mod tests {
-    use reweave_common::rhythm::Rhythm;
+    use reweave_common::periodicity::Periodicity;
 
     use super::*;
-    use crate::rhythm::RhythmBook;
+    use crate::iteration_detector::IterationDetector;
 
     const fn at(ms: u64) -> Moment {
         Moment::from_micros(ms * 1000)
@@ -286,7 +286,7 @@ mod tests {
     /// Iterations of 250 ms, in the first 100 ms of which it sends.
     #[test]
     fn job_period_found_from_reports() {
-        let (mut book, mut rhythm) = (CollectiveBook::default(), RhythmBook::default());
+        let (mut book, mut rhythm) = (CollectiveBook::default(), IterationDetector::default());
         let mut found = None;
         for ms in (10..=20_000).step_by(10) {
             if ms % 250 < 100 {
@@ -299,7 +299,7 @@ mod tests {
                 found = Some(rhythm.poll_rhythm(at(ms)));
             }
         }
-        let Some(Rhythm::Found(beat)) = found else {
+        let Some(Periodicity::Found(beat)) = found else {
             panic!("{found:?}")
         };
         assert_eq!(beat.period.as_millis(), 250);

@@ -63,7 +63,7 @@ impl Delta {
 mod tests {
     use std::net::Ipv4Addr;
 
-    use reweave_common::holding::Holding;
+    use reweave_common::forwarding_state::ForwardingState;
 
     use reweave_common::moment::Moment;
     use reweave_common::plan::Generation;
@@ -81,7 +81,7 @@ mod tests {
     fn pinned() -> Reading {
         Reading::Holds {
             generation: Generation(1),
-            holding: Holding::default(),
+            holding: ForwardingState::default(),
         }
     }
 

@@ -10,13 +10,13 @@
 //!                   +-> timeout -> what was in force before
 //! ```
 //!
-//! A state machine: the shell carries out one [`Effect`] after the other and hands in how it went.
+//! A state machine: the shell carries out one [`FenceEffect`] after the other and hands in how it went.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use reweave_common::holding::Holding;
-use reweave_common::instruction::{Ack, Install, Instruction, Refusal, Token, Unconfirmed};
+use reweave_common::forwarding_state::ForwardingState;
+use reweave_common::instruction::{Ack, Install, InstallRefusal, Instruction, Token, Unconfirmed};
 use reweave_common::moment::Moment;
 use reweave_common::plan::Generation;
 use serde::{Deserialize, Serialize};
@@ -60,16 +60,16 @@ const MAX_WAIT_PER_CHECK: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InForce {
     pub generation: Generation,
-    pub holding: Holding,
+    pub holding: ForwardingState,
 }
 
 /// What the shell shall do next, and which method it calls then.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Effect {
+pub enum FenceEffect {
     /// Make this durable; then [`Fence::handle_noted`].
     Note(Record),
     /// Make the kernel hold this and nothing else; then [`Fence::handle_applied`].
-    Apply(Holding),
+    Apply(ForwardingState),
     /// Ask the kernel what it holds; then [`Fence::handle_read_back`].
     ReadBack,
     Send(Ack),
@@ -78,9 +78,9 @@ pub enum Effect {
 #[derive(Debug, Clone)]
 pub struct Fence {
     record: Record,
-    stage: Stage,
-    waiting: VecDeque<Order>,
-    effects: VecDeque<Effect>,
+    stage: InstallStage,
+    waiting: VecDeque<InstallOrder>,
+    effects: VecDeque<FenceEffect>,
     /// The answer to what was promised, once it is known.
     answered: Option<Ack>,
     /// The latest that could not be noted down, as long as this process knows: whoever told it may have
@@ -94,20 +94,20 @@ pub struct Fence {
 }
 
 #[derive(Debug, Clone)]
-struct Order {
+struct InstallOrder {
     install: Install,
     confirm_timeout_ms: Option<u32>,
 }
 
 /// How far the instruction in hand has come, or the way back from one that was not confirmed.
 #[derive(Debug, Clone)]
-enum Stage {
+enum InstallStage {
     Idle,
-    Promising(Order),
+    Promising(InstallOrder),
     Applying(Option<Fallback>),
     ReadingBack(Option<Fallback>),
     Settling(Record),
-    Restoring(Refusal),
+    Restoring(InstallRefusal),
     Expiring(Record),
     Reverting,
 }
@@ -119,11 +119,11 @@ impl Fence {
         let is_unconfirmed = record.fallback.is_some();
         let record = record.without_unconfirmed();
         if is_unconfirmed {
-            effects.push_back(Effect::Note(record.clone()));
+            effects.push_back(FenceEffect::Note(record.clone()));
         }
         Self {
             record,
-            stage: Stage::Idle,
+            stage: InstallStage::Idle,
             waiting: VecDeque::new(),
             effects,
             answered: None,
@@ -178,7 +178,7 @@ impl Fence {
 
     fn handle_order(&mut self, mut install: Install, confirm_timeout_ms: Option<u32>) {
         install.holding = install.holding.in_order();
-        self.waiting.push_back(Order {
+        self.waiting.push_back(InstallOrder {
             install,
             confirm_timeout_ms,
         });
@@ -198,68 +198,84 @@ impl Fence {
             .map_or(Duration::ZERO, |last| now.since(last));
         self.unconfirmed_for += since.min(MAX_WAIT_PER_CHECK);
         let timeout = Duration::from_millis(fallback.confirm_timeout_ms.into());
-        let expires = self.unconfirmed_for >= timeout && matches!(self.stage, Stage::Idle);
+        let expires = self.unconfirmed_for >= timeout && matches!(self.stage, InstallStage::Idle);
         if expires {
             let record = self.record.clone().without_unconfirmed();
-            self.go_on(Stage::Expiring(record.clone()), Effect::Note(record));
+            self.go_on(
+                InstallStage::Expiring(record.clone()),
+                FenceEffect::Note(record),
+            );
         }
         expires
     }
 
-    pub fn poll_effect(&mut self) -> Option<Effect> {
+    pub fn poll_effect(&mut self) -> Option<FenceEffect> {
         self.effects.pop_front()
     }
 
     pub fn handle_noted(&mut self, outcome: Result<(), String>) {
-        match (std::mem::replace(&mut self.stage, Stage::Idle), outcome) {
-            (Stage::Promising(order), Ok(())) => self.act(order),
-            (Stage::Promising(Order { install, .. }), Err(error)) => {
+        match (
+            std::mem::replace(&mut self.stage, InstallStage::Idle),
+            outcome,
+        ) {
+            (InstallStage::Promising(order), Ok(())) => self.act(order),
+            (InstallStage::Promising(InstallOrder { install, .. }), Err(error)) => {
                 self.unnoted = Some((install.generation, install.token));
-                let refusal = Refusal::NotDurable { error };
+                let refusal = InstallRefusal::NotDurable { error };
                 self.answer(&install, Err(refusal));
             }
-            (Stage::Settling(record), Ok(())) => self.settle(record),
-            (Stage::Settling(_), Err(error)) => self.restore(Refusal::NotDurable { error }),
+            (InstallStage::Settling(record), Ok(())) => self.settle(record),
+            (InstallStage::Settling(_), Err(error)) => {
+                self.restore(InstallRefusal::NotDurable { error })
+            }
             // Where it cannot be noted, the next start goes back once more.
-            (Stage::Expiring(record), _) => self.revert(record),
+            (InstallStage::Expiring(record), _) => self.revert(record),
             (stage, _) => self.stage = stage,
         }
         self.take_up_next();
     }
 
     pub fn handle_applied(&mut self, outcome: Result<(), String>) {
-        match (std::mem::replace(&mut self.stage, Stage::Idle), outcome) {
-            (Stage::Applying(fallback), Ok(())) => {
-                self.go_on(Stage::ReadingBack(fallback), Effect::ReadBack);
+        match (
+            std::mem::replace(&mut self.stage, InstallStage::Idle),
+            outcome,
+        ) {
+            (InstallStage::Applying(fallback), Ok(())) => {
+                self.go_on(InstallStage::ReadingBack(fallback), FenceEffect::ReadBack);
             }
-            (Stage::Applying(_), Err(error)) => self.restore(Refusal::Kernel { error }),
-            (Stage::Restoring(refusal), Ok(())) => self.answer_promised(Err(refusal)),
-            (Stage::Restoring(refusal), Err(error)) => {
+            (InstallStage::Applying(_), Err(error)) => {
+                self.restore(InstallRefusal::Kernel { error })
+            }
+            (InstallStage::Restoring(refusal), Ok(())) => self.answer_promised(Err(refusal)),
+            (InstallStage::Restoring(refusal), Err(error)) => {
                 let error = format!("{refusal}, then: {error}");
-                self.answer_promised(Err(Refusal::RestoreFailed { error }));
+                self.answer_promised(Err(InstallRefusal::RestoreFailed { error }));
             }
-            (Stage::Reverting, _) => {}
+            (InstallStage::Reverting, _) => {}
             (stage, _) => self.stage = stage,
         }
         self.take_up_next();
     }
 
-    pub fn handle_read_back(&mut self, outcome: Result<Holding, String>) {
-        let Stage::ReadingBack(fallback) = &self.stage else {
+    pub fn handle_read_back(&mut self, outcome: Result<ForwardingState, String>) {
+        let InstallStage::ReadingBack(fallback) = &self.stage else {
             return;
         };
         let fallback = fallback.clone();
         match outcome.and_then(|held| self.compare(held)) {
             Ok(held) => {
                 let record = self.record_in_force(held, fallback);
-                self.go_on(Stage::Settling(record.clone()), Effect::Note(record));
+                self.go_on(
+                    InstallStage::Settling(record.clone()),
+                    FenceEffect::Note(record),
+                );
             }
-            Err(error) => self.restore(Refusal::Kernel { error }),
+            Err(error) => self.restore(InstallRefusal::Kernel { error }),
         }
     }
 
     fn take_up_next(&mut self) {
-        while matches!(self.stage, Stage::Idle) {
+        while matches!(self.stage, InstallStage::Idle) {
             let Some(order) = self.waiting.pop_front() else {
                 return;
             };
@@ -267,55 +283,58 @@ impl Fence {
         }
     }
 
-    fn take_up(&mut self, order: Order) {
+    fn take_up(&mut self, order: InstallOrder) {
         match self.judge(&order.install) {
-            Verdict::Refuse(refusal) => self.answer(&order.install, Err(refusal)),
-            Verdict::Repeat(ack) => self.effects.push_back(Effect::Send(ack)),
-            Verdict::Follow => {
+            FenceVerdict::Refuse(refusal) => self.answer(&order.install, Err(refusal)),
+            FenceVerdict::Repeat(ack) => self.effects.push_back(FenceEffect::Send(ack)),
+            FenceVerdict::Follow => {
                 let record = Record {
                     promised: Some(order.install.clone()),
                     ..self.record.clone()
                 };
-                self.go_on(Stage::Promising(order), Effect::Note(record));
+                self.go_on(InstallStage::Promising(order), FenceEffect::Note(record));
             }
         }
     }
 
-    fn judge(&self, install: &Install) -> Verdict {
+    fn judge(&self, install: &Install) -> FenceVerdict {
         if let Some((held, token)) = self.unnoted.filter(|&newer| is_older(install, newer)) {
-            return Verdict::Refuse(Refusal::Older { held, token });
+            return FenceVerdict::Refuse(InstallRefusal::Older { held, token });
         }
         let Some(promised) = &self.record.promised else {
-            return Verdict::Follow;
+            return FenceVerdict::Follow;
         };
         let (held, token) = (promised.generation, promised.token);
         if is_older(install, (held, token)) {
-            return Verdict::Refuse(Refusal::Older { held, token });
+            return FenceVerdict::Refuse(InstallRefusal::Older { held, token });
         }
         let same_generation = install.generation == held;
         let same_token = install.token == token;
         let same_content = install.holding == promised.holding;
         match (same_token, same_generation) {
-            (true, false) => Verdict::Refuse(Refusal::DifferentContent { held, token }),
+            (true, false) => FenceVerdict::Refuse(InstallRefusal::DifferentContent { held, token }),
             (_, true) if !same_content => {
-                Verdict::Refuse(Refusal::DifferentContent { held, token })
+                FenceVerdict::Refuse(InstallRefusal::DifferentContent { held, token })
             }
             (true, true) => self
                 .answered
                 .clone()
-                .map_or(Verdict::Follow, Verdict::Repeat),
-            (false, _) => Verdict::Follow,
+                .map_or(FenceVerdict::Follow, FenceVerdict::Repeat),
+            (false, _) => FenceVerdict::Follow,
         }
     }
 
-    fn act(&mut self, order: Order) {
+    fn act(&mut self, order: InstallOrder) {
         let holding = order.install.holding.clone();
         self.record.promised = Some(order.install);
         if !self.forwards && !holding.rules.is_empty() {
-            return self.answer_promised(Err(Refusal::NotASwitch));
+            return self.answer_promised(Err(InstallRefusal::NotASwitch));
         }
         let fallback = order.confirm_timeout_ms.map(|ms| self.fallback(ms));
-        self.go_on(Stage::Applying(fallback), Effect::Apply(holding));
+        self.go_on(
+            InstallStage::Applying(fallback),
+            FenceEffect::Apply(holding),
+        );
     }
 
     /// To what was last confirmed.
@@ -339,32 +358,33 @@ impl Fence {
         let before = record.in_force.holding.clone();
         self.record = record;
         self.answered = None;
-        self.go_on(Stage::Reverting, Effect::Apply(before));
+        self.go_on(InstallStage::Reverting, FenceEffect::Apply(before));
     }
 
-    fn restore(&mut self, refusal: Refusal) {
+    fn restore(&mut self, refusal: InstallRefusal) {
         let before = self.record.in_force.holding.clone();
-        self.go_on(Stage::Restoring(refusal), Effect::Apply(before));
+        self.go_on(InstallStage::Restoring(refusal), FenceEffect::Apply(before));
     }
 
-    fn answer_promised(&mut self, outcome: Result<Holding, Refusal>) {
+    fn answer_promised(&mut self, outcome: Result<ForwardingState, InstallRefusal>) {
         if let Some(promised) = self.record.promised.clone() {
             self.answered = Some(ack(&promised, outcome.clone()));
             self.answer(&promised, outcome);
         }
     }
 
-    fn answer(&mut self, install: &Install, outcome: Result<Holding, Refusal>) {
-        self.effects.push_back(Effect::Send(ack(install, outcome)));
+    fn answer(&mut self, install: &Install, outcome: Result<ForwardingState, InstallRefusal>) {
+        self.effects
+            .push_back(FenceEffect::Send(ack(install, outcome)));
     }
 
-    fn go_on(&mut self, stage: Stage, effect: Effect) {
+    fn go_on(&mut self, stage: InstallStage, effect: FenceEffect) {
         self.stage = stage;
         self.effects.push_back(effect);
     }
 
     /// What was read back, if it is what was asked for.
-    fn compare(&self, held: Holding) -> Result<Holding, String> {
+    fn compare(&self, held: ForwardingState) -> Result<ForwardingState, String> {
         let held = held.in_order();
         let told = self.promised_holding();
         if held == told {
@@ -378,12 +398,12 @@ impl Fence {
         Err(format!("read back, {}", lacks.join(" and ")))
     }
 
-    fn promised_holding(&self) -> Holding {
+    fn promised_holding(&self) -> ForwardingState {
         let promised = self.record.promised.as_ref();
-        promised.map_or_else(Holding::default, |install| install.holding.clone())
+        promised.map_or_else(ForwardingState::default, |install| install.holding.clone())
     }
 
-    fn record_in_force(&self, holding: Holding, fallback: Option<Fallback>) -> Record {
+    fn record_in_force(&self, holding: ForwardingState, fallback: Option<Fallback>) -> Record {
         let promised = self.record.promised.clone();
         let generation = promised.as_ref().map(|install| install.generation);
         Record {
@@ -409,13 +429,13 @@ fn lack<T: PartialEq>(what: &str, held: &[T], told: &[T]) -> Option<String> {
     (missing + surplus > 0).then(words)
 }
 
-enum Verdict {
+enum FenceVerdict {
     Follow,
-    Refuse(Refusal),
+    Refuse(InstallRefusal),
     Repeat(Ack),
 }
 
-fn ack(install: &Install, outcome: Result<Holding, Refusal>) -> Ack {
+fn ack(install: &Install, outcome: Result<ForwardingState, InstallRefusal>) -> Ack {
     Ack {
         generation: install.generation,
         token: install.token,

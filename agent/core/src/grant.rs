@@ -6,7 +6,7 @@ use reweave_common::moment::Moment;
 use reweave_common::probing::ProbeList;
 use reweave_common::units::Rate;
 
-use crate::trains::Budget;
+use crate::packet_trains::ByteBudget;
 
 /// No list is valid for longer, and none asks for anything less often.
 pub(crate) const MAX_LIST_TTL: Duration = Duration::from_secs(24 * 3600);
@@ -19,20 +19,20 @@ pub(crate) fn ends(now: Moment, list: &ProbeList) -> Moment {
 /// How many bytes may go by the last list. Telling the same list again gives no more.
 #[derive(Debug, Default)]
 pub(crate) struct Allowance {
-    granted: Option<(Rate, Budget)>,
+    granted: Option<(Rate, ByteBudget)>,
 }
 
 impl Allowance {
     /// There is nothing in it at first, nor after the rate has changed; `most_bytes` are saved up.
     pub(crate) fn handle_rate(&mut self, now: Moment, rate: Rate, most_bytes: u64) {
         if self.granted.as_ref().is_none_or(|(held, _)| *held != rate) {
-            let budget = Budget::empty(now, rate.bits_per_s() / 8, most_bytes);
+            let budget = ByteBudget::empty(now, rate.bits_per_s() / 8, most_bytes);
             self.granted = Some((rate, budget));
         }
     }
 
     /// None before the first list.
-    pub(crate) fn budget(&mut self) -> Option<&mut Budget> {
+    pub(crate) fn budget(&mut self) -> Option<&mut ByteBudget> {
         self.granted.as_mut().map(|(_, budget)| budget)
     }
 }

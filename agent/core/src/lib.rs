@@ -6,27 +6,27 @@
 //! carries out what it is told.
 
 pub mod collectives;
+pub mod counter_delta;
 pub mod counters;
 pub mod delta;
 pub mod fence;
 pub mod flows;
 mod grant;
-pub mod growth;
+pub mod iteration_detector;
 pub mod latency;
 pub mod links;
+pub mod packet_trains;
+pub mod path_confirmation;
 pub mod preflight;
 pub mod probe;
 pub mod random;
 pub mod rates;
 pub mod rdma;
 pub mod reconcile;
-pub mod rhythm;
 pub mod spare;
 pub mod switch;
 pub mod trace;
 pub mod traffic;
-pub mod trains;
-pub mod witness;
 
 #[cfg(test)]
 mod examples;

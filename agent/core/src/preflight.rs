@@ -10,7 +10,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use reweave_common::moment::Moment;
-use reweave_common::rhythm::Rhythm;
+use reweave_common::periodicity::Periodicity;
 
 /// Of every packet. The answer is as long as what it answers.
 pub const PACKET_BYTES: usize = 64;
@@ -37,18 +37,18 @@ pub struct Press {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Word {
+pub enum PreflightMessage {
     Ask(Press),
     /// Where to connect by TCP; each stream begins with the key.
     Grant {
         key: u64,
         port: u16,
     },
-    Refuse(Refusal),
+    Refuse(PreflightRefusal),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refusal {
+pub enum PreflightRefusal {
     /// A job trains on it, or did lately.
     Training,
     /// Another test is running.
@@ -59,11 +59,11 @@ pub enum Refusal {
     Unable,
 }
 
-const REFUSAL_CODES: [Refusal; 4] = [
-    Refusal::Training,
-    Refusal::Pressed,
-    Refusal::TooMuch,
-    Refusal::Unable,
+const REFUSAL_CODES: [PreflightRefusal; 4] = [
+    PreflightRefusal::Training,
+    PreflightRefusal::Pressed,
+    PreflightRefusal::TooMuch,
+    PreflightRefusal::Unable,
 ];
 
 /// Whether a packet claims to be about a saturating test.
@@ -71,7 +71,7 @@ pub fn is_word(bytes: &[u8]) -> bool {
     bytes.starts_with(&MAGIC)
 }
 
-impl Word {
+impl PreflightMessage {
     pub fn to_bytes(&self, session: u32) -> [u8; PACKET_BYTES] {
         let mut bytes = [0; PACKET_BYTES];
         bytes[..4].copy_from_slice(&MAGIC);
@@ -133,8 +133,8 @@ impl Consent {
         self.roster = roster.into_iter().collect();
     }
 
-    pub fn handle_rhythm(&mut self, now: Moment, rhythm: Rhythm) {
-        if matches!(rhythm, Rhythm::Found(_)) {
+    pub fn handle_rhythm(&mut self, now: Moment, rhythm: Periodicity) {
+        if matches!(rhythm, Periodicity::Found(_)) {
             self.trained = Some(now);
         }
     }
@@ -145,7 +145,7 @@ impl Consent {
         now: Moment,
         from: Ipv4Addr,
         press: &Press,
-    ) -> Option<Result<(), Refusal>> {
+    ) -> Option<Result<(), PreflightRefusal>> {
         if !self.roster.contains(&from) {
             return None;
         }
@@ -153,9 +153,13 @@ impl Consent {
         let fair =
             (1..=MAX_TEST_S).contains(&press.seconds) && (1..=MAX_STREAMS).contains(&press.streams);
         Some(match () {
-            () if !fair => Err(Refusal::TooMuch),
-            () if self.pressed_until.is_some_and(|until| now < until) => Err(Refusal::Pressed),
-            () if self.trained.is_some_and(lately) && !press.force => Err(Refusal::Training),
+            () if !fair => Err(PreflightRefusal::TooMuch),
+            () if self.pressed_until.is_some_and(|until| now < until) => {
+                Err(PreflightRefusal::Pressed)
+            }
+            () if self.trained.is_some_and(lately) && !press.force => {
+                Err(PreflightRefusal::Training)
+            }
             () => Ok(()),
         })
     }
@@ -196,8 +200,8 @@ mod tests {
         consent
     }
 
-    fn training() -> Rhythm {
-        Rhythm::Found(reweave_common::rhythm::Beat {
+    fn training() -> Periodicity {
+        Periodicity::Found(reweave_common::periodicity::IterationPeriod {
             period: TimeSpan::from_secs(1),
             gap: TimeSpan::from_millis(300),
             sent: reweave_common::units::Bytes::new(1),
@@ -224,7 +228,7 @@ mod tests {
     fn training_host_needs_force() {
         let mut consent = consent();
         consent.handle_rhythm(at(10), training());
-        let refused = Some(Err(Refusal::Training));
+        let refused = Some(Err(PreflightRefusal::Training));
         assert_eq!(consent.decide(at(30), PEER_ADDRESS, &PRESS_TEST), refused);
         let force = Press {
             force: true,
@@ -241,7 +245,7 @@ mod tests {
     fn tests_are_exclusive_and_bounded() {
         let mut consent = consent();
         consent.handle_pressed(at(0), &PRESS_TEST);
-        let pressed = Some(Err(Refusal::Pressed));
+        let pressed = Some(Err(PreflightRefusal::Pressed));
         assert_eq!(consent.decide(at(9), PEER_ADDRESS, &PRESS_TEST), pressed);
         assert_eq!(
             consent.decide(at(10), PEER_ADDRESS, &PRESS_TEST),
@@ -253,7 +257,7 @@ mod tests {
             seconds: 61,
             ..PRESS_TEST
         };
-        let too_much = Some(Err(Refusal::TooMuch));
+        let too_much = Some(Err(PreflightRefusal::TooMuch));
         assert_eq!(consent.decide(at(11), PEER_ADDRESS, &endless), too_much);
     }
 
@@ -263,23 +267,23 @@ mod tests {
             session: u32, seconds: u32, streams: u8, force: bool, key: u64, port: u16, code in 0..4_usize,
         ) {
             let words = [
-                Word::Ask(Press { seconds, streams, force }),
-                Word::Grant { key, port },
-                Word::Refuse(REFUSAL_CODES[code]),
+                PreflightMessage::Ask(Press { seconds, streams, force }),
+                PreflightMessage::Grant { key, port },
+                PreflightMessage::Refuse(REFUSAL_CODES[code]),
             ];
             for word in words {
                 let bytes = word.to_bytes(session);
-                prop_assert_eq!(Word::read(&bytes), Some((session, word)));
-                prop_assert_eq!(Word::read(&bytes[..PACKET_BYTES - 1]), None);
+                prop_assert_eq!(PreflightMessage::read(&bytes), Some((session, word)));
+                prop_assert_eq!(PreflightMessage::read(&bytes[..PACKET_BYTES - 1]), None);
             }
         }
 
         #[test]
         fn arbitrary_bytes_are_safe(bytes in proptest::collection::vec(any::<u8>(), 0..100), kind: u8) {
-            let _ = Word::read(&bytes);
-            let mut near = Word::Grant { key: 1, port: 2 }.to_bytes(3);
+            let _ = PreflightMessage::read(&bytes);
+            let mut near = PreflightMessage::Grant { key: 1, port: 2 }.to_bytes(3);
             near[4..6].copy_from_slice(&[kind, kind]);
-            let _ = Word::read(&near);
+            let _ = PreflightMessage::read(&near);
         }
     }
 }

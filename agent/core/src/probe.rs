@@ -21,7 +21,7 @@ use reweave_common::flow::{FlowKey, Protocol};
 
 /// What a probe is to find out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Aim {
+pub enum ProbeAim {
     /// Which router a flow passes.
     Hop(FlowKey),
     /// Whether a host is within reach of the probe's TTL.
@@ -30,22 +30,22 @@ pub enum Aim {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Probe {
-    pub aim: Aim,
+    pub aim: ProbeAim,
     pub ttl: u8,
     /// Never 0: kernels replace that.
     pub id: u16,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answer {
-    pub aim: Aim,
+pub struct TraceAnswer {
+    pub aim: ProbeAim,
     pub id: u16,
     pub from: Ipv4Addr,
-    pub event: Event,
+    pub event: TraceEvent,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
+pub enum TraceEvent {
     /// The probe's TTL ran out at the router that answers.
     Expired,
     /// The probe has arrived and the host answers.
@@ -54,30 +54,30 @@ pub enum Event {
 
 /// Tells this agent's probes from those of other programs on the host; drawn at random.
 #[derive(Debug, Clone, Copy)]
-pub struct Mark(pub u32);
+pub struct ProbeMark(pub u32);
 
 impl Probe {
     /// The source the packet has to have, if that matters.
     pub fn source(&self) -> Ipv4Addr {
         match self.aim {
-            Aim::Hop(flow) => *flow.source.ip(),
-            Aim::Distance(_) => Ipv4Addr::UNSPECIFIED,
+            ProbeAim::Hop(flow) => *flow.source.ip(),
+            ProbeAim::Distance(_) => Ipv4Addr::UNSPECIFIED,
         }
     }
 
     pub fn destination(&self) -> Ipv4Addr {
         match self.aim {
-            Aim::Hop(flow) => *flow.destination.ip(),
-            Aim::Distance(host) => host,
+            ProbeAim::Hop(flow) => *flow.destination.ip(),
+            ProbeAim::Distance(host) => host,
         }
     }
 
     /// The IP packet, all but the fields that kernels fill in: checksum, length, missing source.
-    pub fn packet(&self, mark: Mark) -> Vec<u8> {
+    pub fn packet(&self, mark: ProbeMark) -> Vec<u8> {
         let transport = match self.aim {
-            Aim::Hop(flow) if flow.protocol == Protocol::Tcp => tcp(&flow, mark),
-            Aim::Hop(flow) => udp(&flow, mark),
-            Aim::Distance(_) => echo(mark.low(), self.id),
+            ProbeAim::Hop(flow) if flow.protocol == Protocol::Tcp => tcp(&flow, mark),
+            ProbeAim::Hop(flow) => udp(&flow, mark),
+            ProbeAim::Distance(_) => echo(mark.low(), self.id),
         };
         let header = Ipv4Header {
             total_len: (Ipv4Header::MIN_LEN + transport.len()) as u16,
@@ -93,17 +93,17 @@ impl Probe {
     }
 }
 
-fn ip_number(aim: Aim) -> IpNumber {
+fn ip_number(aim: ProbeAim) -> IpNumber {
     match aim {
-        Aim::Hop(flow) => match flow.protocol {
+        ProbeAim::Hop(flow) => match flow.protocol {
             Protocol::Tcp => IpNumber::TCP,
             Protocol::Udp => IpNumber::UDP,
         },
-        Aim::Distance(_) => IpNumber::ICMP,
+        ProbeAim::Distance(_) => IpNumber::ICMP,
     }
 }
 
-fn tcp(flow: &FlowKey, mark: Mark) -> Vec<u8> {
+fn tcp(flow: &FlowKey, mark: ProbeMark) -> Vec<u8> {
     let [from, to] = [flow.source, flow.destination];
     let mut header = TcpHeader::new(from.port(), to.port(), mark.0, 0);
     let [source, destination] = [from, to].map(|end| end.ip().octets());
@@ -112,7 +112,7 @@ fn tcp(flow: &FlowKey, mark: Mark) -> Vec<u8> {
     header.to_bytes().to_vec()
 }
 
-fn udp(flow: &FlowKey, mark: Mark) -> Vec<u8> {
+fn udp(flow: &FlowKey, mark: ProbeMark) -> Vec<u8> {
     let header = UdpHeader {
         source_port: flow.source.port(),
         destination_port: flow.destination.port(),
@@ -128,7 +128,7 @@ fn echo(id: u16, seq: u16) -> Vec<u8> {
     header.to_bytes().to_vec()
 }
 
-impl Mark {
+impl ProbeMark {
     fn low(self) -> u16 {
         self.0 as u16
     }
@@ -150,21 +150,21 @@ impl Mark {
 
     /// Reads a packet as an ICMP socket hands it out, with its IP header; none if it is no answer
     /// to a probe with this mark.
-    pub fn read(self, packet: &[u8]) -> Option<Answer> {
+    pub fn read(self, packet: &[u8]) -> Option<TraceAnswer> {
         let outer = Ipv4HeaderSlice::from_slice(packet).ok()?;
         let icmp = Icmpv4Slice::from_slice(packet.get(outer.slice().len()..)?).ok()?;
         let from = outer.source_addr();
         match icmp.icmp_type() {
-            Icmpv4Type::EchoReply(reply) => Some(Answer {
+            Icmpv4Type::EchoReply(reply) => Some(TraceAnswer {
                 aim: self.aim_of_echo(reply.id, from)?,
                 id: reply.seq,
                 from,
-                event: Event::Echoed,
+                event: TraceEvent::Echoed,
             }),
             Icmpv4Type::TimeExceeded(TimeExceededCode::TtlExceededInTransit) => {
                 let (aim, id) = self.quoted(icmp.payload())?;
-                let event = Event::Expired;
-                Some(Answer {
+                let event = TraceEvent::Expired;
+                Some(TraceAnswer {
                     aim,
                     id,
                     from,
@@ -175,12 +175,12 @@ impl Mark {
         }
     }
 
-    fn aim_of_echo(self, echo_id: u16, host: Ipv4Addr) -> Option<Aim> {
-        (self.low() == echo_id).then_some(Aim::Distance(host))
+    fn aim_of_echo(self, echo_id: u16, host: Ipv4Addr) -> Option<ProbeAim> {
+        (self.low() == echo_id).then_some(ProbeAim::Distance(host))
     }
 
     /// Routers quote the IP header and at least 8 bytes more.
-    fn quoted(self, quote: &[u8]) -> Option<(Aim, u16)> {
+    fn quoted(self, quote: &[u8]) -> Option<(ProbeAim, u16)> {
         let header = Ipv4HeaderSlice::from_slice(quote).ok()?;
         let rest = quote.get(header.slice().len()..)?;
         let aim = match header.protocol() {
@@ -197,7 +197,7 @@ impl Mark {
         protocol: Protocol,
         header: &Ipv4HeaderSlice<'_>,
         rest: &[u8],
-    ) -> Option<Aim> {
+    ) -> Option<ProbeAim> {
         let flow = FlowKey {
             protocol,
             source: SocketAddrV4::new(header.source_addr(), half(rest, 0)?),
@@ -210,7 +210,7 @@ impl Mark {
             }
             Protocol::Udp => half(rest, 6)? == self.wrong_udp_checksum(&flow),
         };
-        ours.then_some(Aim::Hop(flow))
+        ours.then_some(ProbeAim::Hop(flow))
     }
 }
 
@@ -226,7 +226,7 @@ mod tests {
 
     use super::*;
 
-    const TEST_MARK: Mark = Mark(0xfeed_beef);
+    const TEST_MARK: ProbeMark = ProbeMark(0xfeed_beef);
     const ROUTER_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 7);
 
     fn end(host: u8, port: u16) -> SocketAddrV4 {
@@ -256,12 +256,12 @@ mod tests {
         icmp_from(ROUTER_ADDRESS, kind, &packet[..28])
     }
 
-    fn aims() -> [Aim; 3] {
+    fn aims() -> [ProbeAim; 3] {
         let host = *end(2, 0).ip();
         [
-            Aim::Hop(flow(Protocol::Tcp)),
-            Aim::Hop(flow(Protocol::Udp)),
-            Aim::Distance(host),
+            ProbeAim::Hop(flow(Protocol::Tcp)),
+            ProbeAim::Hop(flow(Protocol::Udp)),
+            ProbeAim::Distance(host),
         ]
     }
 
@@ -273,8 +273,8 @@ mod tests {
                 ttl: 3,
                 id: 77,
             };
-            let event = Event::Expired;
-            let expected = Answer {
+            let event = TraceEvent::Expired;
+            let expected = TraceAnswer {
                 aim,
                 id: 77,
                 from: ROUTER_ADDRESS,
@@ -302,10 +302,10 @@ mod tests {
             };
             let from = *end(2, 0).ip();
             let answer = TEST_MARK.read(&icmp_from(from, Icmpv4Type::EchoReply(reply), &[]));
-            let event = Event::Echoed;
+            let event = TraceEvent::Echoed;
             assert_eq!(
                 answer,
-                Some(Answer {
+                Some(TraceAnswer {
                     aim: *aim,
                     id: 9,
                     from,
@@ -323,7 +323,7 @@ mod tests {
                 ttl: 3,
                 id: 77,
             }
-            .packet(Mark(0x1234_5678));
+            .packet(ProbeMark(0x1234_5678));
             assert_eq!(TEST_MARK.read(&expired(&theirs)), None, "{aim:?}");
         }
     }
@@ -350,13 +350,13 @@ mod tests {
         fn udp_checksum_is_wrong_but_present(mark: u32, port: u16) {
             let mut flow = flow(Protocol::Udp);
             flow.source.set_port(port);
-            let probe = Probe { aim: Aim::Hop(flow), ttl: 1, id: 1 };
-            let packet = probe.packet(Mark(mark));
+            let probe = Probe { aim: ProbeAim::Hop(flow), ttl: 1, id: 1 };
+            let packet = probe.packet(ProbeMark(mark));
             let (ip, rest) = Ipv4Header::from_slice(&packet).unwrap();
             let (udp, _) = UdpHeader::from_slice(rest).unwrap();
             prop_assert_ne!(udp.checksum, 0);
             prop_assert_ne!(Ok(udp.checksum), udp.calc_checksum_ipv4(&ip, &[]));
-            prop_assert!(Mark(mark).read(&expired(&packet)).is_some());
+            prop_assert!(ProbeMark(mark).read(&expired(&packet)).is_some());
         }
 
         #[test]

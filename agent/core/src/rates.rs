@@ -6,7 +6,7 @@ use std::time::Duration;
 use reweave_common::moment::Moment;
 use reweave_common::units::{Bytes, Rate};
 
-use crate::growth;
+use crate::counter_delta;
 
 /// A counter as it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +80,7 @@ fn rate_between(last: &Count, now: &Count) -> Option<Rate> {
 
 /// Kernels count bytes in 64 bits.
 fn grown(last: &Count, now: &Count) -> Option<Bytes> {
-    growth::grown(last.bytes.count(), now.bytes.count(), None).map(Bytes::new)
+    counter_delta::grown(last.bytes.count(), now.bytes.count(), None).map(Bytes::new)
 }
 
 #[cfg(test)]

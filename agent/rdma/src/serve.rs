@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_common::lock::lock;
 use reweave_common::probing::Stamps;
 use reweave_common::rdma::{RDMA_PORT, Transport};
@@ -57,7 +57,7 @@ fn listen(listener: &TcpListener, roster: &Roster) {
             false => refuse(stream, peer),
         };
         if let Err(error) = answered {
-            let _ = writeln!(io::stderr(), "{}", told(&error));
+            let _ = writeln!(io::stderr(), "{}", error_chain(&error));
         }
     }
 }
@@ -81,7 +81,7 @@ fn answer(stream: TcpStream, peer: Ipv4Addr) -> Result<(), RdmaError> {
     let Opening { task, end } = line.hear_opening()?;
     let outcome = prepare(&line, task, end);
     let unable = outcome.as_ref().err().map(|error| Reply::Unable {
-        because: told(error),
+        because: error_chain(error),
     });
     if let Some(unable) = unable {
         line.say(&unable)?;

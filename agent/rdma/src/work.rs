@@ -4,7 +4,7 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::net::Ipv4Addr;
 
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_common::rdma::{
     Answer, RDMA_PORT, RdmaBandwidth, RdmaLatency, RdmaPort, RdmaReading, Request, Times, Transport,
 };
@@ -37,7 +37,7 @@ impl Helper {
             &Request::Bandwidth { peer, budget } => bandwidth(peer, budget).map(Answer::Measured),
         };
         answer.unwrap_or_else(|error| Answer::Failed {
-            because: told(&error),
+            because: error_chain(&error),
         })
     }
 

@@ -6,10 +6,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use reweave_agent::error::AgentError;
-use reweave_agent::trains::{TrainError, TrainSender};
-use reweave_agent_core::trains::{Course, FRAME_HEADER_BYTES, Refusal};
+use reweave_agent::packet_trains::{TrainError, TrainSender};
+use reweave_agent_core::packet_trains::{FRAME_HEADER_BYTES, TrainRefusal, TrainSequence};
 use reweave_common::bandwidth::Bandwidth;
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_common::flow::FlowKey;
 use reweave_common::units::{Bytes, Rate};
 use serde::Serialize;
@@ -27,7 +27,7 @@ const MAX_BUSY_RETRIES: u32 = 120;
 
 /// What came of one path.
 #[derive(Serialize)]
-struct Told {
+struct PathResult {
     flow: FlowKey,
     bandwidth: Bandwidth,
     packets_per_train: u32,
@@ -50,7 +50,7 @@ pub(super) fn bandwidth(asked: &Asked) -> Result<(), AgentError> {
             // The others may be well.
             Err(error) => {
                 if let Err(before) = std::mem::replace(&mut last, Err(error)) {
-                    out::tell(format_args!("error: {}", told(&before)));
+                    out::tell(format_args!("error: {}", error_chain(&before)));
                 }
             }
         }
@@ -73,8 +73,8 @@ impl Purse {
 }
 
 /// Sends trains until there are enough of one length, or no more may be sent.
-fn measure(flow: FlowKey, asked: &Asked, purse: &mut Purse) -> Result<Told, TrainError> {
-    let mut course = Course::new(asked.packet_bytes, asked.most_packets);
+fn measure(flow: FlowKey, asked: &Asked, purse: &mut Purse) -> Result<PathResult, TrainError> {
+    let mut course = TrainSequence::new(asked.packet_bytes, asked.most_packets);
     let mut sender = TrainSender::open(&flow, rand::random())?;
     let mut sent = Bytes::ZERO;
     // Ever longer trains may come first.
@@ -91,7 +91,7 @@ fn measure(flow: FlowKey, asked: &Asked, purse: &mut Purse) -> Result<Told, Trai
         course.handle_verdict(crossing.verdict());
         thread::sleep((began.elapsed() * REST_FACTOR).max(MIN_REST_TIME));
     }
-    Ok(Told {
+    Ok(PathResult {
         flow,
         bandwidth: course.bandwidth(),
         packets_per_train: course.shape().packets,
@@ -101,13 +101,13 @@ fn measure(flow: FlowKey, asked: &Asked, purse: &mut Purse) -> Result<Told, Trai
 
 fn send_when_wanted(
     sender: &mut TrainSender,
-    course: &Course,
-) -> Result<reweave_agent_core::trains::Crossing, TrainError> {
+    course: &TrainSequence,
+) -> Result<reweave_agent_core::packet_trains::TrainArrivals, TrainError> {
     let mut asked = 0;
     loop {
         match sender.send(course.shape(), || true) {
             Err(TrainError::Unwilling {
-                refusal: Refusal::Later | Refusal::Busy,
+                refusal: TrainRefusal::Later | TrainRefusal::Busy,
                 ..
             }) if asked < MAX_BUSY_RETRIES => {
                 asked += 1;
@@ -118,9 +118,9 @@ fn send_when_wanted(
     }
 }
 
-fn tell(told: &[Told], form: Form) {
+fn tell(told: &[PathResult], form: Form) {
     if form == Form::Json {
-        let mut hosts: BTreeMap<&Ipv4Addr, Vec<&Told>> = BTreeMap::new();
+        let mut hosts: BTreeMap<&Ipv4Addr, Vec<&PathResult>> = BTreeMap::new();
         for it in told {
             hosts.entry(it.flow.destination.ip()).or_default().push(it);
         }
@@ -142,7 +142,7 @@ fn tell(told: &[Told], form: Form) {
     table::print(headings, &rows);
 }
 
-fn row(told: &Told) -> [String; 7] {
+fn row(told: &PathResult) -> [String; 7] {
     let dash = || "-".to_owned();
     let (bandwidth, bounds, trains) = match told.bandwidth {
         Bandwidth::Known {

@@ -69,7 +69,7 @@ struct Left<'c> {
 }
 
 #[derive(Default)]
-struct Seen {
+struct InterfaceDelta {
     counters: Vec<Figures>,
     health: Vec<Health>,
     spare: Vec<Spare>,
@@ -85,7 +85,7 @@ pub(super) fn counters(asked: &Asked) -> Result<(), AgentError> {
 }
 
 /// Reads twice, as rates and growth take.
-fn live(asked: &Asked) -> Result<Seen, AgentError> {
+fn live(asked: &Asked) -> Result<InterfaceDelta, AgentError> {
     let mut route = RouteSocket::open()?;
     let (mut book, mut host) = (LinkBook::default(), Host::open(Duration::ZERO)?);
     let mut read = || -> Result<Vec<Reading>, AgentError> {
@@ -100,21 +100,21 @@ fn live(asked: &Asked) -> Result<Seen, AgentError> {
     };
     read()?;
     thread::sleep(asked.watched.over_ms);
-    Ok(Seen::from(read()?))
+    Ok(InterfaceDelta::from(read()?))
 }
 
-fn recorded(reader: &mut CounterReader) -> Seen {
+fn recorded(reader: &mut CounterReader) -> InterfaceDelta {
     let now = clock::now();
     let names = reader.tree().interfaces();
     let counts = reader.read(&names, &Default::default());
-    let mut seen = Seen::from(LinkBook::default().handle_links(now, reader.ports()));
+    let mut seen = InterfaceDelta::from(LinkBook::default().handle_links(now, reader.ports()));
     let links = reader.recorded_links().into_iter().map(Figures::from);
     seen.counters.splice(..0, links);
     seen.health = HealthBook::default().handle_counts(now, &counts);
     seen
 }
 
-impl From<Vec<Reading>> for Seen {
+impl From<Vec<Reading>> for InterfaceDelta {
     fn from(readings: Vec<Reading>) -> Self {
         let mut seen = Self::default();
         for reading in readings {
@@ -129,7 +129,7 @@ impl From<Vec<Reading>> for Seen {
     }
 }
 
-fn tell(seen: &Seen, output: Output) {
+fn tell(seen: &InterfaceDelta, output: Output) {
     if output.form == Form::Json {
         out::line(as_json(seen));
         return;
@@ -168,7 +168,7 @@ fn tell(seen: &Seen, output: Output) {
     }
 }
 
-fn as_json(seen: &Seen) -> Value {
+fn as_json(seen: &InterfaceDelta) -> Value {
     let left = seen.spare.iter().map(|it| Left {
         interface: &it.interface,
         capacity_bits_per_s: it.capacity,

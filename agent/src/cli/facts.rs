@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use reweave_agent::abilities::{self, Ability};
+use reweave_agent::capabilities::{self, Capability};
 use reweave_agent::clock;
 use reweave_agent::counters::{NicReader, Tree};
 use reweave_agent::error::AgentError;
@@ -69,8 +69,8 @@ fn live() -> Result<Facts, AgentError> {
 }
 
 fn off(role: Role) -> Vec<Lack> {
-    let abilities = abilities::abilities(role);
-    abilities.iter().filter_map(Ability::lack).collect()
+    let abilities = capabilities::abilities(role);
+    abilities.iter().filter_map(Capability::lack).collect()
 }
 
 /// Of a copy, addresses are not known, and neither is the machine.

@@ -6,12 +6,12 @@ mod counters;
 mod facts;
 mod flows;
 mod interrupt;
+mod iterations;
 mod nccl;
 mod out;
 mod preflight;
 mod probe;
 mod rdma;
-mod rhythm;
 mod show;
 mod switch;
 mod table;
@@ -29,12 +29,12 @@ use reweave_agent::error::AgentError;
 use reweave_agent::fibres::Fibres;
 use reweave_agent::role::Role;
 use reweave_agent::switch::Software;
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::printable::shown;
 use reweave_common::probing::PROBE_PORT;
 use reweave_link::join::Token;
-use reweave_link::line;
+use reweave_link::uplink;
 
 pub(crate) use out::instead;
 pub(crate) use show::show;
@@ -74,7 +74,7 @@ impl Log {
     /// The last that is said.
     pub(crate) fn end(self, error: &AgentError) {
         // Words of files and of the command line may be in it.
-        let error = shown(&told(error), |_| false).to_string();
+        let error = shown(&error_chain(error), |_| false).to_string();
         match self {
             Self::Text => out::tell(format_args!("error: {error}")),
             Self::Json => tracing::error!("{error}"),
@@ -110,7 +110,7 @@ pub(crate) struct Run {
         required = true,
         value_name = "ADDRESS[:PORT]",
         value_delimiter = ',',
-        value_parser = line::coordinator
+        value_parser = uplink::coordinator
     )]
     pub(crate) coordinator: Vec<SocketAddr>,
     /// Folder with the agent's certificate and key, and the certificate of the authority

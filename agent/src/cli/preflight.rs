@@ -7,17 +7,17 @@ use std::time::Duration;
 use reweave_agent::counters::{NicReader, Tree};
 use reweave_agent::error::AgentError;
 use reweave_agent::netlink::RouteSocket;
+use reweave_agent::packet_trains::SharedGate;
 use reweave_agent::preflight::{Pressed, press};
-use reweave_agent::trains::SharedGate;
 use reweave_agent_core::preflight::Press;
 use reweave_common::flow::{FlowKey, Protocol};
-use reweave_common::rhythm::Rhythm;
+use reweave_common::periodicity::Periodicity;
 use reweave_common::units::{Bytes, Rate};
 use serde::Serialize;
 use serde_json::json;
 
 use super::ways::{own_address, resolve_all};
-use super::{Form, PreFlight, out, rhythm, show, table, trace};
+use super::{Form, PreFlight, iterations, out, show, table, trace};
 
 /// Any port: it is for the way alone.
 const TRACED_PORT: u16 = 5201;
@@ -69,7 +69,7 @@ pub(super) fn pre_flight(asked: &PreFlight) -> Result<(), AgentError> {
 /// Whether a job may be running on this host.
 fn listen(over: Duration) -> Result<(), AgentError> {
     let gate = SharedGate::default();
-    if let Rhythm::Found(beat) = rhythm::hear(over, gate.clone())? {
+    if let Periodicity::Found(beat) = iterations::hear(over, gate.clone())? {
         let period = beat.period;
         return Err(AgentError::Training { period: *period });
     }

@@ -9,7 +9,9 @@ use reweave_agent::probing::Engine;
 use reweave_agent_core::latency::MAX_RATE;
 use reweave_common::flow::FlowKey;
 use reweave_common::moment::Moment;
-use reweave_common::probing::{ProbeList, ProbeReading, Spread, Stamps, Strays, Summary, Tally};
+use reweave_common::probing::{
+    ProbeList, ProbeReading, ProbeTally, Spread, Stamps, Strays, Summary,
+};
 use serde_json::{Value, json};
 
 use super::interrupt::Interrupt;
@@ -68,7 +70,7 @@ fn list(flows: Vec<FlowKey>, asked: &Probe) -> ProbeList {
     }
 }
 
-type Tallies = BTreeMap<FlowKey, Tally>;
+type Tallies = BTreeMap<FlowKey, ProbeTally>;
 
 /// Probes until the list has run out and the fate of each probe is known. Who interrupts it is told what
 /// is known by then.
@@ -89,7 +91,7 @@ fn measure(
 }
 
 fn tell(tallies: &Tallies, strays: Strays, form: Form) {
-    let mut hosts: BTreeMap<Ipv4Addr, Tally> = BTreeMap::new();
+    let mut hosts: BTreeMap<Ipv4Addr, ProbeTally> = BTreeMap::new();
     for (flow, tally) in tallies {
         let host = hosts.entry(*flow.destination.ip()).or_default();
         host.merge(tally);
@@ -129,7 +131,7 @@ fn tell(tallies: &Tallies, strays: Strays, form: Form) {
 }
 
 /// What the table has no column for, since it should never be.
-fn tell_astray((host, tally): (&Ipv4Addr, &Tally)) {
+fn tell_astray((host, tally): (&Ipv4Addr, &ProbeTally)) {
     let (unsent, large) = (tally.unsent, tally.large);
     if unsent.count() > 0 {
         out::tell(format_args!(
@@ -157,16 +159,16 @@ fn tell_astray((host, tally): (&Ipv4Addr, &Tally)) {
 }
 
 /// A host with all its paths, by the source ports that lead over them.
-fn told(tallies: &Tallies, (host, all): (&Ipv4Addr, &Tally)) -> Value {
+fn told(tallies: &Tallies, (host, all): (&Ipv4Addr, &ProbeTally)) -> Value {
     let own = tallies
         .iter()
         .filter(|(flow, _)| flow.destination.ip() == host);
-    let path = |(flow, tally): (&FlowKey, &Tally)| json!({ "flow": flow, "summary": Summary::from(tally) });
+    let path = |(flow, tally): (&FlowKey, &ProbeTally)| json!({ "flow": flow, "summary": Summary::from(tally) });
     let paths: Vec<_> = own.map(path).collect();
     json!({ "host": host, "summary": Summary::from(all), "paths": paths })
 }
 
-fn row((host, tally): (&Ipv4Addr, &Tally)) -> [String; 15] {
+fn row((host, tally): (&Ipv4Addr, &ProbeTally)) -> [String; 15] {
     let it = Summary::from(tally);
     let median = |spread: Option<Spread>| or_dash(spread.map(|it| micros(it.median)));
     let loss = it.loss.map(|loss| {

@@ -6,7 +6,7 @@ use reweave_agent::counters::{CounterReader, port_traffic};
 use reweave_agent::error::AgentError;
 use reweave_agent::rdma::{Helper, QueuePair, RdmaError, queue_pairs};
 use reweave_agent_core::counters::{Counts, HealthBook};
-use reweave_common::health::{Health, Place};
+use reweave_common::health::{CounterSource, Health};
 use reweave_common::probing::Stamps;
 use reweave_common::rdma::{
     Gid, GidKind, RdmaBandwidth, RdmaLatency, RdmaPort, RdmaReading, Request, Transport,
@@ -76,7 +76,7 @@ fn facts(output: Output) -> Result<(), AgentError> {
 }
 
 fn health(mut counts: Vec<Counts>) -> Vec<Health> {
-    counts.retain(|it| matches!(it.place, Place::RdmaPort { .. }));
+    counts.retain(|it| matches!(it.place, CounterSource::RdmaPort { .. }));
     HealthBook::default().handle_counts(reweave_agent::clock::now(), &counts)
 }
 

@@ -3,17 +3,17 @@
 use std::fmt::Display;
 use std::net::Ipv4Addr;
 
-use reweave_agent::abilities::{Ability, abilities};
+use reweave_agent::capabilities::{Capability, abilities};
 use reweave_agent::error::AgentError;
 use reweave_agent::netlink::RouteSocket;
 use reweave_agent::role::Role;
-use reweave_common::holding::RouteHop;
+use reweave_common::forwarding_state::RouteHop;
 use reweave_common::sample::PinRule;
 use serde::Serialize;
 use serde_json::json;
 
 use super::{
-    Form, Output, Show, bandwidth, counters, facts, flows, out, preflight, probe, rdma, rhythm,
+    Form, Output, Show, bandwidth, counters, facts, flows, iterations, out, preflight, probe, rdma,
     table, trace, traffic,
 };
 
@@ -24,7 +24,7 @@ pub(crate) fn show(what: &Show) -> Result<(), AgentError> {
         Show::Flows(watched) => flows::flows(watched),
         Show::Traffic(asked) => traffic::traffic(asked),
         Show::Collectives(asked) => asked.run(),
-        Show::Rhythm(watched) => rhythm::rhythm(watched),
+        Show::Rhythm(watched) => iterations::rhythm(watched),
         Show::Trace(asked) => trace::trace(asked),
         Show::Probe(asked) => probe::probe(asked),
         Show::Bandwidth(asked) => bandwidth::bandwidth(asked),
@@ -47,7 +47,7 @@ fn show_abilities(output: Output) -> Result<(), AgentError> {
         print_json("abilities", &abilities);
         return Ok(());
     }
-    let row = |it: &Ability| {
+    let row = |it: &Capability| {
         let (state, way) = match &it.because {
             None => ("yes", ""),
             Some(_) => ("no", it.remedy.as_str()),

@@ -9,7 +9,7 @@ use reweave_agent::error::AgentError;
 use reweave_agent::netlink::RouteSocket;
 use reweave_agent::state::{ByHand, Store};
 use reweave_agent::switch::{Difference, Software, Switch, SwitchError};
-use reweave_common::holding::Holding;
+use reweave_common::forwarding_state::ForwardingState;
 use serde_json::json;
 
 use super::{Form, Output, out};
@@ -112,13 +112,13 @@ impl OnSwitch {
 }
 
 impl Hand {
-    fn read(&mut self) -> Result<Holding, SwitchError> {
+    fn read(&mut self) -> Result<ForwardingState, SwitchError> {
         let held = self.switch.holding(&mut self.kernel)?;
         Ok(held.in_order())
     }
 
     /// Whether there is nothing to change.
-    fn diff(&mut self, desired: &Holding) -> Result<bool, AgentError> {
+    fn diff(&mut self, desired: &ForwardingState) -> Result<bool, AgentError> {
         let words = self.switch.words_to(desired)?;
         let difference = Difference::between(&self.read()?, desired);
         if self.form == Form::Json {
@@ -132,8 +132,8 @@ impl Hand {
 
     fn apply(
         &mut self,
-        desired: Holding,
-        expected: Option<&Holding>,
+        desired: ForwardingState,
+        expected: Option<&ForwardingState>,
         state: &Path,
     ) -> Result<(), AgentError> {
         let store = Store::open(state)?;
@@ -157,7 +157,11 @@ impl Hand {
         self.apply(last.before, Some(&last.after), state)
     }
 
-    fn refuse_unless(&self, held: &Holding, expected: &Holding) -> Result<(), AgentError> {
+    fn refuse_unless(
+        &self,
+        held: &ForwardingState,
+        expected: &ForwardingState,
+    ) -> Result<(), AgentError> {
         let difference = Difference::between(expected, held);
         if difference.is_empty() {
             return Ok(());
@@ -165,16 +169,16 @@ impl Hand {
         Err(AgentError::HoldsOther { difference })
     }
 
-    fn show_holding(&self, held: &Holding) {
+    fn show_holding(&self, held: &ForwardingState) {
         if self.form == Form::Json {
             out::line(json!(held));
         } else {
-            out::print(Difference::between(&Holding::default(), held).bare());
+            out::print(Difference::between(&ForwardingState::default(), held).bare());
         }
     }
 }
 
-fn load(path: &Path) -> Result<Holding, AgentError> {
+fn load(path: &Path) -> Result<ForwardingState, AgentError> {
     let failed = |source: std::io::Error| AgentError::Desired {
         path: path.to_owned(),
         source,

@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use reweave_agent::clock;
 use reweave_agent::error::AgentError;
+use reweave_agent::path_confirmation::ConfirmationClient;
 use reweave_agent::probes::Prober;
 use reweave_agent::probing::Engine;
-use reweave_agent::witness::Asker;
 use reweave_agent_core::latency::MAX_RATE;
-use reweave_agent_core::probe::Mark;
-use reweave_agent_core::trace::{Fork, Found, Spread, Tracer};
+use reweave_agent_core::probe::ProbeMark;
+use reweave_agent_core::trace::{Fork, MultipathTrace, TraceResult, Tracer};
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::probing::{PROBE_PORT, ProbeList, Routers};
 use reweave_common::sample::TracedPath;
@@ -82,7 +82,7 @@ pub(super) fn routers(flow: FlowKey) -> Option<Vec<Option<Ipv4Addr>>> {
 }
 
 fn all_ways(tracing: &mut Tracing, like: FlowKey, form: Form) -> Result<(), AgentError> {
-    let mut spread = Spread::new(like);
+    let mut spread = MultipathTrace::new(like);
     loop {
         let flows = spread.poll_flows();
         if flows.is_empty() {
@@ -130,7 +130,7 @@ fn ask_receiver(flow: &FlowKey) -> Option<Routers> {
 struct Tracing {
     prober: Prober,
     tracer: Tracer,
-    asker: Asker,
+    asker: ConfirmationClient,
     receiver: Ipv4Addr,
     /// By the receiver's agent, of other packets.
     said: Option<Routers>,
@@ -139,9 +139,9 @@ struct Tracing {
 impl Tracing {
     fn open(flow: &FlowKey) -> Result<Self, AgentError> {
         Ok(Self {
-            prober: Prober::open(Mark(rand::random()))?,
+            prober: Prober::open(ProbeMark(rand::random()))?,
             tracer: Tracer::numbered_from(rand::random()),
-            asker: Asker::default(),
+            asker: ConfirmationClient::default(),
             receiver: *flow.destination.ip(),
             said: ask_receiver(flow),
         })
@@ -182,8 +182,8 @@ impl Tracing {
                 self.prober.send(&probe);
             }
             match self.tracer.poll_found() {
-                Some(Found::Path(path)) => return Ok(Some(path)),
-                Some(Found::Deaf(host)) => return Err(AgentError::Untraceable { host }),
+                Some(TraceResult::Path(path)) => return Ok(Some(path)),
+                Some(TraceResult::Deaf(host)) => return Err(AgentError::Untraceable { host }),
                 None if by.is_some_and(|by| Instant::now() >= by) => return Ok(None),
                 None => self.wait(by),
             }
@@ -253,7 +253,7 @@ fn tell_receiver(confirmed: bool, said: Option<Routers>) {
     }
 }
 
-fn tell_spread(spread: &Spread, form: Form) {
+fn tell_spread(spread: &MultipathTrace, form: Form) {
     let forks = spread.forks();
     let silent = spread.silent_hops();
     if form == Form::Json {

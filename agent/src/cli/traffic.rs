@@ -26,7 +26,7 @@ const READ_INTERVAL: Duration = Duration::from_millis(100);
 
 /// What was exchanged in some time.
 #[derive(Serialize)]
-struct Seen {
+struct TrafficDelta {
     source: TrafficSource,
     #[serde(rename = "over_us", serialize_with = "micros")]
     over: Duration,
@@ -57,7 +57,7 @@ pub(super) fn traffic(asked: &Asked) -> Result<(), AgentError> {
     loop {
         let read = eye.read_after(asked.watched.over_ms)?;
         let now = clock::now();
-        let seen = Seen::between(&before, &read, now.since(began));
+        let seen = TrafficDelta::between(&before, &read, now.since(began));
         match asked.watched.output.form {
             Form::Json => out::line(serde_json::json!(seen)),
             Form::Table => tell(&seen),
@@ -115,7 +115,7 @@ impl From<Source> for TrafficSource {
     }
 }
 
-impl Seen {
+impl TrafficDelta {
     /// Where the source changed in between, all that the new one has counted.
     fn between(before: &TrafficRead, now: &TrafficRead, over: Duration) -> Self {
         let same = before.traffic.source == now.traffic.source;
@@ -212,7 +212,7 @@ fn tell_refused(refused: &[Refusal]) {
     }
 }
 
-fn tell(seen: &Seen) {
+fn tell(seen: &TrafficDelta) {
     out::line(format_args!("counted by {}", seen.source));
     let rate = |volume: Volume| Rate::mean(volume.bytes, seen.over).to_string();
     let row = |it: &PeerTraffic| {

@@ -34,10 +34,10 @@ pub(super) struct Ethtool {
     socket: OwnedFd,
     /// Which of a driver's counters have a meaning, and how many it has in all. Names are asked
     /// for when that number changes.
-    known: BTreeMap<String, Known>,
+    known: BTreeMap<String, CounterNames>,
 }
 
-struct Known {
+struct CounterNames {
     count: usize,
     meanings: Vec<(usize, Meaning)>,
 }
@@ -89,7 +89,7 @@ impl Ethtool {
         let known = self.known.get(interface).filter(|it| it.count == count);
         if known.is_none() {
             let meanings = meanings(&self.names(interface, count)?);
-            let known = Known { count, meanings };
+            let known = CounterNames { count, meanings };
             self.known.insert(interface.to_owned(), known);
         }
         let meanings = &self.known.get(interface)?.meanings;

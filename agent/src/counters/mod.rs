@@ -17,7 +17,7 @@ use std::path::Path;
 
 use reweave_agent_core::counters::{Counts, Meaning, Origin, meaning, texts};
 use reweave_agent_core::links::LinkCount;
-use reweave_common::health::{Place, Signal};
+use reweave_common::health::{CounterSource, Signal};
 use reweave_common::traffic::PortTraffic;
 use reweave_common::units::Bytes;
 
@@ -119,7 +119,7 @@ impl CounterReader {
         let drops = queue_drops.map(|drops| (Signal::QueueDrops.into(), drops));
         counts.extend(drops);
         Counts {
-            place: Place::Interface(name.to_owned()),
+            place: CounterSource::Interface(name.to_owned()),
             counts,
         }
     }
@@ -127,7 +127,7 @@ impl CounterReader {
     fn read_host(&self) -> Option<Counts> {
         let [drops, squeezes] = texts::softnet(&self.tree.text("proc/net/softnet_stat")?)?;
         Some(Counts {
-            place: Place::Host,
+            place: CounterSource::Host,
             counts: vec![
                 (Signal::SoftirqDrops.into(), drops),
                 (Signal::SoftirqSqueezes.into(), squeezes),

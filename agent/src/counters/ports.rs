@@ -2,7 +2,7 @@
 
 use reweave_agent_core::counters::{Counts, Origin, texts};
 use reweave_agent_core::links::LinkCount;
-use reweave_common::health::Place;
+use reweave_common::health::CounterSource;
 use reweave_common::traffic::{PortTraffic, PortVolume};
 use reweave_common::units::Bytes;
 
@@ -87,7 +87,7 @@ impl Port {
         let mut counts = of("hw_counters", Origin::PortHardware);
         counts.extend(of("counters", Origin::Port));
         Counts {
-            place: Place::RdmaPort {
+            place: CounterSource::RdmaPort {
                 device: self.device.clone(),
                 port: self.number,
             },

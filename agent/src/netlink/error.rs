@@ -27,14 +27,17 @@ pub enum NetlinkError {
         source: DecodeError,
     },
     #[error("the kernel refused to {what}")]
-    Refused { what: &'static str, source: Refused },
+    Refused {
+        what: &'static str,
+        source: KernelError,
+    },
     #[error("the kernel's tables kept changing, asked to {what}")]
     NeverSteady { what: &'static str },
 }
 
 /// The kernel's no, with its reason where it gives one.
 #[derive(Debug)]
-pub struct Refused {
+pub struct KernelError {
     pub errno: Errno,
     pub reason: Option<String>,
 }
@@ -65,7 +68,7 @@ impl NetlinkError {
     }
 }
 
-impl Refused {
+impl KernelError {
     /// Of what was listed, if the kernel got to its end.
     pub(super) fn of_list(done: &DoneMessage) -> Option<Self> {
         let refused = Self {
@@ -100,9 +103,9 @@ fn reason_in(attributes: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(text).into_owned())
 }
 
-impl std::error::Error for Refused {}
+impl std::error::Error for KernelError {}
 
-impl fmt::Display for Refused {
+impl fmt::Display for KernelError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.errno.desc())?;
         match &self.reason {
@@ -121,7 +124,7 @@ mod tests {
         for code in [i32::MIN, -1, 0, i32::MAX] {
             let mut error = ErrorMessage::default();
             error.code = std::num::NonZeroI32::new(code);
-            let refused = Refused::read(&error);
+            let refused = KernelError::read(&error);
             assert_eq!(refused.errno == Errno::EPERM, code == -1);
             assert!(!refused.to_string().is_empty());
         }

@@ -1,30 +1,30 @@
 //! The kernel's routing side: interfaces with their addresses, gateways and counters, pins and routes.
 
-mod again;
 mod choice;
 mod dcb;
 mod error;
-mod holding;
+mod forwarding_state;
 mod interfaces;
+mod link_events;
 mod links;
 mod messages;
 mod nexthop;
 mod pins;
 mod queues;
+mod retry;
 mod routes;
 mod socket;
 mod statics;
-mod turns;
 
 pub use choice::{Leaves, OwnHashing};
 pub(crate) use dcb::Priorities;
-pub use error::{NetlinkError, Refused};
-pub use holding::{HoldError, Kept};
+pub use error::{KernelError, NetlinkError};
+pub use forwarding_state::{EnforcedState, ForwardingStateError};
+pub use link_events::{LinkEventBatch, LinkEvents};
 pub use links::Link;
-pub use pins::{Held, PinError};
-pub use routes::{HeldRoutes, RouteError};
+pub use pins::{KernelState, PinError};
+pub use routes::{KernelRoutes, RouteError};
 pub(crate) use socket::{NetlinkSocket, listed};
-pub use turns::{LinkTurns, Turned};
 
 use std::os::fd::{AsFd, BorrowedFd};
 

@@ -35,14 +35,14 @@ mod attribute {
 /// One object, as it is asked for or listed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Nexthop {
-    kind: Kind,
+    kind: NexthopKind,
     pub(super) protocol: u8,
     pub(super) id: Option<u32>,
     pub(super) leads: Leads,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Kind {
+enum NexthopKind {
     #[default]
     Get,
     New,
@@ -82,7 +82,7 @@ impl Nexthop {
 
     pub(super) fn new(id: u32, protocol: u8, leads: Leads) -> Self {
         Self {
-            kind: Kind::New,
+            kind: NexthopKind::New,
             protocol,
             id: Some(id),
             leads,
@@ -91,7 +91,7 @@ impl Nexthop {
 
     pub(super) fn delete(id: u32) -> Self {
         Self {
-            kind: Kind::Delete,
+            kind: NexthopKind::Delete,
             id: Some(id),
             ..Self::default()
         }
@@ -99,7 +99,7 @@ impl Nexthop {
 
     fn header(&self) -> [u8; HEADER_BYTES] {
         let is_hop = matches!(self.leads, Leads::To { .. });
-        let is_new = self.kind == Kind::New;
+        let is_new = self.kind == NexthopKind::New;
         let family = if is_hop { AF_INET } else { 0 };
         let protocol = if is_new { self.protocol } else { 0 };
         let flags: u32 = if is_hop { RTNH_F_ONLINK } else { 0 };
@@ -160,9 +160,9 @@ fn resilience() -> [DefaultNla; 2] {
 impl NetlinkSerializable for Nexthop {
     fn message_type(&self) -> u16 {
         match self.kind {
-            Kind::Get => RTM_GETNEXTHOP,
-            Kind::New => RTM_NEWNEXTHOP,
-            Kind::Delete => RTM_DELNEXTHOP,
+            NexthopKind::Get => RTM_GETNEXTHOP,
+            NexthopKind::New => RTM_NEWNEXTHOP,
+            NexthopKind::Delete => RTM_DELNEXTHOP,
         }
     }
 
@@ -183,9 +183,9 @@ impl NetlinkDeserializable for Nexthop {
     fn deserialize(header: &NetlinkHeader, payload: &[u8]) -> Result<Self, DecodeError> {
         let mut read = Self {
             kind: if header.message_type == RTM_NEWNEXTHOP {
-                Kind::New
+                NexthopKind::New
             } else {
-                Kind::Delete
+                NexthopKind::Delete
             },
             protocol: payload.get(2).copied().unwrap_or_default(),
             ..Self::default()

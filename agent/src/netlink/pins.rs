@@ -13,8 +13,8 @@ use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::sample::PinRule;
 use thiserror::Error;
 
-use super::again::{AtKernel, again};
 use super::messages::{self, NextHop, PIN_TABLES, ROUTES_TABLE};
+use super::retry::{AtKernel, again};
 use super::{Link, NetlinkError, RouteSocket, unless};
 
 #[derive(Debug, Error)]
@@ -54,7 +54,7 @@ impl AtKernel for PinError {
 
 /// All that a kernel holds under Reweave's protocol number.
 #[derive(Debug, Default)]
-pub struct Held {
+pub struct KernelState {
     /// Rules whose table leads somewhere.
     pins: BTreeMap<PinRule, RuleMessage>,
     /// Rules that are no pins, or whose table leads nowhere.
@@ -64,7 +64,7 @@ pub struct Held {
     routes: Vec<RouteMessage>,
 }
 
-impl Held {
+impl KernelState {
     pub fn pins(&self) -> Vec<PinRule> {
         self.pins.keys().cloned().collect()
     }
@@ -85,7 +85,7 @@ impl Held {
 }
 
 impl RouteSocket {
-    pub fn pins(&mut self) -> Result<Held, NetlinkError> {
+    pub fn pins(&mut self) -> Result<KernelState, NetlinkError> {
         let links = self.links()?;
         self.held(&links)
     }
@@ -125,17 +125,17 @@ impl RouteSocket {
     }
 
     /// The pins, by one who has just listed the interfaces.
-    pub(crate) fn held(&mut self, links: &[Link]) -> Result<Held, NetlinkError> {
+    pub(crate) fn held(&mut self, links: &[Link]) -> Result<KernelState, NetlinkError> {
         let routes = self.our_routes()?;
         let private = routes.iter().filter_map(messages::private);
         let next_hops: BTreeMap<u32, NextHop> = private.collect();
-        let mut held = Held {
+        let mut held = KernelState {
             tables: next_hops
                 .iter()
                 .map(|(table, hop)| (*hop, *table))
                 .collect(),
             routes,
-            ..Held::default()
+            ..KernelState::default()
         };
         for rule in self.our_rules()? {
             match pin(&rule, &next_hops, links) {
@@ -182,7 +182,12 @@ impl RouteSocket {
         Ok(routes.filter(messages::is_ours).collect())
     }
 
-    fn add(&mut self, pin: &PinRule, links: &[Link], held: &mut Held) -> Result<(), PinError> {
+    fn add(
+        &mut self,
+        pin: &PinRule,
+        links: &[Link],
+        held: &mut KernelState,
+    ) -> Result<(), PinError> {
         let table = self.table_to(pin, links, held)?;
         let request = RouteNetlinkMessage::NewRule(messages::rule(&pin.flow, table));
         let added = self
@@ -199,7 +204,7 @@ impl RouteSocket {
         &mut self,
         pin: &PinRule,
         links: &[Link],
-        held: &mut Held,
+        held: &mut KernelState,
     ) -> Result<u32, PinError> {
         let next_hop = next_hop(pin, links)?;
         if let Some(table) = held.tables.get(&next_hop) {
@@ -229,7 +234,7 @@ impl RouteSocket {
         Err(PinError::NoFreeTable)
     }
 
-    fn remove_pin(&mut self, pin: &PinRule, held: &Held) -> Result<(), PinError> {
+    fn remove_pin(&mut self, pin: &PinRule, held: &KernelState) -> Result<(), PinError> {
         let rule = held.pins.get(pin).cloned();
         rule.map_or(Ok(()), |rule| {
             self.remove(RouteNetlinkMessage::DelRule(rule))

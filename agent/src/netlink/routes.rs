@@ -13,12 +13,12 @@ use netlink_packet_route::route::RouteMessage;
 use netlink_packet_route::rule::RuleMessage;
 use nix::errno::Errno;
 use reweave_agent_core::reconcile::routes::{GroupId, RouteOp, RouteTable};
-use reweave_common::holding::{RouteHop, RouteRule};
+use reweave_common::forwarding_state::{RouteHop, RouteRule};
 use thiserror::Error;
 
-use super::again::{AtKernel, again};
 use super::messages::{self, ROUTES_TABLE};
 use super::nexthop::{Leads, Member, Nexthop};
+use super::retry::{AtKernel, again};
 use super::{Link, NetlinkError, RouteSocket, unless};
 
 /// The numbers that next hops and groups bear.
@@ -86,7 +86,7 @@ impl AtKernel for RouteError {
 
 /// All that a kernel holds of our routes.
 #[derive(Debug, Default)]
-pub struct HeldRoutes {
+pub struct KernelRoutes {
     table: RouteTable,
     /// The number of each next hop: an interface and a gateway.
     hops: BTreeMap<(u32, Ipv4Addr), u32>,
@@ -100,7 +100,7 @@ pub struct HeldRoutes {
     rules: Vec<RuleMessage>,
 }
 
-impl HeldRoutes {
+impl KernelRoutes {
     pub fn rules(&self) -> Vec<RouteRule> {
         self.table.rules()
     }
@@ -137,7 +137,7 @@ impl HeldRoutes {
 }
 
 impl RouteSocket {
-    pub fn routes(&mut self) -> Result<HeldRoutes, NetlinkError> {
+    pub fn routes(&mut self) -> Result<KernelRoutes, NetlinkError> {
         let links = self.links()?;
         self.held_routes(&links)
     }
@@ -182,7 +182,7 @@ impl RouteSocket {
         &mut self,
         op: &RouteOp,
         links: &[Link],
-        held: &mut HeldRoutes,
+        held: &mut KernelRoutes,
     ) -> Result<(), RouteError> {
         match op {
             RouteOp::AddGroup(group, hops) => {
@@ -217,7 +217,7 @@ impl RouteSocket {
         hops: &[RouteHop],
         flags: u16,
         links: &[Link],
-        held: &mut HeldRoutes,
+        held: &mut KernelRoutes,
     ) -> Result<(), RouteError> {
         let mut members = vec![];
         for hop in hops {
@@ -246,7 +246,7 @@ impl RouteSocket {
         &mut self,
         hop: &RouteHop,
         links: &[Link],
-        held: &mut HeldRoutes,
+        held: &mut KernelRoutes,
     ) -> Result<u32, RouteError> {
         let name = || hop.interface.clone();
         let link = links.iter().find(|it| it.count.interface == hop.interface);
@@ -280,7 +280,7 @@ impl RouteSocket {
     }
 
     /// Makes the table count, or not.
-    fn count_routes(&mut self, held: &mut HeldRoutes, counts: bool) -> Result<(), RouteError> {
+    fn count_routes(&mut self, held: &mut KernelRoutes, counts: bool) -> Result<(), RouteError> {
         if counts && held.rules.is_empty() {
             let rule = RouteNetlinkMessage::NewRule(messages::routes_rule());
             let flags = NLM_F_CREATE | NLM_F_EXCL;
@@ -357,8 +357,8 @@ impl RouteSocket {
     }
 
     /// The routes, by one who has just listed the interfaces.
-    pub(crate) fn held_routes(&mut self, links: &[Link]) -> Result<HeldRoutes, NetlinkError> {
-        let mut held = HeldRoutes::default();
+    pub(crate) fn held_routes(&mut self, links: &[Link]) -> Result<KernelRoutes, NetlinkError> {
+        let mut held = KernelRoutes::default();
         held.take_hops(&self.next_hops()?, links);
         for route in self.all_in_our_table()? {
             held.take_route(route);
@@ -369,7 +369,7 @@ impl RouteSocket {
     }
 }
 
-impl HeldRoutes {
+impl KernelRoutes {
     /// The kernel lists them as packets find them: of several to one host, the first counts.
     fn take_route(&mut self, route: RouteMessage) {
         let decided = |host: &Ipv4Addr| {

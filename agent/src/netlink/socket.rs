@@ -12,7 +12,7 @@ use netlink_sys::{Socket, SocketAddr};
 use nix::sys::socket::{setsockopt, sockopt::ReceiveTimeout};
 use nix::sys::time::{TimeVal, TimeValLike};
 
-use super::error::{NetlinkError, Refused};
+use super::error::{KernelError, NetlinkError};
 use crate::eintr;
 
 /// More than the kernel ever puts in one datagram of a dump.
@@ -146,7 +146,7 @@ impl NetlinkSocket {
         &mut self,
         what: &'static str,
     ) -> Result<Option<Vec<M>>, NetlinkError> {
-        let mut answer = Answer {
+        let mut answer = NetlinkAnswer {
             what,
             sequence: Some(self.sequence),
             listed: vec![],
@@ -196,7 +196,7 @@ fn open(protocol: isize) -> Result<Socket, NetlinkError> {
 
 /// What a datagram lists, as far as it makes sense, whoever asked for it.
 pub(crate) fn listed<M: NetlinkDeserializable>(datagram: &[u8]) -> Vec<M> {
-    let mut answer = Answer {
+    let mut answer = NetlinkAnswer {
         what: "list",
         sequence: None,
         listed: vec![],
@@ -207,7 +207,7 @@ pub(crate) fn listed<M: NetlinkDeserializable>(datagram: &[u8]) -> Vec<M> {
 }
 
 /// What has arrived of an answer.
-struct Answer<M> {
+struct NetlinkAnswer<M> {
     what: &'static str,
     /// Absent where nothing was asked.
     sequence: Option<u32>,
@@ -215,7 +215,7 @@ struct Answer<M> {
     torn: bool,
 }
 
-impl<M: NetlinkDeserializable> Answer<M> {
+impl<M: NetlinkDeserializable> NetlinkAnswer<M> {
     /// Reads a datagram; says whether the answer is complete.
     fn take(&mut self, mut datagram: &[u8]) -> Result<bool, NetlinkError> {
         while !datagram.is_empty() {
@@ -248,7 +248,7 @@ impl<M: NetlinkDeserializable> Answer<M> {
     fn listed_all(&self, done: &DoneMessage) -> Result<(), NetlinkError> {
         let what = self.what;
         let refused = |source| NetlinkError::Refused { what, source };
-        Refused::of_list(done).map_or(Ok(()), |source| Err(refused(source)))
+        KernelError::of_list(done).map_or(Ok(()), |source| Err(refused(source)))
     }
 
     fn ended(&self, error: &ErrorMessage) -> Result<(), NetlinkError> {
@@ -256,7 +256,7 @@ impl<M: NetlinkDeserializable> Answer<M> {
             None => Ok(()),
             Some(_) => Err(NetlinkError::Refused {
                 what: self.what,
-                source: Refused::read(error),
+                source: KernelError::read(error),
             }),
         }
     }
@@ -276,7 +276,7 @@ mod tests {
         message.finalize();
         let mut bytes = vec![0; message.buffer_len()];
         message.serialize(&mut bytes);
-        let mut answer = Answer::<RouteNetlinkMessage> {
+        let mut answer = NetlinkAnswer::<RouteNetlinkMessage> {
             what: "list its routes",
             sequence: None,
             listed: vec![],

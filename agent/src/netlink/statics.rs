@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
 use netlink_packet_route::RouteNetlinkMessage;
-use reweave_common::holding::{RouteHop, RouteRule};
+use reweave_common::forwarding_state::{RouteHop, RouteRule};
 
 use super::messages::{self, By, Way};
 use super::nexthop::{Leads, Member, Nexthop};
@@ -16,7 +16,7 @@ impl RouteSocket {
     pub fn static_routes(&mut self, links: &[Link]) -> Result<Vec<RouteRule>, NetlinkError> {
         let request = RouteNetlinkMessage::GetRoute(messages::all_static_routes());
         let listed = self.socket.dump("list its static routes", &request)?;
-        let ways = Ways::new(self.next_hops()?, links);
+        let ways = NexthopTargets::new(self.next_hops()?, links);
         let rule = |message| {
             let RouteNetlinkMessage::NewRoute(route) = message else {
                 return None;
@@ -45,13 +45,13 @@ impl RouteSocket {
 }
 
 /// Where next hops lead, by what they are called.
-struct Ways {
+struct NexthopTargets {
     interfaces: BTreeMap<u32, String>,
     single: BTreeMap<u32, (u32, Option<Ipv4Addr>)>,
     groups: BTreeMap<u32, Vec<Member>>,
 }
 
-impl Ways {
+impl NexthopTargets {
     fn new(objects: Vec<Nexthop>, links: &[Link]) -> Self {
         let named = |link: &Link| (link.index, link.count.interface.clone());
         let mut ways = Self {

@@ -3,10 +3,10 @@
 //! Who is to be pressed is asked over the probes' door, where the roster is known. It opens a port
 //! for that one test, takes the streams, and says how much came of each, and in what time.
 
-mod door;
+mod listener;
 mod press;
 
-pub use door::Door;
+pub use listener::PreflightListener;
 pub use press::{PressError, Pressed, press};
 
 /// What a receiver says of a stream at its end: bytes, and the nanoseconds from the first to the last.

@@ -5,7 +5,9 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpStream, UdpSocket};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use reweave_agent_core::preflight::{PACKET_BYTES, Press, Refusal, SETUP_TIMEOUT, Word};
+use reweave_agent_core::preflight::{
+    PACKET_BYTES, PreflightMessage, PreflightRefusal, Press, SETUP_TIMEOUT,
+};
 use reweave_common::units::{Bytes, Rate};
 use serde::Serialize;
 use thiserror::Error;
@@ -26,17 +28,20 @@ pub enum PressError {
     )]
     Silent { host: Ipv4Addr },
     #[error("{host} refuses a load test {}", why(*.refusal))]
-    Unwilling { host: Ipv4Addr, refusal: Refusal },
+    Unwilling {
+        host: Ipv4Addr,
+        refusal: PreflightRefusal,
+    },
     #[error("a stream to {host} broke")]
     Stream { host: Ipv4Addr, source: io::Error },
 }
 
-fn why(refusal: Refusal) -> &'static str {
+fn why(refusal: PreflightRefusal) -> &'static str {
     match refusal {
-        Refusal::Training => "while a job trains on it; --force tests anyway",
-        Refusal::Pressed => "now: another test is running",
-        Refusal::TooMuch => "of this duration or number of streams",
-        Refusal::Unable => "now: it cannot open a port",
+        PreflightRefusal::Training => "while a job trains on it; --force tests anyway",
+        PreflightRefusal::Pressed => "now: another test is running",
+        PreflightRefusal::TooMuch => "of this duration or number of streams",
+        PreflightRefusal::Unable => "now: it cannot open a port",
     }
 }
 
@@ -83,21 +88,23 @@ fn ask(to: SocketAddrV4, asked: Press) -> Result<(u64, u16), PressError> {
         .set_read_timeout(Some(ANSWER_TIMEOUT))
         .map_err(failed)?;
     let session = rand::random();
-    let question = Word::Ask(asked).to_bytes(session);
+    let question = PreflightMessage::Ask(asked).to_bytes(session);
     for tried in 0..MAX_TRIES {
         if socket.send(&question).is_err() {
             break;
         }
         let mut bytes = [0; PACKET_BYTES];
         let answer = eintr::retry(|| socket.recv(&mut bytes)).ok();
-        let answer = answer.and_then(|length| Word::read(&bytes[..length]));
+        let answer = answer.and_then(|length| PreflightMessage::read(&bytes[..length]));
         match answer.filter(|(it, _)| *it == session) {
-            Some((_, Word::Grant { key, port })) => return Ok((key, port)),
+            Some((_, PreflightMessage::Grant { key, port })) => return Ok((key, port)),
             // The one before may be about to end.
-            Some((_, Word::Refuse(Refusal::Pressed))) if tried + 1 < MAX_TRIES => {
+            Some((_, PreflightMessage::Refuse(PreflightRefusal::Pressed)))
+                if tried + 1 < MAX_TRIES =>
+            {
                 thread::sleep(ANSWER_TIMEOUT);
             }
-            Some((_, Word::Refuse(refusal))) => {
+            Some((_, PreflightMessage::Refuse(refusal))) => {
                 return Err(PressError::Unwilling { host, refusal });
             }
             _ => {}

@@ -4,23 +4,23 @@
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use reweave_agent_core::latency::{Arrival, Clocks, PACKET_BYTES, Responder, Stamp};
+use reweave_agent_core::latency::{Clocks, PACKET_BYTES, ReceivedPacket, Responder, Stamp};
+use reweave_agent_core::packet_trains::{self, TrainReceiver};
+use reweave_agent_core::path_confirmation::{self, ConfirmationResponder};
 use reweave_agent_core::preflight;
-use reweave_agent_core::trains::{self, Receiver};
-use reweave_agent_core::witness::{self, Witness};
 use reweave_common::moment::Moment;
 use reweave_common::probing::Strays;
 
 use crate::clock;
-use crate::preflight::Door;
+use crate::preflight::PreflightListener;
 
-pub(super) struct Answers {
+pub(super) struct ProbeListener {
     responder: Responder,
-    receiver: Receiver,
+    receiver: TrainReceiver,
     /// Until when trains may come now.
     open_until: Box<dyn Fn(Moment) -> Option<Moment> + Send>,
-    door: Door,
-    witness: Witness,
+    door: PreflightListener,
+    witness: ConfirmationResponder,
     /// Of hosts that are not on the roster, or words that are none.
     refused: u64,
 }
@@ -40,14 +40,14 @@ impl From<Vec<u8>> for Reply {
     }
 }
 
-impl Answers {
+impl ProbeListener {
     pub(super) fn new() -> Self {
         Self {
             responder: Responder::default(),
-            receiver: Receiver::new(rand::random()),
+            receiver: TrainReceiver::new(rand::random()),
             open_until: Box::new(|_| None),
-            door: Door::default(),
-            witness: Witness::default(),
+            door: PreflightListener::default(),
+            witness: ConfirmationResponder::default(),
             refused: 0,
         }
     }
@@ -67,7 +67,7 @@ impl Answers {
         self.open_until = Box::new(open_until);
     }
 
-    pub(super) fn door(&self) -> Door {
+    pub(super) fn door(&self) -> PreflightListener {
         self.door.clone()
     }
 
@@ -77,9 +77,13 @@ impl Answers {
 
     /// What is sent back. It is never longer than the `length` that came, of which `packet` may be the
     /// beginning.
-    pub(super) fn handle_packet(&mut self, packet: &Arrival<'_>, length: usize) -> Option<Reply> {
+    pub(super) fn handle_packet(
+        &mut self,
+        packet: &ReceivedPacket<'_>,
+        length: usize,
+    ) -> Option<Reply> {
         let now = Moment::from_micros(packet.read.steady_ns / 1000);
-        if trains::is_message(packet.bytes) {
+        if packet_trains::is_message(packet.bytes) {
             let open_until = (self.open_until)(now);
             let answer = self.receiver.handle_packet(now, packet, length, open_until);
             return answer.map(Reply::from);
@@ -90,7 +94,7 @@ impl Answers {
             self.refused += u64::from(answer.is_none());
             return answer.map(Reply::Short);
         }
-        if witness::is_word(packet.bytes) {
+        if path_confirmation::is_word(packet.bytes) {
             let ends = [*packet.from.ip(), *packet.to.ip()];
             let answer = self.witness.handle_word(now, ends, packet.bytes);
             self.refused += u64::from(answer.is_none());
@@ -100,7 +104,7 @@ impl Answers {
     }
 
     /// What has to see the packets that come in.
-    pub(super) fn witness(&mut self) -> &mut Witness {
+    pub(super) fn witness(&mut self) -> &mut ConfirmationResponder {
         &mut self.witness
     }
 

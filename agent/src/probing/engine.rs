@@ -8,19 +8,19 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use reweave_agent_core::latency::{Clocks, Outgoing, PACKET_BYTES, Prober};
-use reweave_agent_core::witness::Witness;
+use reweave_agent_core::latency::{Clocks, OutgoingProbe, PACKET_BYTES, Prober};
+use reweave_agent_core::path_confirmation::ConfirmationResponder;
 use reweave_common::moment::Moment;
 use reweave_common::probing::{PortStrays, ProbeList, ProbeReading};
 use thiserror::Error;
 
-use super::answers::{Answers, Reply};
-use super::mail::{Inbox, Parcel};
+use super::answers::{ProbeListener, Reply};
+use super::packet_batch::{OutgoingPacket, PacketBatch};
 use super::socket::{Fate, StampedSocket};
 use super::tap::Tap;
 use crate::clock;
 use crate::netlink::RouteSocket;
-use crate::preflight::Door;
+use crate::preflight::PreflightListener;
 
 #[derive(Debug, Error)]
 pub enum ProbingError {
@@ -34,14 +34,14 @@ pub enum ProbingError {
 
 pub struct Engine {
     prober: Prober,
-    answers: Answers,
+    answers: ProbeListener,
     answering: Option<StampedSocket>,
     /// To be opened with the first list.
     answer_on: Option<u16>,
     asking: BTreeMap<u16, StampedSocket>,
     /// Open while somebody asks what arrives.
     tap: Option<Tap>,
-    inbox: Inbox,
+    inbox: PacketBatch,
     /// When it was last looked which probes are overdue.
     looked: Moment,
 }
@@ -54,12 +54,12 @@ impl Engine {
     pub fn new(seed: u64, head_start: Duration) -> Self {
         Self {
             prober: Prober::new(seed, head_start),
-            answers: Answers::new(),
+            answers: ProbeListener::new(),
             answering: None,
             answer_on: None,
             asking: BTreeMap::new(),
             tap: None,
-            inbox: Inbox::new(),
+            inbox: PacketBatch::new(),
             looked: Moment::default(),
         }
     }
@@ -101,7 +101,7 @@ impl Engine {
     }
 
     /// Where this host agrees to be pressed, or does not.
-    pub fn door(&self) -> Door {
+    pub fn door(&self) -> PreflightListener {
         self.answers.door()
     }
 
@@ -185,7 +185,7 @@ impl Engine {
     }
 
     fn send(&mut self) -> usize {
-        let mut due: BTreeMap<u16, Vec<Outgoing>> = BTreeMap::new();
+        let mut due: BTreeMap<u16, Vec<OutgoingProbe>> = BTreeMap::new();
         let clocks = clock::clocks();
         while let Some(probe) = self.prober.poll_probe(moment(&clocks), clocks) {
             due.entry(probe.flow.source.port()).or_default().push(probe);
@@ -268,7 +268,7 @@ impl Engine {
 }
 
 /// Before an answer says that packets are looked for, and no longer than that.
-fn look(witness: &mut Witness, tap: &mut Option<Tap>) {
+fn look(witness: &mut ConfirmationResponder, tap: &mut Option<Tap>) {
     if !witness.looks(clock::now()) {
         *tap = None;
     } else if tap.is_none() {
@@ -277,8 +277,8 @@ fn look(witness: &mut Witness, tap: &mut Option<Tap>) {
     }
 }
 
-fn parcel(probe: &Outgoing) -> Parcel {
-    Parcel {
+fn parcel(probe: &OutgoingProbe) -> OutgoingPacket {
+    OutgoingPacket {
         bytes: probe.bytes,
         length: probe.length,
         from: *probe.flow.source.ip(),
@@ -286,9 +286,9 @@ fn parcel(probe: &Outgoing) -> Parcel {
     }
 }
 
-fn answer(bytes: [u8; PACKET_BYTES], from: Ipv4Addr, to: SocketAddrV4) -> Parcel {
+fn answer(bytes: [u8; PACKET_BYTES], from: Ipv4Addr, to: SocketAddrV4) -> OutgoingPacket {
     let length = PACKET_BYTES;
-    Parcel {
+    OutgoingPacket {
         bytes,
         length,
         from,
@@ -299,7 +299,7 @@ fn answer(bytes: [u8; PACKET_BYTES], from: Ipv4Addr, to: SocketAddrV4) -> Parcel
 fn hear(
     prober: &mut Prober,
     socket: &StampedSocket,
-    inbox: &mut Inbox,
+    inbox: &mut PacketBatch,
     events: PollFlags,
 ) -> usize {
     if events.contains(PollFlags::POLLERR) {
@@ -311,7 +311,7 @@ fn hear(
     0
 }
 
-fn take_fates(prober: &mut Prober, socket: &StampedSocket, inbox: &mut Inbox) {
+fn take_fates(prober: &mut Prober, socket: &StampedSocket, inbox: &mut PacketBatch) {
     socket.fates(inbox, |fate| match fate {
         Fate::Left { pair, bytes, stamp } => prober.handle_left(pair, &bytes, stamp),
         Fate::Refused { pair, bytes } => prober.handle_refused(pair, &bytes),

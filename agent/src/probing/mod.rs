@@ -2,16 +2,16 @@
 //! and one on which probes are answered. What to send and what it means, `agent/core` decides.
 
 mod answers;
-mod beside;
+mod control_messages;
 mod engine;
-mod mail;
+mod packet_batch;
 mod socket;
 mod tap;
 mod thread;
 
 /// See `decoders`.
 pub(crate) fn read_beside(bytes: &[u8]) {
-    let _ = beside::Beside::read(bytes);
+    let _ = control_messages::ControlMessages::read(bytes);
 }
 
 /// See `decoders`.

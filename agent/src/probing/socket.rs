@@ -11,10 +11,10 @@ use nix::sys::socket::{
     AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, SockaddrIn, TimestampingFlag,
     bind, sendmsg, setsockopt, socket, sockopt,
 };
-use reweave_agent_core::latency::{Arrival, Clocks, PACKET_BYTES, Stamp, TTL, Unsendable};
+use reweave_agent_core::latency::{Clocks, PACKET_BYTES, ReceivedPacket, Stamp, TTL, Unsendable};
 
-use super::beside::SaidError;
-use super::mail::{self, Inbox, Letter, Parcel};
+use super::control_messages::SocketErrorKind;
+use super::packet_batch::{self, IncomingPacket, OutgoingPacket, PacketBatch};
 use crate::{clock, probes};
 
 /// Both stamps of a departure where there are two; nix has no name for it.
@@ -86,10 +86,10 @@ impl StampedSocket {
     }
 
     /// Sends all of them, and names those that cannot be sent, with why.
-    pub(super) fn send(&self, parcels: &mut [Parcel]) -> Vec<(usize, Unsendable)> {
+    pub(super) fn send(&self, parcels: &mut [OutgoingPacket]) -> Vec<(usize, Unsendable)> {
         let (mut at, mut old, mut unsent) = (0, 0, vec![]);
         while at < parcels.len() {
-            match mail::send(self.as_fd(), &mut parcels[at..]) {
+            match packet_batch::send(self.as_fd(), &mut parcels[at..]) {
                 Ok(sent) => (at, old) = (at + sent.max(1), 0),
                 Err(error) if may_be_old(error) && old < MAX_OLD_ERRORS => old += 1,
                 Err(error) => {
@@ -117,7 +117,7 @@ impl StampedSocket {
         from: Ipv4Addr,
         to: SocketAddrV4,
     ) -> Result<(), Errno> {
-        let source = mail::info(from);
+        let source = packet_batch::info(from);
         let (parts, control) = (
             [IoSlice::new(bytes)],
             [ControlMessage::Ipv4PacketInfo(&source)],
@@ -129,12 +129,12 @@ impl StampedSocket {
     /// Packets that wait, with their lengths, of which little may be looked at; and how many.
     pub(super) fn receive(
         &self,
-        inbox: &mut Inbox,
-        mut take: impl FnMut(&Arrival<'_>, usize),
+        inbox: &mut PacketBatch,
+        mut take: impl FnMut(&ReceivedPacket<'_>, usize),
     ) -> usize {
         self.read(inbox, libc::MSG_TRUNC, |letter, read| {
             if let Some(to) = letter.beside.to {
-                let arrival = Arrival {
+                let arrival = ReceivedPacket {
                     from: letter.from,
                     to: SocketAddrV4::new(to, self.port),
                     bytes: letter.bytes,
@@ -148,11 +148,11 @@ impl StampedSocket {
     }
 
     /// What became of packets that were sent.
-    pub(super) fn fates(&self, inbox: &mut Inbox, mut take: impl FnMut(Fate)) {
+    pub(super) fn fates(&self, inbox: &mut PacketBatch, mut take: impl FnMut(Fate)) {
         self.read(inbox, libc::MSG_ERRQUEUE, |letter, _| {
             let fate = match letter.beside.error {
-                Some(SaidError::Stamped) => left(letter.bytes, letter.beside.stamp),
-                Some(SaidError::Refused) => refused(&letter),
+                Some(SocketErrorKind::Stamped) => left(letter.bytes, letter.beside.stamp),
+                Some(SocketErrorKind::Refused) => refused(&letter),
                 _ => None,
             };
             fate.into_iter().for_each(&mut take);
@@ -161,9 +161,9 @@ impl StampedSocket {
 
     fn read(
         &self,
-        inbox: &mut Inbox,
+        inbox: &mut PacketBatch,
         flags: libc::c_int,
-        mut take: impl FnMut(Letter<'_>, Clocks),
+        mut take: impl FnMut(IncomingPacket<'_>, Clocks),
     ) -> usize {
         let (mut old, mut taken) = (0, 0);
         while taken < MAX_PACKETS_PER_TURN && old < MAX_OLD_ERRORS {
@@ -180,7 +180,7 @@ impl StampedSocket {
                 taken += 1;
                 take(letter, read);
             }
-            if taken - before < mail::MAX_BATCH_PACKETS {
+            if taken - before < packet_batch::MAX_BATCH_PACKETS {
                 break;
             }
         }
@@ -246,7 +246,7 @@ pub(super) fn left(frame: &[u8], stamp: Stamp) -> Option<Fate> {
     })
 }
 
-fn refused(letter: &Letter<'_>) -> Option<Fate> {
+fn refused(letter: &IncomingPacket<'_>) -> Option<Fate> {
     Some(Fate::Refused {
         pair: [letter.beside.to?, *letter.from.ip()],
         bytes: *letter.bytes.first_chunk()?,

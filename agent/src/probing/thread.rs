@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_common::flow::FlowKey;
 use reweave_common::lock::lock;
-use reweave_common::probing::{PortStrays, ProbeList, ProbeReading, Tally};
+use reweave_common::probing::{PortStrays, ProbeList, ProbeReading, ProbeTally};
 
 use super::engine::Engine;
 use crate::follower::Follower;
@@ -35,7 +35,7 @@ pub struct ProbeThread {
 
 #[derive(Default)]
 struct Shared {
-    tallies: BTreeMap<FlowKey, Tally>,
+    tallies: BTreeMap<FlowKey, ProbeTally>,
     strays: PortStrays,
 }
 
@@ -74,7 +74,7 @@ fn follow(mut engine: Engine, lists: &Receiver<ProbeList>, shared: &Mutex<Shared
                     first_until = Instant::now() + EAGER_SHARE_TIME;
                 }
                 if let Err(error) = engine.handle_list(list) {
-                    tracing::warn!("some hosts are not probed: {}", told(&error));
+                    tracing::warn!("some hosts are not probed: {}", error_chain(&error));
                 }
             }
             Err(TryRecvError::Disconnected) => return,
@@ -82,7 +82,7 @@ fn follow(mut engine: Engine, lists: &Receiver<ProbeList>, shared: &Mutex<Shared
         }
         let done = match engine.turn(TURN_TIMEOUT) {
             Ok(done) => done,
-            Err(error) => return tracing::error!("probing stopped: {}", told(&error)),
+            Err(error) => return tracing::error!("probing stopped: {}", error_chain(&error)),
         };
         // Packets that come in the meantime have their stamps, and wait for one turn together. A
         // train would be too many.

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use reweave_common::hardware::Lack;
 use thiserror::Error;
 
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 
 /// As it is called where it is off.
 pub const MEASUREMENT_NAME: &str = "RDMA";
@@ -43,7 +43,7 @@ impl RdmaError {
         };
         Lack {
             measurement: MEASUREMENT_NAME.to_owned(),
-            because: told(self),
+            because: error_chain(self),
             remedy: remedy.to_owned(),
         }
     }

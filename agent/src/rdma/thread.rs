@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use reweave_agent_core::rdma::Rounds;
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_common::hardware::Lack;
 use reweave_common::lock::lock;
 use reweave_common::moment::Moment;
@@ -18,7 +18,7 @@ use reweave_common::sample::HostReading;
 
 use super::{Helper, RdmaError};
 use crate::clock;
-use crate::trains::SharedGate;
+use crate::packet_trains::SharedGate;
 
 /// Ports change seldom; where there is no RDMA, it comes even more seldom.
 const PORTS_INTERVAL: Duration = Duration::from_secs(30);
@@ -193,7 +193,7 @@ impl Keeper {
         let lack = error.lack();
         let mut shared = lock(&self.shared);
         if shared.lack.as_ref() != Some(&lack) {
-            tracing::info!("rdma unavailable: {}", told(error));
+            tracing::info!("rdma unavailable: {}", error_chain(error));
         }
         shared.ports.clear();
         shared.lack = Some(lack);

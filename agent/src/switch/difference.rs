@@ -2,19 +2,19 @@
 
 use std::fmt;
 
-use reweave_common::holding::{Holding, RouteRule};
+use reweave_common::forwarding_state::{ForwardingState, RouteRule};
 use reweave_common::sample::PinRule;
 use serde::Serialize;
 
 /// From one holding to another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
-    comes: Holding,
-    goes: Holding,
+    comes: ForwardingState,
+    goes: ForwardingState,
 }
 
 impl Difference {
-    pub fn between(held: &Holding, desired: &Holding) -> Self {
+    pub fn between(held: &ForwardingState, desired: &ForwardingState) -> Self {
         let (held, desired) = (held.clone().in_order(), desired.clone().in_order());
         Self {
             comes: without(&desired, &held),
@@ -32,14 +32,14 @@ impl Difference {
     }
 }
 
-fn without(all: &Holding, these: &Holding) -> Holding {
+fn without(all: &ForwardingState, these: &ForwardingState) -> ForwardingState {
     let mut rest = all.clone();
     rest.rules.retain(|it| !these.rules.contains(it));
     rest.routes.retain(|it| !these.routes.contains(it));
     rest
 }
 
-fn lines(sign: &str, holding: &Holding) -> String {
+fn lines(sign: &str, holding: &ForwardingState) -> String {
     let pins = holding.rules.iter().map(pin);
     let lines = pins.chain(holding.routes.iter().map(route));
     lines.map(|line| format!("{sign}{line}\n")).collect()
@@ -75,13 +75,13 @@ impl fmt::Display for Difference {
 mod tests {
     use std::net::Ipv4Addr;
 
-    use reweave_common::holding::RouteHop;
+    use reweave_common::forwarding_state::RouteHop;
 
     use super::*;
 
     #[test]
     fn difference_prints_one_line_each() {
-        let holding = |spine: u8| Holding {
+        let holding = |spine: u8| ForwardingState {
             rules: vec![],
             routes: vec![RouteRule {
                 destination: Ipv4Addr::new(10, 9, 0, 1),

@@ -5,16 +5,16 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use reweave_agent_core::switch::Unfit;
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use thiserror::Error;
 
 use super::Difference;
-use crate::netlink::{HoldError, NetlinkError, RouteError};
+use crate::netlink::{ForwardingStateError, NetlinkError, RouteError};
 
 #[derive(Debug, Error)]
 pub enum SwitchError {
     #[error(transparent)]
-    Kernel(#[from] HoldError),
+    Kernel(#[from] ForwardingStateError),
     #[error(transparent)]
     Routes(#[from] RouteError),
     #[error("cannot read what the kernel holds")]
@@ -39,7 +39,7 @@ pub enum SwitchError {
     },
     #[error("rolled back, because the state read back differs:\n{difference}")]
     Elsewhere { difference: Difference },
-    #[error("{}; rollback failed too", told(failure))]
+    #[error("{}; rollback failed too", error_chain(failure))]
     NoWayBack {
         failure: Box<SwitchError>,
         source: Box<SwitchError>,

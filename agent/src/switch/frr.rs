@@ -6,9 +6,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use reweave_agent_core::switch::frr::{Configured, version};
-use reweave_common::holding::RouteRule;
+use reweave_common::forwarding_state::RouteRule;
 
-use super::{SwitchError, Told, VtyshError};
+use super::{RoutePush, SwitchError, VtyshError};
 use crate::program::{self, Ended, NoAnswer};
 
 /// A daemon that is well answers within some tens of milliseconds.
@@ -33,13 +33,13 @@ impl Frr {
         self.lines_to(&self.read()?, desired)
     }
 
-    pub(super) fn tell(&self, desired: &[RouteRule]) -> Result<Told, SwitchError> {
+    pub(super) fn tell(&self, desired: &[RouteRule]) -> Result<RoutePush, SwitchError> {
         let configured = self.read()?;
         let lines = self.lines_to(&configured, desired)?;
         for some in lines.chunks(MAX_LINES_PER_CALL) {
             self.configure(some)?;
         }
-        Ok(Told {
+        Ok(RoutePush {
             before: configured.rules(),
             anything: !lines.is_empty(),
         })

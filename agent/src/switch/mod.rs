@@ -15,18 +15,18 @@ use std::time::{Duration, Instant};
 use clap::{Args, ValueEnum};
 use reweave_agent_core::reconcile::usable;
 use reweave_agent_core::switch::joined;
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
+use reweave_common::forwarding_state::{ForwardingState, RouteRule};
 use reweave_common::hardware::Lack;
-use reweave_common::holding::{Holding, RouteRule};
 use reweave_common::moment::Moment;
 
 use crate::clock;
-use crate::netlink::{Kept, Link, RouteSocket};
+use crate::netlink::{EnforcedState, Link, RouteSocket};
 
 pub use difference::Difference;
 pub use error::{RedisError, SwitchError, VtyshError};
 use frr::Frr;
-pub use redis::Place;
+pub use redis::RedisAddress;
 use sonic::ConfigDb;
 
 /// Software takes a route at once and hands it to the kernel a little later.
@@ -61,7 +61,7 @@ pub struct Software {
     pub vty: Option<PathBuf>,
     /// Address of SONiC's database: a socket's path, or ADDRESS:PORT [default: /var/run/redis/redis.sock]
     #[arg(long, value_name = "WHERE")]
-    pub config_db: Option<Place>,
+    pub config_db: Option<RedisAddress>,
 }
 
 impl Software {
@@ -122,7 +122,7 @@ impl Router {
         kernel: &mut RouteSocket,
         desired: &[RouteRule],
         must_settle: bool,
-    ) -> Result<Told, SwitchError> {
+    ) -> Result<RoutePush, SwitchError> {
         if !matches!(self, Self::Sonic(_)) {
             return self.tell(desired);
         }
@@ -137,12 +137,12 @@ impl Router {
             }
         }
         anything |= self.tell(desired)?.anything;
-        Ok(Told { before, anything })
+        Ok(RoutePush { before, anything })
     }
 
-    fn tell(&self, desired: &[RouteRule]) -> Result<Told, SwitchError> {
+    fn tell(&self, desired: &[RouteRule]) -> Result<RoutePush, SwitchError> {
         match self {
-            Self::Kernel => Ok(Told::default()),
+            Self::Kernel => Ok(RoutePush::default()),
             Self::Frr(frr) => frr.tell(desired),
             Self::Sonic(db) => db.tell(desired),
         }
@@ -151,7 +151,7 @@ impl Router {
 
 /// What came of telling software its routes.
 #[derive(Debug, Default)]
-struct Told {
+struct RoutePush {
     /// Ours before.
     before: Vec<RouteRule>,
     anything: bool,
@@ -179,7 +179,7 @@ impl Switch {
     pub fn hold_all(
         &mut self,
         kernel: &mut RouteSocket,
-        desired: &Holding,
+        desired: &ForwardingState,
     ) -> Result<(), SwitchError> {
         if matches!(self.router, Router::Kernel) {
             return Ok(kernel.hold_all(desired)?);
@@ -190,11 +190,11 @@ impl Switch {
         let told = self.router.tell_in_steps(kernel, &routes, true)?;
         settle(kernel, &told.before, &routes)?;
         // Of an agent that held routes by itself; those that replace them are there.
-        Ok(kernel.hold_all(&Holding::of_pins(desired.rules.clone()))?)
+        Ok(kernel.hold_all(&ForwardingState::of_pins(desired.rules.clone()))?)
     }
 
     /// What the kernel holds of ours.
-    pub fn holding(&mut self, kernel: &mut RouteSocket) -> Result<Holding, SwitchError> {
+    pub fn holding(&mut self, kernel: &mut RouteSocket) -> Result<ForwardingState, SwitchError> {
         let mut held = kernel.holding()?;
         if !matches!(self.router, Router::Kernel) {
             let configured = self.router.configured()?;
@@ -209,14 +209,14 @@ impl Switch {
     pub fn keep(
         &mut self,
         kernel: &mut RouteSocket,
-        desired: &Holding,
+        desired: &ForwardingState,
         links: &[Link],
-    ) -> Result<Kept, SwitchError> {
+    ) -> Result<EnforcedState, SwitchError> {
         if matches!(self.router, Router::Kernel) {
             return Ok(kernel.keep(desired, links)?);
         }
         let told = self.keep_routes(kernel, &desired.routes, links)?;
-        let pins = Holding::of_pins(desired.rules.clone());
+        let pins = ForwardingState::of_pins(desired.rules.clone());
         let mut kept = kernel.keep(&pins, links)?;
         kept.holding.routes = those_to(&desired.routes, kernel.static_routes(links)?);
         kept.mended |= told;
@@ -228,7 +228,7 @@ impl Switch {
     pub fn lack(&self) -> Option<Lack> {
         Some(Lack {
             measurement: MEASUREMENT_NAME.to_owned(),
-            because: told(self.trouble.as_ref()?),
+            because: error_chain(self.trouble.as_ref()?),
             remedy: self.router.remedy().to_owned(),
         })
     }
@@ -237,9 +237,9 @@ impl Switch {
     pub fn change(
         &mut self,
         kernel: &mut RouteSocket,
-        before: &Holding,
-        desired: &Holding,
-    ) -> Result<Holding, SwitchError> {
+        before: &ForwardingState,
+        desired: &ForwardingState,
+    ) -> Result<ForwardingState, SwitchError> {
         let held = self.hold_all(kernel, desired);
         let held = held.and_then(|()| self.holding(kernel));
         let failure = match held {
@@ -259,7 +259,7 @@ impl Switch {
     }
 
     /// What it would be told if it should hold this, in its own words; tells nothing.
-    pub fn words_to(&self, desired: &Holding) -> Result<Vec<String>, SwitchError> {
+    pub fn words_to(&self, desired: &ForwardingState) -> Result<Vec<String>, SwitchError> {
         self.refuse_pins(desired)?;
         self.router.words_to(&desired.routes)
     }
@@ -277,7 +277,7 @@ impl Switch {
             let mut up = links.iter().filter(|link| link.count.up);
             up.any(|link| link.count.interface == interface)
         };
-        let of_routes = |routes: &[RouteRule]| Holding {
+        let of_routes = |routes: &[RouteRule]| ForwardingState {
             rules: vec![],
             routes: routes.to_vec(),
         };
@@ -302,7 +302,7 @@ impl Switch {
         Ok(anything)
     }
 
-    fn refuse_pins(&self, desired: &Holding) -> Result<(), SwitchError> {
+    fn refuse_pins(&self, desired: &ForwardingState) -> Result<(), SwitchError> {
         let blind = matches!(self.router, Router::Sonic(_)) && !desired.rules.is_empty();
         if blind {
             return Err(SwitchError::NoPins);

@@ -20,19 +20,19 @@ const MAX_DEPTH: usize = 3;
 
 /// Where a database listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum RedisAddress {
     Path(PathBuf),
     Address(SocketAddr),
 }
 
-impl Default for Place {
+impl Default for RedisAddress {
     /// SONiC's.
     fn default() -> Self {
         Self::Path("/var/run/redis/redis.sock".into())
     }
 }
 
-impl FromStr for Place {
+impl FromStr for RedisAddress {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -44,7 +44,7 @@ impl FromStr for Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for RedisAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Path(path) => path.display().fmt(f),
@@ -72,7 +72,7 @@ pub(super) struct Redis {
 }
 
 impl Redis {
-    pub(super) fn open(place: &Place) -> Result<Self, RedisError> {
+    pub(super) fn open(place: &RedisAddress) -> Result<Self, RedisError> {
         let stream = connect(place).map_err(|source| RedisError::Open {
             place: place.to_string(),
             source,
@@ -100,15 +100,15 @@ impl Redis {
     }
 }
 
-fn connect(place: &Place) -> io::Result<Box<dyn Stream>> {
+fn connect(place: &RedisAddress) -> io::Result<Box<dyn Stream>> {
     Ok(match place {
-        Place::Path(path) => {
+        RedisAddress::Path(path) => {
             let stream = UnixStream::connect(path)?;
             stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
             stream.set_write_timeout(Some(REPLY_TIMEOUT))?;
             Box::new(stream)
         }
-        Place::Address(address) => {
+        RedisAddress::Address(address) => {
             let stream = TcpStream::connect_timeout(address, REPLY_TIMEOUT)?;
             stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
             stream.set_write_timeout(Some(REPLY_TIMEOUT))?;
@@ -227,8 +227,8 @@ mod tests {
     #[test]
     fn redis_address_is_path_or_socket() {
         for place in ["/run/redis/redis.sock", "127.0.0.1:6379"] {
-            assert_eq!(place.parse::<Place>().unwrap().to_string(), place);
+            assert_eq!(place.parse::<RedisAddress>().unwrap().to_string(), place);
         }
-        assert!("redis".parse::<Place>().is_err());
+        assert!("redis".parse::<RedisAddress>().is_err());
     }
 }

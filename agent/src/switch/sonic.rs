@@ -4,11 +4,11 @@
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 
-use reweave_agent_core::switch::sonic::{Edit, Fields, Held, MARK_PATTERN, keys, marked};
-use reweave_common::holding::RouteRule;
+use reweave_agent_core::switch::sonic::{ConfigRoutes, Edit, Fields, MARK_PATTERN, keys, marked};
+use reweave_common::forwarding_state::RouteRule;
 
-use super::redis::{Place, Redis, Reply};
-use super::{RedisError, SwitchError, Told};
+use super::redis::{Redis, RedisAddress, Reply};
+use super::{RedisError, RoutePush, SwitchError};
 
 /// `CONFIG_DB` among the databases of one redis.
 const CONFIG_DB: &str = "4";
@@ -16,11 +16,11 @@ const CONFIG_DB: &str = "4";
 const MAX_TRIES: usize = 3;
 
 pub(super) struct ConfigDb {
-    place: Place,
+    place: RedisAddress,
 }
 
 impl ConfigDb {
-    pub(super) fn new(place: Place) -> Self {
+    pub(super) fn new(place: RedisAddress) -> Self {
         Self { place }
     }
 
@@ -34,13 +34,13 @@ impl ConfigDb {
         Ok(edits.iter().map(|edit| words(edit).join(" ")).collect())
     }
 
-    pub(super) fn tell(&self, desired: &[RouteRule]) -> Result<Told, SwitchError> {
+    pub(super) fn tell(&self, desired: &[RouteRule]) -> Result<RoutePush, SwitchError> {
         for _ in 0..MAX_TRIES {
             let mut line = self.open()?;
             let held = line.watched(desired)?;
             let edits = edits_to(&held, desired)?;
             if edits.is_empty() || line.carry_out(&edits)? {
-                return Ok(Told {
+                return Ok(RoutePush {
                     before: held.rules(),
                     anything: !edits.is_empty(),
                 });
@@ -49,32 +49,32 @@ impl ConfigDb {
         Err(RedisError::Contested.into())
     }
 
-    fn open(&self) -> Result<Line, RedisError> {
+    fn open(&self) -> Result<ConfigDbConnection, RedisError> {
         let mut redis = Redis::open(&self.place)?;
         redis.ask(&["SELECT", CONFIG_DB])?;
-        Ok(Line { redis })
+        Ok(ConfigDbConnection { redis })
     }
 }
 
-fn edits_to(held: &Held, desired: &[RouteRule]) -> Result<Vec<Edit>, SwitchError> {
+fn edits_to(held: &ConfigRoutes, desired: &[RouteRule]) -> Result<Vec<Edit>, SwitchError> {
     let by = || "SONiC".to_owned();
     let edits = held.edits_to(desired);
     edits.map_err(|source| SwitchError::Unfit { by: by(), source })
 }
 
-struct Line {
+struct ConfigDbConnection {
     redis: Redis,
 }
 
-impl Line {
+impl ConfigDbConnection {
     /// Ours, and what is where `desired` shall be. What is carried out afterwards over the same line fails if
     /// any of it has changed by then.
-    fn watched(&mut self, desired: &[RouteRule]) -> Result<Held, RedisError> {
+    fn watched(&mut self, desired: &[RouteRule]) -> Result<ConfigRoutes, RedisError> {
         let ours = self.ours()?.into_iter();
         let desired = desired.iter().map(|rule| rule.destination);
         let hosts: BTreeSet<_> = ours.chain(desired).collect();
         let keys: Vec<_> = hosts.into_iter().flat_map(keys).collect();
-        let mut held = Held::default();
+        let mut held = ConfigRoutes::default();
         if keys.is_empty() {
             return Ok(held);
         }

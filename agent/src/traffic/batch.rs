@@ -63,7 +63,7 @@ where
     }
 }
 
-struct Answer {
+struct MapBatch {
     count: usize,
     /// From where to go on, if this was not all.
     more: Option<u32>,
@@ -79,7 +79,7 @@ fn ask<K: Pod, V: Pod>(
     from: Option<u32>,
     keys: &mut [K],
     values: &mut [V],
-) -> io::Result<Answer> {
+) -> io::Result<MapBatch> {
     let mut to: u32 = 0;
     let mut request = Request {
         from: from
@@ -102,14 +102,14 @@ fn ask<K: Pod, V: Pod>(
     };
     let count = request.count as usize;
     if asked == 0 {
-        return Ok(Answer {
+        return Ok(MapBatch {
             count,
             more: Some(to),
         });
     }
     match io::Error::last_os_error() {
         // Such is the end.
-        error if error.raw_os_error() == Some(libc::ENOENT) => Ok(Answer { count, more: None }),
+        error if error.raw_os_error() == Some(libc::ENOENT) => Ok(MapBatch { count, more: None }),
         error => Err(error),
     }
 }

@@ -13,7 +13,7 @@ use aya::programs::tc::{TcError, qdisc_add_clsact, qdisc_detach_program};
 use aya::programs::{ProgramError, SchedClassifier, TcAttachType};
 use aya::util::KernelVersion;
 use aya::{Ebpf, EbpfError as LoadError};
-use reweave_agent_core::traffic::{Counted, Direction, FlowCount, PairCount};
+use reweave_agent_core::traffic::{Direction, FlowCount, PairCount, TrafficCounts};
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::traffic::Volume;
 use reweave_common::units::Bytes;
@@ -81,7 +81,7 @@ impl EbpfCounter {
     }
 
     /// What was counted since it was loaded, at these interfaces from now on.
-    pub(super) fn read(&mut self, wires: &[Wire]) -> Result<Counted, EbpfError> {
+    pub(super) fn read(&mut self, wires: &[Wire]) -> Result<TrafficCounts, EbpfError> {
         self.attached.retain(|wire| wires.contains(wire));
         for wire in wires {
             if self.attached.insert(wire.clone()) {
@@ -106,7 +106,7 @@ impl EbpfCounter {
         Ok(())
     }
 
-    fn counted(&self) -> Result<Counted, EbpfError> {
+    fn counted(&self) -> Result<TrafficCounts, EbpfError> {
         let failed = |source| EbpfError::Read { source };
         let flows: Vec<(FlowBytes, VolumeWords)> = self.entries("flows")?;
         let pairs: Vec<(PairBytes, VolumeWords)> = self.entries("pairs")?;
@@ -115,7 +115,7 @@ impl EbpfCounter {
         let unknown: Array<&MapData, u64> = unknown.try_into().map_err(failed)?;
         let flows = flows.iter().filter_map(|(key, volume)| flow(key, *volume));
         let pairs = pairs.iter().filter_map(|(key, volume)| pair(key, *volume));
-        Ok(Counted {
+        Ok(TrafficCounts {
             flows: flows.collect(),
             pairs: pairs.collect(),
             unknown_packets: unknown.get(&0, 0).map_err(failed)?,

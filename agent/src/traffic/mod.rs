@@ -11,9 +11,9 @@ use std::path::Path;
 
 use reweave_agent_core::flows::Socket;
 use reweave_agent_core::traffic::{
-    Counted, DatagramBook, Direction, FlowCount, SocketTraffic, peers,
+    DatagramBook, Direction, FlowCount, SocketTraffic, TrafficCounts, peers,
 };
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_common::moment::Moment;
 use reweave_common::sample::Interface;
 use reweave_common::traffic::{PortTraffic, Traffic, TrafficSource, Volume};
@@ -104,8 +104,8 @@ impl TrafficReader {
         sockets: &[Socket],
     ) -> TrafficRead {
         let counted = match &mut self.counter {
-            Counter::Ebpf(ebpf) => ebpf.read(wires).map_err(|error| told(&error)),
-            Counter::Nftables(nft) => nft.read().map_err(|error| told(&error)),
+            Counter::Ebpf(ebpf) => ebpf.read(wires).map_err(|error| error_chain(&error)),
+            Counter::Nftables(nft) => nft.read().map_err(|error| error_chain(&error)),
             Counter::Sockets(book) => return of_sockets(book, sockets),
         };
         match counted {
@@ -117,7 +117,12 @@ impl TrafficReader {
         }
     }
 
-    fn report(&mut self, now: Moment, counted: Counted, own: &BTreeSet<Ipv4Addr>) -> TrafficRead {
+    fn report(
+        &mut self,
+        now: Moment,
+        counted: TrafficCounts,
+        own: &BTreeSet<Ipv4Addr>,
+    ) -> TrafficRead {
         let traffic = Traffic {
             source: self.source(),
             unknown_packets: counted.unknown_packets,
@@ -148,13 +153,13 @@ fn counter(best: TrafficSource, refused: &mut Vec<Refusal>) -> Counter {
     if best <= TrafficSource::Ebpf {
         match EbpfCounter::load() {
             Ok(ebpf) => return Counter::Ebpf(Box::new(ebpf)),
-            Err(error) => refuse(TrafficSource::Ebpf, told(&error)),
+            Err(error) => refuse(TrafficSource::Ebpf, error_chain(&error)),
         }
     }
     if best <= TrafficSource::Nftables {
         match NftCounter::install() {
             Ok(nft) => return Counter::Nftables(nft),
-            Err(error) => refuse(TrafficSource::Nftables, told(&error)),
+            Err(error) => refuse(TrafficSource::Nftables, error_chain(&error)),
         }
     }
     Counter::Sockets(SocketTraffic::default())

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::process::Command;
 use std::time::Duration;
 
-use reweave_agent_core::traffic::{Counted, Direction, FlowCount, PairCount};
+use reweave_agent_core::traffic::{Direction, FlowCount, PairCount, TrafficCounts};
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::traffic::Volume;
 use reweave_common::units::Bytes;
@@ -48,7 +48,7 @@ impl NftCounter {
         Ok(Self(()))
     }
 
-    pub(super) fn read(&mut self) -> Result<Counted, NftError> {
+    pub(super) fn read(&mut self) -> Result<TrafficCounts, NftError> {
         let listed = nft(&["-j", "list", "table", "ip", NFT_TABLE], "")?;
         counted(&listed)
     }
@@ -124,10 +124,10 @@ pub(crate) fn read_list(json: &str) {
 }
 
 /// Reads the elements of all sets; those of another form are none of ours.
-fn counted(json: &str) -> Result<Counted, NftError> {
+fn counted(json: &str) -> Result<TrafficCounts, NftError> {
     let listed: Value =
         serde_json::from_str(json).map_err(|source| NftError::Garbled { source })?;
-    let mut counted = Counted::default();
+    let mut counted = TrafficCounts::default();
     for set in array(&listed["nftables"]).iter().map(|it| &it["set"]) {
         let direction = match set["name"].as_str() {
             Some("pairs_sent" | "flows_sent") => Direction::Sent,

@@ -7,7 +7,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use reweave_link::keep::{Folder, KeepError};
+use reweave_link::durable_files::{LockedFolder, LockedFolderError};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -33,7 +33,7 @@ pub enum TransportError {
     #[error("cannot mark packets")]
     Marking(#[from] NftError),
     #[error("cannot save the previous settings")]
-    State(#[from] KeepError),
+    State(#[from] LockedFolderError),
     #[error("the kernel holds {held} instead of {desired}; previous settings restored")]
     NotHeld { held: String, desired: String },
     #[error("nothing was changed: another program has set {held} since, instead of {noted}")]
@@ -164,11 +164,11 @@ impl std::str::FromStr for Ports {
 
 /// What was there before is in this folder, from before the first change on.
 #[derive(Debug)]
-pub struct Hand(Folder);
+pub struct Hand(LockedFolder);
 
 impl Hand {
     pub fn open(folder: &Path) -> Result<Self, TransportError> {
-        Ok(Self(Folder::hold(folder)?))
+        Ok(Self(LockedFolder::hold(folder)?))
     }
 
     /// Has the kernel do this, and reads back that it does; or it does what it did.

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use reweave_common::holding::{Holding, RouteRule};
+use reweave_common::forwarding_state::{ForwardingState, RouteRule};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -42,7 +42,7 @@ impl Hand<'_> {
     }
 
     fn file(&self, name: &str, routes: &[RouteRule]) -> String {
-        let holding = Holding {
+        let holding = ForwardingState {
             rules: vec![],
             routes: routes.to_vec(),
         };

@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use reweave_common::holding::RouteRule;
+use reweave_common::forwarding_state::RouteRule;
 
 use crate::fabric::{Fabric, host, ip_in, pin, spine_at, wait_for, within};
 use crate::pins::{self, moved_over};

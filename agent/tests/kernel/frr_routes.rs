@@ -9,11 +9,11 @@ use reweave_agent::agent::Agent;
 use reweave_agent::netlink::RouteSocket;
 use reweave_agent::role::Role;
 use reweave_agent::switch::{RedisError, RoutesBy, Software, Switch, SwitchError, VtyshError};
-use reweave_agent_core::probe::Mark;
-use reweave_common::error::told;
+use reweave_agent_core::probe::ProbeMark;
+use reweave_common::error::error_chain;
+use reweave_common::forwarding_state::{ForwardingState, RouteHop, RouteRule};
 use reweave_common::hardware::Lack;
-use reweave_common::holding::{Holding, RouteHop, RouteRule};
-use reweave_common::instruction::{Install, Refusal, Token};
+use reweave_common::instruction::{Install, InstallRefusal, Token};
 use reweave_common::plan::Generation;
 use reweave_common::sample::{HostReading, Reading};
 use tempfile::TempDir;
@@ -46,15 +46,18 @@ pub(crate) fn by_frr() -> Software {
     }
 }
 
-pub(crate) fn of_routes(routes: &[RouteRule]) -> Holding {
-    Holding {
+pub(crate) fn of_routes(routes: &[RouteRule]) -> ForwardingState {
+    ForwardingState {
         rules: vec![],
         routes: routes.to_vec(),
     }
 }
 
 /// Makes leaf 0 hold this; returns what it holds then.
-pub(crate) fn hold(software: &Software, desired: &Holding) -> Result<Holding, SwitchError> {
+pub(crate) fn hold(
+    software: &Software,
+    desired: &ForwardingState,
+) -> Result<ForwardingState, SwitchError> {
     within("leaf0", || {
         let mut kernel = RouteSocket::open()?;
         let mut switch = Switch::new(software);
@@ -65,7 +68,7 @@ pub(crate) fn hold(software: &Software, desired: &Holding) -> Result<Holding, Sw
 
 /// Makes leaf 0 hold this in the end; returns what it holds then. On a busy machine software may take longer than an
 /// agent waits for it, which then tells it again, as this does.
-pub(crate) fn taken(software: &Software, desired: &Holding) -> Holding {
+pub(crate) fn taken(software: &Software, desired: &ForwardingState) -> ForwardingState {
     wait_for("the software to take it", || {
         match hold(software, desired) {
             Err(SwitchError::NotInTheKernel { .. }) => None,
@@ -76,10 +79,10 @@ pub(crate) fn taken(software: &Software, desired: &Holding) -> Holding {
 }
 
 /// Why leaf 0 cannot hold this, once the software says something.
-pub(crate) fn refused_by(software: &Software, desired: &Holding) -> String {
+pub(crate) fn refused_by(software: &Software, desired: &ForwardingState) -> String {
     wait_for("the software to say why", || {
         let error = hold(software, desired).expect_err("it cannot be had");
-        (!says_nothing(&error)).then(|| told(&error))
+        (!says_nothing(&error)).then(|| error_chain(&error))
     })
 }
 
@@ -134,7 +137,7 @@ fn packets_follow_frr_routes() {
     let mut both = of_routes(&[route(host(2), &[hop(0, 1), hop(1, 1)])]);
     both.routes.insert(0, attached());
     assert_eq!(taken(&by_frr(), &both), both, "and both ways");
-    let nothing = Holding::default();
+    let nothing = ForwardingState::default();
     assert_eq!(taken(&by_frr(), &nothing), nothing, "and drops them");
     assert_eq!(configuration(), before);
     // Of another distance, it was only hidden.
@@ -192,16 +195,16 @@ fn frr_takes_table_of_thousand_hosts() {
         of_routes(&(0..1000).map(host).collect::<Vec<_>>())
     };
     let both = table(&[hop(0, 1), hop(1, 1)]);
-    let tables = [both, table(&[hop(1, 1)]), Holding::default()];
+    let tables = [both, table(&[hop(1, 1)]), ForwardingState::default()];
     let are_had = (0..5).any(|_| {
         let are_had = tables.iter().all(is_had_in_time);
-        taken(&by_frr(), &Holding::default());
+        taken(&by_frr(), &ForwardingState::default());
         are_had
     });
     assert!(are_had, "each time FRR takes too long");
 }
 
-fn is_had_in_time(wanted: &Holding) -> bool {
+fn is_had_in_time(wanted: &ForwardingState) -> bool {
     let began = Instant::now();
     let held = hold(&by_frr(), wanted);
     println!("{} routes: {:?}", wanted.len(), began.elapsed());
@@ -247,7 +250,7 @@ fn refused_frr_route_changes_nothing() {
         "metric",
         "0",
     ];
-    taken(&by_frr(), &Holding::default());
+    taken(&by_frr(), &ForwardingState::default());
     ip_in("leaf0", &own);
     let words = refused(&[route(host(2), &[hop(0, 1)])]);
     assert!(
@@ -264,7 +267,7 @@ fn hanging_daemon_times_out() {
     let _frr = Frr::start();
     let wanted = of_routes(&[route(host(2), &[hop(0, 1)])]);
     Frr::signal("staticd", Signal::SIGSTOP);
-    let words = told(&hold(&by_frr(), &wanted).expect_err("nobody answers"));
+    let words = error_chain(&hold(&by_frr(), &wanted).expect_err("nobody answers"));
     assert!(words.contains("vtysh still runs after 2s"), "{words}");
     Frr::signal("staticd", Signal::SIGCONT);
     assert_eq!(taken(&by_frr(), &wanted), wanted, "it goes on");
@@ -306,7 +309,7 @@ fn frr_pin_would_move_other_flows() {
     assert!(shown.contains("40000"), "{shown}");
 }
 
-pub(crate) fn install(generation: u64, holding: &Holding) -> Install {
+pub(crate) fn install(generation: u64, holding: &ForwardingState) -> Install {
     Install {
         generation: Generation(generation),
         token: Token(generation),
@@ -316,7 +319,8 @@ pub(crate) fn install(generation: u64, holding: &Holding) -> Install {
 
 fn start(scratch: &TempDir) -> Agent {
     within("leaf0", || {
-        Agent::start(Role::Switch, &by_frr(), scratch.path(), Mark(7)).expect("the agent starts")
+        Agent::start(Role::Switch, &by_frr(), scratch.path(), ProbeMark(7))
+            .expect("the agent starts")
     })
 }
 
@@ -324,14 +328,14 @@ fn start(scratch: &TempDir) -> Agent {
 fn told_in_time(
     agent: &mut Agent,
     generations: &mut impl Iterator<Item = u64>,
-    holding: &Holding,
-) -> Result<Holding, Refusal> {
+    holding: &ForwardingState,
+) -> Result<ForwardingState, InstallRefusal> {
     wait_for("an answer of the software", || {
         let generation = generations.next().expect("without end");
         let told = install(generation, holding);
         let outcome = only(within("leaf0", || agent.install(told))).outcome;
         let is_late =
-            matches!(&outcome, Err(Refusal::Kernel { error }) if speaks_of_lateness(error));
+            matches!(&outcome, Err(InstallRefusal::Kernel { error }) if speaks_of_lateness(error));
         (!is_late).then_some(outcome)
     })
 }
@@ -343,7 +347,7 @@ pub(crate) fn speaks_of_lateness(words: &str) -> bool {
 }
 
 /// What a sample says of what is held.
-fn told_to_hold(agent: &mut Agent) -> Holding {
+fn told_to_hold(agent: &mut Agent) -> ForwardingState {
     let readings = within("leaf0", || agent.sample().readings).into_iter();
     let mut held = readings.filter_map(|reading| match reading {
         Reading::Holds { holding, .. } => Some(holding.in_order()),
@@ -385,7 +389,7 @@ fn agent_follows_and_repairs_via_frr() {
     let heavy = of_routes(&[route(host(2), &[hop(0, 2), hop(1, 1)])]);
     let outcome = told_in_time(&mut agent, &mut generations, &heavy);
     assert!(
-        matches!(outcome, Err(Refusal::Kernel { .. })),
+        matches!(outcome, Err(InstallRefusal::Kernel { .. })),
         "{outcome:?}"
     );
     assert_eq!(told_to_hold(&mut agent), wanted);

@@ -2,7 +2,7 @@
 //! be had leaves everything as it was.
 
 use reweave_agent::netlink::{PinError, RouteSocket};
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_common::sample::PinRule;
 
 use crate::fabric::{Fabric, ip_in, leaf_at, pin, some_flow, spine_of, uplink_bytes, within};
@@ -101,7 +101,8 @@ pub(crate) fn tables() -> String {
 
 fn impossible_pin_is_explained() {
     let _fabric = Fabric::new();
-    let refused = |rule: PinRule| told(&hold(&[rule]).expect_err("the kernel cannot take it"));
+    let refused =
+        |rule: PinRule| error_chain(&hold(&[rule]).expect_err("the kernel cannot take it"));
     let mut nowhere = pin(some_flow(1), 0);
     nowhere.interface = "up7".into();
     assert_eq!(refused(nowhere), "no interface up7");
@@ -114,7 +115,7 @@ fn impossible_pin_is_explained() {
     );
     assert!(words.contains("Nexthop has invalid gateway"), "{words}");
     let twice = hold(&[pin(some_flow(1), 0), pin(some_flow(1), 1)]);
-    let words = told(&twice.expect_err("one flow has one way"));
+    let words = error_chain(&twice.expect_err("one flow has one way"));
     assert_eq!(words, "tcp 10.0.0.1:1 > 10.1.0.1:5001 is pinned twice");
     ip_in("leaf0", &["link", "set", "up1", "down"]);
     assert_eq!(refused(pin(some_flow(1), 1)), "interface up1 is down");

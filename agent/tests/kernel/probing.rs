@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 use reweave_agent::probing::{Engine, ProbeThread};
 use reweave_agent_core::latency::{MAX_RATE, PROBE_WIRE_BYTES};
 use reweave_common::flow::{FlowKey, Protocol};
-use reweave_common::probing::{PROBE_PORT, Part, ProbeList, Routers, Stamps, Tally};
+use reweave_common::probing::{PROBE_PORT, ProbeList, ProbePart, ProbeTally, Routers, Stamps};
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Rate;
 use serde_json::Value;
@@ -68,8 +68,8 @@ pub(crate) fn list(flows: impl IntoIterator<Item = FlowKey>, roster: &[Ipv4Addr]
 }
 
 /// What comes of probes, merged, once it is enough.
-fn measured(probing: &ProbeThread, enough: impl Fn(&Tally) -> bool) -> Tally {
-    let mut merged = Tally::default();
+fn measured(probing: &ProbeThread, enough: impl Fn(&ProbeTally) -> bool) -> ProbeTally {
+    let mut merged = ProbeTally::default();
     wait_for("enough probes", || {
         for reading in probing.poll_readings() {
             merged.merge(&reading.tally);
@@ -95,7 +95,7 @@ fn hosts_measure_mutual_latency() {
             tally.stamped
         );
         let [network, prober] =
-            [Part::Network, Part::Prober].map(|part| tally.times.of(part).median());
+            [ProbePart::Network, ProbePart::Prober].map(|part| tally.times.of(part).median());
         assert!(network > Some(Duration::ZERO));
         assert!(prober > Some(Duration::ZERO));
         assert!(tally.network().count() + u64::from(tally.untimed) >= tally.answered.into());

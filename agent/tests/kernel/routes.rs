@@ -9,8 +9,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
 use reweave_agent::netlink::{RouteError, RouteSocket};
-use reweave_common::error::told;
-use reweave_common::holding::{RouteHop, RouteRule};
+use reweave_common::error::error_chain;
+use reweave_common::forwarding_state::{RouteHop, RouteRule};
 
 use crate::fabric::{Fabric, TEST_TIMEOUT, host, ip_in, leaf_at, pin, some_flow, spine_at, within};
 use crate::pins::{self, moved_over};
@@ -214,7 +214,7 @@ fn removing_last_route_leaves_nothing() {
 fn impossible_route_is_explained() {
     let _fabric = Fabric::new();
     let refused = |hops: &[RouteHop]| {
-        told(&hold(&[route(host(2), hops)]).expect_err("the kernel cannot take it"))
+        error_chain(&hold(&[route(host(2), hops)]).expect_err("the kernel cannot take it"))
     };
     let mut nowhere = hop(0, 1);
     nowhere.interface = "up7".into();
@@ -229,7 +229,7 @@ fn impossible_route_is_explained() {
         "{words}"
     );
     let twice = [route(host(2), &[hop(0, 1)]), route(host(2), &[hop(1, 1)])];
-    let words = told(&hold(&twice).expect_err("one destination has one route"));
+    let words = error_chain(&hold(&twice).expect_err("one destination has one route"));
     assert_eq!(words, "10.1.0.1 is routed twice");
     ip_in("leaf0", &["link", "set", "up1", "down"]);
     assert_eq!(refused(&[hop(1, 1)]), "interface up1 is down");

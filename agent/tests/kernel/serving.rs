@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use reweave_common::flow::FlowKey;
-use reweave_common::health::Place;
-use reweave_common::holding::Holding;
-use reweave_common::instruction::{Ack, Closely, Install, Refusal, Token, Watch};
+use reweave_common::forwarding_state::ForwardingState;
+use reweave_common::health::CounterSource;
+use reweave_common::instruction::{Ack, FastSampling, Install, InstallRefusal, Token, Watch};
 use reweave_common::plan::Generation;
 use reweave_common::probing::ProbeList;
 use reweave_common::sample::{Counters, HostReading, PinRule, Reading, Sample};
@@ -20,7 +20,7 @@ use reweave_link::pki::{Authority, Validity};
 use reweave_link::{Channel, Identity, Listener, Role, Session as Link};
 use reweave_proto::hello::{Hello, PROTOCOL_VERSION, Version};
 use reweave_proto::message::{AgentMessage, CoordinatorMessage};
-use reweave_proto::spoken::came_with;
+use reweave_proto::since_version::came_with;
 use tempfile::TempDir;
 use tokio::time::timeout;
 
@@ -254,7 +254,7 @@ fn install(generation: u64, rules: &[PinRule]) -> Install {
     Install {
         generation: Generation(generation),
         token: Token(generation),
-        holding: Holding::of_pins(rules.to_vec()),
+        holding: ForwardingState::of_pins(rules.to_vec()),
     }
 }
 
@@ -277,7 +277,10 @@ fn host_and_leaf_serve_coordinator() {
         let asked = Instant::now();
         let ack = told(&leaf_link, install(1, &[pin(flow, spine)])).await;
         eprintln!("installed in {:?}", asked.elapsed());
-        assert_eq!(ack.outcome, Ok(Holding::of_pins(vec![pin(flow, spine)])));
+        assert_eq!(
+            ack.outcome,
+            Ok(ForwardingState::of_pins(vec![pin(flow, spine)]))
+        );
         assert_eq!(spine_of(&flow), spine);
         let asked = Instant::now();
         watch(&host_link, &[flow]).await;
@@ -360,18 +363,18 @@ fn killed_agent_keeps_its_promises() {
         let _leaf = stage.start_at("leaf0", "60000");
         let link = stage.session("leaf0").await;
         assert_eq!(pinned(&link).await, (5, rules.to_vec()));
-        let older = Err(Refusal::Older {
+        let older = Err(InstallRefusal::Older {
             held: Generation(5),
             token: Token(5),
         });
         assert_eq!(told(&link, install(4, &[])).await.outcome, older);
         assert_eq!(
             told(&link, install(5, &rules)).await.outcome,
-            Ok(Holding::of_pins(rules.to_vec()))
+            Ok(ForwardingState::of_pins(rules.to_vec()))
         );
         assert_eq!(
             told(&link, install(6, &[])).await.outcome,
-            Ok(Holding::default())
+            Ok(ForwardingState::default())
         );
     });
 }
@@ -548,7 +551,7 @@ fn requested_close_sampling_reports_interfaces() {
         let _host = stage.start_at("h0", "60000");
         let link = stage.session("h0").await;
         assert!(spare_is_up(&link).await);
-        let closely = CoordinatorMessage::Closely(Closely { for_ms: 10_000 });
+        let closely = CoordinatorMessage::Closely(FastSampling { for_ms: 10_000 });
         let told = link.send(Channel::Commands, &closely).await;
         told.expect("it is sent");
         let mut first = spare_between_reports(&link).await;
@@ -593,7 +596,7 @@ async fn probe_from(link: &Link, source: Ipv4Addr) {
 }
 
 fn tells_health(reading: &Reading, interface: &str) -> bool {
-    let place = Place::Interface(interface.to_owned());
+    let place = CounterSource::Interface(interface.to_owned());
     matches!(reading, Reading::Host(HostReading::Health(health)) if health.place == place)
 }
 

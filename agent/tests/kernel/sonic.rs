@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
 use reweave_agent::switch::{RoutesBy, Software};
-use reweave_common::holding::{Holding, RouteRule};
+use reweave_common::forwarding_state::{ForwardingState, RouteRule};
 use reweave_common::lock::lock;
 
 use crate::fabric::{Fabric, host, pin, some_flow, tool, wait_for};
@@ -174,7 +174,7 @@ fn kernel_follows_sonic_routes() {
         heard,
         "what is there is not written again"
     );
-    let nothing = Holding::default();
+    let nothing = ForwardingState::default();
     assert_eq!(taken(&by_sonic(), &nothing), nothing);
     assert_eq!(ask(&["KEYS", "*"]), ["STATIC_ROUTE|default|10.88.0.0/16"]);
 }
@@ -209,7 +209,7 @@ fn foreign_sonic_entries_stay() {
     }
     let heavy: RouteRule = route(host(2), &[hop(0, 2), hop(1, 1)]);
     assert!(refused(&of_routes(&[heavy])).contains("without weights"));
-    let pinned = Holding::of_pins(vec![pin(some_flow(1), 0)]);
+    let pinned = ForwardingState::of_pins(vec![pin(some_flow(1), 0)]);
     assert!(
         refused(&pinned).contains("pins have no effect"),
         "{}",
@@ -217,7 +217,7 @@ fn foreign_sonic_entries_stay() {
     );
 }
 
-fn refused(desired: &Holding) -> String {
+fn refused(desired: &ForwardingState) -> String {
     refused_by(&by_sonic(), desired)
 }
 

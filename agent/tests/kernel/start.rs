@@ -6,9 +6,9 @@ use reweave_agent::agent::Agent;
 use reweave_agent::error::AgentError;
 use reweave_agent::role::Role;
 use reweave_agent::switch::Software;
-use reweave_agent_core::probe::Mark;
-use reweave_common::holding::{Holding, RouteHop, RouteRule};
-use reweave_common::instruction::{Ack, Install, Refusal, Token};
+use reweave_agent_core::probe::ProbeMark;
+use reweave_common::forwarding_state::{ForwardingState, RouteHop, RouteRule};
+use reweave_common::instruction::{Ack, Install, InstallRefusal, Token};
 use reweave_common::plan::Generation;
 use reweave_common::sample::{PinRule, Reading};
 use tempfile::TempDir;
@@ -32,7 +32,7 @@ tests! {
 fn start(node: &str, role: Role, scratch: &TempDir) -> Result<Agent, AgentError> {
     let software = Software::default();
     within(node, || {
-        Agent::start(role, &software, scratch.path(), Mark(7))
+        Agent::start(role, &software, scratch.path(), ProbeMark(7))
     })
 }
 
@@ -44,7 +44,7 @@ fn install(generation: u64, token: u64, rules: &[PinRule]) -> Install {
     Install {
         generation: Generation(generation),
         token: Token(token),
-        holding: Holding::of_pins(rules.to_vec()),
+        holding: ForwardingState::of_pins(rules.to_vec()),
     }
 }
 
@@ -141,7 +141,7 @@ fn restart_keeps_state_in_force() {
     let older = only(agent.install(install(3, 41, &[])));
     assert_eq!(
         older.outcome,
-        Err(Refusal::Older {
+        Err(InstallRefusal::Older {
             held: Generation(4),
             token: Token(40),
         })
@@ -159,7 +159,7 @@ fn kernel_decides_role() {
     let ack = only(agent.install(install(1, 1, &[pin(some_flow(1), 0)])));
     assert_eq!(
         ack.outcome,
-        Err(Refusal::NotASwitch),
+        Err(InstallRefusal::NotASwitch),
         "it pins nobody's flows"
     );
     let hops = vec![RouteHop {
@@ -200,7 +200,7 @@ fn instruction_is_followed_and_acknowledged() {
             Ack {
                 generation: Generation(generation),
                 token: Token(generation),
-                outcome: Ok(Holding::of_pins(rules.clone())),
+                outcome: Ok(ForwardingState::of_pins(rules.clone())),
             }
         );
         assert_eq!(pinned(&mut agent), (generation, rules));
@@ -219,13 +219,13 @@ fn older_and_contradicting_instructions_are_refused() {
     let rules = [pin(some_flow(1), 0)];
     let first = only(agent.install(install(5, 50, &rules)));
     let (held, token) = (Generation(5), Token(50));
-    let older = Err(Refusal::Older { held, token });
+    let older = Err(InstallRefusal::Older { held, token });
     let mut outcome = |install| only(agent.install(install)).outcome;
     assert_eq!(outcome(install(4, 60, &[])), older);
     assert_eq!(outcome(install(6, 49, &[])), older);
     assert_eq!(
         outcome(install(5, 51, &[])),
-        Err(Refusal::DifferentContent { held, token })
+        Err(InstallRefusal::DifferentContent { held, token })
     );
     assert_eq!(outcome(install(5, 50, &rules)), first.outcome);
     assert_eq!(pinned(&mut agent), (5, rules.to_vec()));
@@ -249,7 +249,7 @@ fn kernel_refusal_keeps_old_pins() {
         // One that can be had comes first, so that there is something to undo.
         let rules = [pin(some_flow(1), 1), bad];
         let ack = only(agent.install(install(generation, generation, &rules)));
-        let Err(Refusal::Kernel { error }) = ack.outcome else {
+        let Err(InstallRefusal::Kernel { error }) = ack.outcome else {
             panic!("{ack:?}");
         };
         assert!(error.contains(why), "{error}");

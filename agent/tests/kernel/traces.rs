@@ -13,7 +13,7 @@ use reweave_agent::netlink::RouteSocket;
 use reweave_agent::probes::Prober;
 use reweave_agent::role::Role;
 use reweave_agent::switch::Software;
-use reweave_agent_core::probe::{Aim, Mark, Probe};
+use reweave_agent_core::probe::{Probe, ProbeAim, ProbeMark};
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::instruction::Watch;
 use reweave_common::sample::Reading;
@@ -53,7 +53,12 @@ impl Tracing {
         let scratch = tempfile::tempdir().expect("a folder");
         let start = || {
             let software = Software::default();
-            Agent::start(Role::Host, &software, scratch.path(), Mark(0x00c0_ffee))
+            Agent::start(
+                Role::Host,
+                &software,
+                scratch.path(),
+                ProbeMark(0x00c0_ffee),
+            )
         };
         let agent = within("h0", start).expect("the agent starts");
         Self {
@@ -321,13 +326,13 @@ fn arriving_probe_disturbs_no_flow() {
     let stream = Stream::start(Session::new(0, 2), 8 << 10, Duration::from_millis(1));
     let datagrams = Datagrams::start(0, 2);
     let flows = [stream.flow, datagrams.flow];
-    let mut prober = within("h0", || Prober::open(Mark(0xdead_0001))).expect("raw sockets");
+    let mut prober = within("h0", || Prober::open(ProbeMark(0xdead_0001))).expect("raw sockets");
     let resent = retransmits(0, &flows[0]);
     let duplicates = kernel_counter("h2", "TcpExt", "TCPDSACKRecv");
     for id in 1..=200 {
         for flow in flows {
             prober.send(&Probe {
-                aim: Aim::Hop(flow),
+                aim: ProbeAim::Hop(flow),
                 ttl: 64,
                 id,
             });

@@ -6,16 +6,18 @@ use std::thread;
 use std::time::Duration;
 
 use reweave_agent::clock;
+use reweave_agent::packet_trains::{SharedGate, TrainError, TrainSender, TrainThread};
 use reweave_agent::preflight::{PressError, press};
 use reweave_agent::probing::{Engine, ProbeThread};
-use reweave_agent::trains::{SharedGate, TrainError, TrainSender, TrainThread};
-use reweave_agent_core::preflight::{Press, Refusal as PressRefusal};
-use reweave_agent_core::trains::{HEADER_BYTES, Message, PAGE_BYTES, Refusal, Shape, Train};
+use reweave_agent_core::packet_trains::{
+    HEADER_BYTES, PAGE_BYTES, Train, TrainMessage, TrainRefusal, TrainShape,
+};
+use reweave_agent_core::preflight::{PreflightRefusal as PressRefusal, Press};
 use reweave_common::bandwidth::BandwidthReading;
 use reweave_common::flow::FlowKey;
 use reweave_common::moment::Moment;
+use reweave_common::periodicity::{IterationPeriod, Periodicity};
 use reweave_common::probing::{PROBE_PORT, ProbeList};
-use reweave_common::rhythm::{Beat, Rhythm};
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::{Bytes, Percent, Rate};
 
@@ -32,7 +34,7 @@ tests! {
     training_host_is_not_pressed,
 }
 
-const TRAIN_SHAPE: Shape = Shape {
+const TRAIN_SHAPE: TrainShape = TrainShape {
     packets: 64,
     bytes: 1472,
 };
@@ -40,8 +42,8 @@ const BEAT_PERIOD: Duration = Duration::from_secs(4);
 const NO_DEADLINE: Moment = Moment::from_micros(u64::MAX);
 
 /// A job that computes half of the time.
-fn training(next_gap: Moment) -> Rhythm {
-    Rhythm::Found(Beat {
+fn training(next_gap: Moment) -> Periodicity {
+    Periodicity::Found(IterationPeriod {
         period: BEAT_PERIOD.into(),
         gap: (BEAT_PERIOD / 2).into(),
         sent: Bytes::new(1),
@@ -129,15 +131,16 @@ fn unknown_train_sender_gets_no_amplification() {
     asks.connect((host(2), PROBE_PORT)).expect("connect");
     let mut answer = [0; 4096];
     let key = wait_for("the grant", || {
-        asks.send(&Message::Ask(TRAIN_SHAPE).to_bytes(train)).ok()?;
+        asks.send(&TrainMessage::Ask(TRAIN_SHAPE).to_bytes(train))
+            .ok()?;
         let length = asks.recv(&mut answer).ok()?;
         assert!(length <= HEADER_BYTES);
-        match Message::read(&answer[..length])?.1 {
-            Message::Grant { key } => Some(key),
+        match TrainMessage::read(&answer[..length])?.1 {
+            TrainMessage::Grant { key } => Some(key),
             _ => None,
         }
     });
-    let fetch = Message::Fetch { key, page: 0 }.to_bytes(train);
+    let fetch = TrainMessage::Fetch { key, page: 0 }.to_bytes(train);
     asks.send(&fetch[..HEADER_BYTES]).expect("it goes");
     wait_for("the short question counts as none", || {
         (taking.strays().answering.foreign >= 1).then_some(())
@@ -147,8 +150,8 @@ fn unknown_train_sender_gets_no_amplification() {
         asks.send(&fetch).ok()?;
         let length = asks.recv(&mut answer).ok()?;
         assert!(length <= fetch.len());
-        let (_, heard) = Message::read(&answer[..length])?;
-        matches!(heard, Message::Arrivals { .. }).then_some(length)
+        let (_, heard) = TrainMessage::read(&answer[..length])?;
+        matches!(heard, TrainMessage::Arrivals { .. }).then_some(length)
     });
     assert_eq!((length, fetch.len()), (PAGE_BYTES, PAGE_BYTES));
 }
@@ -168,7 +171,7 @@ fn busy_host_takes_no_train() {
         matches!(
             it,
             TrainError::Unwilling {
-                refusal: Refusal::Busy,
+                refusal: TrainRefusal::Busy,
                 ..
             }
         )

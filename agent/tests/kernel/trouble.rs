@@ -11,9 +11,9 @@ use std::time::Instant;
 use nix::sys::signal::Signal;
 use nix::sys::socket::{MsgFlags, send, setsockopt, sockopt};
 use reweave_agent::netlink::RouteSocket;
-use reweave_common::error::told;
-use reweave_common::holding::RouteRule;
-use reweave_common::instruction::Refusal;
+use reweave_common::error::error_chain;
+use reweave_common::forwarding_state::RouteRule;
+use reweave_common::instruction::InstallRefusal;
 
 use crate::fabric::{Fabric, TEST_TIMEOUT, feed, host, ip_in, pin, some_flow, spine_at, within};
 use crate::frr_routes::{install, of_routes};
@@ -112,7 +112,10 @@ fn change_in_a_crowd(turn: u8) -> usize {
         let held = socket.hold_routes(&table(turn));
         let pinned = socket.hold(&pins);
         ends.store(true, Ordering::Relaxed);
-        (held.map_err(|it| told(&it)), pinned.map_err(|it| told(&it)))
+        (
+            held.map_err(|it| error_chain(&it)),
+            pinned.map_err(|it| error_chain(&it)),
+        )
     });
     assert_eq!(held, (Ok(()), Ok(())), "turn {turn}");
     let short = overrun();
@@ -186,7 +189,7 @@ fn foreign_route_before_ours_is_refused() {
         let refused = socket
             .hold_routes(&both(1))
             .expect_err("theirs is in the way");
-        assert_eq!(told(&refused), words);
+        assert_eq!(error_chain(&refused), words);
         assert_eq!(held(&mut socket), of_host_3(0), "nothing was changed");
         let desired = of_routes(&both(1));
         let links = socket.links().expect("listed");
@@ -196,7 +199,10 @@ fn foreign_route_before_ours_is_refused() {
                 (kept.mended, &kept.holding.routes[..]),
                 (mended, &of_host_3(1)[..])
             );
-            assert_eq!(kept.in_the_way.map(|it| told(&it)).as_deref(), Some(words));
+            assert_eq!(
+                kept.in_the_way.map(|it| error_chain(&it)).as_deref(),
+                Some(words)
+            );
         }
     });
     assert_ne!(ip("show"), "", "theirs stays");
@@ -244,7 +250,7 @@ fn refused_change_keeps_previous_state() {
         assert!(answered(&link, install(1, &before)).await.outcome.is_ok());
         ip("add");
         let refused = answered(&link, install(2, &after)).await.outcome;
-        let Err(Refusal::Kernel { error }) = refused else {
+        let Err(InstallRefusal::Kernel { error }) = refused else {
             panic!("not refused: {refused:?}");
         };
         assert!(

@@ -20,7 +20,7 @@ use std::env;
 use std::process::ExitCode;
 
 use failover::Loss;
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 
 const DEFAULT_ROUNDS: usize = 50;
 
@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("{}", told(&error));
+            eprintln!("{}", error_chain(&error));
             ExitCode::FAILURE
         }
     }

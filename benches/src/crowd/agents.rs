@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use reweave_agent::session::{Event, Uplink};
+use reweave_agent::session::{AgentEvent, AgentUplink};
 use reweave_common::time_span::TimeSpan;
-use reweave_link::line::Certificate;
+use reweave_link::uplink::Certificate;
 use reweave_link::{Dialer, Role};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
@@ -64,7 +64,7 @@ fn home(host: usize) -> IpAddr {
 
 /// Reports every second, each at a time of its own, and at once when it is connected.
 async fn live(host: usize, hosts: usize, line: (Dialer, Certificate), counts: Arc<Counts>) {
-    let mut uplink = Uplink::start(line.0, line.1);
+    let mut uplink = AgentUplink::start(line.0, line.1);
     let begin = Instant::now()
         + TimeSpan::new(REPORT_INTERVAL)
             .scaled(host as f64 / hosts as f64)
@@ -79,13 +79,13 @@ async fn live(host: usize, hosts: usize, line: (Dialer, Certificate), counts: Ar
                 uplink.send_measured(reports::sample(host, hosts, second));
             }
             event = uplink.next() => match event {
-                Some(Event::Connected) => {
+                Some(AgentEvent::Connected) => {
                     counts.connected.fetch_add(1, Ordering::Relaxed);
                     counts.sessions.fetch_add(1, Ordering::Relaxed);
                     uplink.send_measured(reports::sample(host, hosts, second));
                 }
-                Some(Event::Told(_)) => drop(counts.commands.fetch_add(1, Ordering::Relaxed)),
-                Some(Event::Lost) => {
+                Some(AgentEvent::Told(_)) => drop(counts.commands.fetch_add(1, Ordering::Relaxed)),
+                Some(AgentEvent::Lost) => {
                     counts.connected.fetch_sub(1, Ordering::Relaxed);
                     counts.lost.fetch_add(1, Ordering::Relaxed);
                 }

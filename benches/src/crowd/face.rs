@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use reweave_common::operator::{Request, Response};
 use reweave_common::time_span::TimeSpan;
-use reweave_link::visit::Visit;
+use reweave_link::access_token::AccessToken;
 use tokio::io::AsyncReadExt as _;
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
@@ -88,7 +88,7 @@ impl Page {
 }
 
 async fn token(operator: &mut Operator) -> String {
-    let visit = Visit::random();
+    let visit = AccessToken::random();
     let request = Request::Visit {
         token: visit.digest(),
         lasting: TimeSpan::from_secs(3600),

@@ -11,7 +11,7 @@ use reweave_common::moment::Moment;
 use reweave_common::sample::{Reading, Sample};
 use reweave_link::{Channel, Identity, Role as PeerRole, Session, connect};
 use reweave_proto::message::AgentMessage;
-use reweave_proto::spoken::Spoken;
+use reweave_proto::since_version::SinceVersion;
 use serde::ser::{Serialize, SerializeTuple as _, Serializer};
 use tokio::runtime::Builder;
 use tokio::task::JoinSet;
@@ -209,7 +209,7 @@ impl From<&AgentMessage> for Ready {
 }
 
 /// Agents say nothing that is not known from the beginning.
-impl Spoken for Ready {
+impl SinceVersion for Ready {
     fn since(&self) -> u16 {
         0
     }

@@ -12,7 +12,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use reweave_common::operator::{Request, Response};
-use reweave_link::visit::Visit;
+use reweave_link::access_token::AccessToken;
 use serde_json::{Value, json};
 use tokio::runtime::Builder;
 
@@ -50,7 +50,7 @@ pub(crate) fn measure(agents: usize) {
         let crowd = Crowd::of(&members, agents);
         let mut operator = members.operator(0);
         until_all_report(&mut operator, agents).await;
-        let visit = Visit::random();
+        let visit = AccessToken::random();
         let asked = Request::Visit {
             token: visit.digest(),
             lasting: VISIT_TTL.into(),

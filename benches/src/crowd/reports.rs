@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::moment::Moment;
-use reweave_common::probing::{PROBE_PORT, Part, ProbeReading, Stamps, Tally};
+use reweave_common::probing::{PROBE_PORT, ProbePart, ProbeReading, ProbeTally, Stamps};
 use reweave_common::sample::{Counters, Interface, Reading, Sample};
 use reweave_common::units::{Bytes, Rate};
 
@@ -54,18 +54,18 @@ fn counters(second: u64) -> Counters {
 }
 
 /// Each agent would count on a machine of its own: here, it is done beforehand.
-static PROBE_TALLIES: LazyLock<[Tally; TALLY_COUNT]> = LazyLock::new(|| array::from_fn(tally));
+static PROBE_TALLIES: LazyLock<[ProbeTally; TALLY_COUNT]> = LazyLock::new(|| array::from_fn(tally));
 const TALLY_COUNT: usize = 20;
 
-fn tally(first: usize) -> Tally {
-    let mut tally = Tally {
+fn tally(first: usize) -> ProbeTally {
+    let mut tally = ProbeTally {
         answered: PROBES_PER_S,
-        ..Tally::default()
+        ..ProbeTally::default()
     };
     for probe in 0..PROBES_PER_S {
         let spread = (first as u64 + u64::from(probe) * 13) % TALLY_COUNT as u64;
         let micros = [80 + spread, 5 + spread / 4, 3 + spread / 5, 1 + spread / 3];
-        for (part, micros) in Part::ALL.into_iter().zip(micros) {
+        for (part, micros) in ProbePart::ALL.into_iter().zip(micros) {
             tally.times.record(part, Duration::from_micros(micros));
         }
         tally.stamped.note(Stamps::Kernel);

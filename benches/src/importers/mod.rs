@@ -5,7 +5,7 @@ mod chakra;
 mod flexflow;
 mod pickle;
 
-use reweave_common::carriage::Carriage;
+use reweave_common::explicit_paths::ExplicitPaths;
 use reweave_common::ids::Rank;
 use reweave_common::iteration::Iteration;
 use reweave_formats::topoopt::TaskGraph;
@@ -56,7 +56,7 @@ fn import_flexflow() {
         TaskGraph::decode(&file).expect(VALID_INPUT)
     });
     let fabric = graph.fabric(graph.link_rate).expect(VALID_INPUT);
-    let carriage = Carriage::default();
+    let carriage = ExplicitPaths::default();
     let replay = || {
         let network = Network::new(&fabric, &graph.placement, &carriage, Settings::default());
         simulate(&graph.iteration, &network, u64::MAX).expect(VALID_INPUT)

@@ -61,7 +61,7 @@ pub enum Operation {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Work {
+pub enum TaskWork {
     /// Keeps the processor of one rank busy. A processor serves first what has waited longest.
     Compute {
         rank: Rank,
@@ -87,7 +87,7 @@ pub enum Work {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Task {
-    pub work: Work,
+    pub work: TaskWork,
     pub name: NameId,
     /// What may begin after this, in the order in which it joins the queues.
     pub then: Vec<TaskId>,
@@ -254,7 +254,7 @@ impl IterationBuilder {
         id
     }
 
-    pub fn add(&mut self, name: NameId, work: Work) -> TaskId {
+    pub fn add(&mut self, name: NameId, work: TaskWork) -> TaskId {
         let id = TaskId(self.iteration.tasks.len() as u32);
         let then = Vec::new();
         self.iteration.tasks.push(Task { work, name, then });
@@ -299,17 +299,17 @@ fn check(iteration: &Iteration, index: usize, task: &Task) -> Result<(), Iterati
         }),
     };
     let (time, bytes) = match task.work {
-        Work::Compute { rank: at, time } => {
+        TaskWork::Compute { rank: at, time } => {
             rank(at)?;
             (time, Bytes::ZERO)
         }
-        Work::Delay { time } => (time, Bytes::ZERO),
-        Work::Transfer { from, to, bytes } => {
+        TaskWork::Delay { time } => (time, Bytes::ZERO),
+        TaskWork::Transfer { from, to, bytes } => {
             rank(from)?;
             rank(to)?;
             (Duration::ZERO, bytes)
         }
-        Work::Collective {
+        TaskWork::Collective {
             group,
             bytes,
             local,

@@ -6,8 +6,8 @@ fn rank(index: usize) -> Rank {
     Rank::from_index(index)
 }
 
-fn compute(rank_index: usize) -> Work {
-    Work::Compute {
+fn compute(rank_index: usize) -> TaskWork {
+    TaskWork::Compute {
         rank: rank(rank_index),
         time: Duration::from_micros(5),
     }
@@ -15,7 +15,7 @@ fn compute(rank_index: usize) -> Work {
 
 fn built(
     ranks: usize,
-    works: &[Work],
+    works: &[TaskWork],
     arrows: &[(usize, usize)],
 ) -> Result<Iteration, IterationError> {
     let mut builder = IterationBuilder::new(ranks);
@@ -54,18 +54,18 @@ fn cycle_error_names_task_on_cycle() {
 
 #[test]
 fn infeasible_iterations_are_refused() {
-    let refused = |works: &[Work]| built(2, works, &[]).unwrap_err().to_string();
+    let refused = |works: &[TaskWork]| built(2, works, &[]).unwrap_err().to_string();
     assert_eq!(
         refused(&[compute(7)]),
         "task 0 is of rank 7, and there are 2"
     );
-    let transfer = |bytes| Work::Transfer {
+    let transfer = |bytes| TaskWork::Transfer {
         from: rank(0),
         to: rank(1),
         bytes: Bytes::new(bytes),
     };
     assert!(refused(&[transfer(u64::MAX)]).starts_with("task 0 moves more than"));
-    let delay = Work::Delay {
+    let delay = TaskWork::Delay {
         time: Duration::MAX,
     };
     assert_eq!(
@@ -79,7 +79,7 @@ fn infeasible_iterations_are_refused() {
         let group = builder.group(&members);
         builder.add(
             name,
-            Work::Collective {
+            TaskWork::Collective {
                 operation: Operation::AllReduce,
                 group,
                 bytes: Bytes::new(1),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Iteration, Operation, Work};
+use super::{Iteration, Operation, TaskWork};
 use crate::units::Bytes;
 
 impl Operation {
@@ -41,7 +41,7 @@ impl Iteration {
     /// How many members each collective has.
     pub fn collectives(&self) -> impl Iterator<Item = usize> {
         self.tasks.iter().filter_map(|task| match task.work {
-            Work::Collective { group, .. } => Some(self.group(group).len()),
+            TaskWork::Collective { group, .. } => Some(self.group(group).len()),
             _ => None,
         })
     }
@@ -50,7 +50,7 @@ impl Iteration {
     pub fn compute_times(&self) -> Vec<Duration> {
         let mut times = vec![Duration::ZERO; self.ranks];
         for task in &self.tasks {
-            if let Work::Compute { rank, time } = task.work {
+            if let TaskWork::Compute { rank, time } = task.work {
                 times[rank.index()] += time;
             }
         }

@@ -4,37 +4,37 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use super::{Aged, insert};
+use super::{TimedReading, insert};
 use crate::collective::RankReading;
 use crate::hardware::{HardwareAddress, Lack, Mac, Machine, Neighbour, Nic};
-use crate::health::{Health, Place};
+use crate::health::{CounterSource, Health};
 use crate::moment::Moment;
+use crate::periodicity::Periodicity;
 use crate::probing::PortStrays;
 use crate::rdma::{RdmaPort, RdmaReading, Transport};
-use crate::rhythm::Rhythm;
 use crate::sample::{HostReading, Spare};
 use crate::traffic::Traffic;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HostObservations {
-    pub health: BTreeMap<Place, Aged<Health>>,
-    pub nics: BTreeMap<String, Aged<Nic>>,
-    pub hardware: BTreeMap<String, Aged<Mac>>,
-    pub spare: BTreeMap<String, Aged<Spare>>,
-    pub neighbours: BTreeMap<String, Aged<Neighbour>>,
+    pub health: BTreeMap<CounterSource, TimedReading<Health>>,
+    pub nics: BTreeMap<String, TimedReading<Nic>>,
+    pub hardware: BTreeMap<String, TimedReading<Mac>>,
+    pub spare: BTreeMap<String, TimedReading<Spare>>,
+    pub neighbours: BTreeMap<String, TimedReading<Neighbour>>,
     /// Interfaces that went and did not come back.
-    pub vanished: BTreeMap<String, Aged<Moment>>,
+    pub vanished: BTreeMap<String, TimedReading<Moment>>,
     /// Measurements that are off.
-    pub lacks: BTreeMap<String, Aged<Lack>>,
+    pub lacks: BTreeMap<String, TimedReading<Lack>>,
     /// By device and number.
-    pub rdma_ports: BTreeMap<(String, u8), Aged<RdmaPort>>,
-    pub rdma: BTreeMap<RdmaWay, Aged<RdmaReading>>,
-    pub machine: Option<Aged<Machine>>,
-    pub rhythm: Option<Aged<Rhythm>>,
-    pub strays: Option<Aged<PortStrays>>,
-    pub traffic: Option<Aged<Traffic>>,
+    pub rdma_ports: BTreeMap<(String, u8), TimedReading<RdmaPort>>,
+    pub rdma: BTreeMap<RdmaWay, TimedReading<RdmaReading>>,
+    pub machine: Option<TimedReading<Machine>>,
+    pub rhythm: Option<TimedReading<Periodicity>>,
+    pub strays: Option<TimedReading<PortStrays>>,
+    pub traffic: Option<TimedReading<Traffic>>,
     /// By communicator and rank.
-    pub ranks: BTreeMap<(u64, u32), Aged<RankReading>>,
+    pub ranks: BTreeMap<(u64, u32), TimedReading<RankReading>>,
 }
 
 /// To whom, and by which messages; by none where writes were measured.
@@ -55,50 +55,71 @@ impl HostObservations {
     /// Whether there was room for it.
     pub(super) fn record(&mut self, at: Moment, reading: HostReading) -> bool {
         match reading {
-            HostReading::Health(value) => self.record_health(Aged { value, at }),
+            HostReading::Health(value) => self.record_health(TimedReading { value, at }),
             HostReading::Nic(nic) => {
                 let (name, value) = (nic.interface.clone(), *nic);
-                insert(&mut self.nics, Self::MAX_PLACES, name, Aged { value, at })
+                insert(
+                    &mut self.nics,
+                    Self::MAX_PLACES,
+                    name,
+                    TimedReading { value, at },
+                )
             }
             HostReading::Hardware(HardwareAddress { interface, address }) => {
-                let aged = Aged { value: address, at };
+                let aged = TimedReading { value: address, at };
                 insert(&mut self.hardware, Self::MAX_PLACES, interface, aged)
             }
             HostReading::Spare(value) => {
                 let name = value.interface.clone();
-                insert(&mut self.spare, Self::MAX_PLACES, name, Aged { value, at })
+                insert(
+                    &mut self.spare,
+                    Self::MAX_PLACES,
+                    name,
+                    TimedReading { value, at },
+                )
             }
             HostReading::Neighbour(neighbour) => {
                 let (name, value) = (neighbour.interface.clone(), *neighbour);
-                let aged = Aged { value, at };
+                let aged = TimedReading { value, at };
                 insert(&mut self.neighbours, Self::MAX_PLACES, name, aged)
             }
             HostReading::Lack(lack) => {
                 let (name, value) = (lack.measurement.clone(), lack);
-                insert(&mut self.lacks, Self::MAX_LACKS, name, Aged { value, at })
+                insert(
+                    &mut self.lacks,
+                    Self::MAX_LACKS,
+                    name,
+                    TimedReading { value, at },
+                )
             }
-            HostReading::RdmaPort(port) => self.record_rdma_port(Aged { value: *port, at }),
+            HostReading::RdmaPort(port) => self.record_rdma_port(TimedReading { value: *port, at }),
             HostReading::Rdma(reading) => {
                 let (way, value) = ((reading.peer(), reading.transport()), *reading);
-                insert(&mut self.rdma, Self::MAX_PEERS, way, Aged { value, at })
+                insert(
+                    &mut self.rdma,
+                    Self::MAX_PEERS,
+                    way,
+                    TimedReading { value, at },
+                )
             }
             HostReading::Traffic(value) => self.record_traffic(at, value),
             HostReading::Machine(machine) => self.record_machine(at, machine),
             HostReading::Rhythm(rhythm) => record(&mut self.rhythm, at, rhythm),
             HostReading::Strays(strays) => record(&mut self.strays, at, strays),
-            HostReading::Rank(rank) => self.record_rank(Aged { value: *rank, at }),
+            HostReading::Rank(rank) => self.record_rank(TimedReading { value: *rank, at }),
             HostReading::Vanished { interface, seen } => self.record_vanished(at, interface, seen),
         }
     }
 
     /// An interface is not there any more; what it counted is history.
     fn record_vanished(&mut self, at: Moment, interface: String, seen: Moment) -> bool {
-        self.health.remove(&Place::Interface(interface.clone()));
+        self.health
+            .remove(&CounterSource::Interface(interface.clone()));
         self.nics.remove(&interface);
         self.hardware.remove(&interface);
         self.spare.remove(&interface);
         self.neighbours.remove(&interface);
-        let aged = Aged { value: seen, at };
+        let aged = TimedReading { value: seen, at };
         insert(&mut self.vanished, Self::MAX_PLACES, interface, aged)
     }
 
@@ -116,19 +137,19 @@ impl HostObservations {
         self.ranks.retain(|_, it| it.is_fresh(now, most));
     }
 
-    fn record_health(&mut self, health: Aged<Health>) -> bool {
+    fn record_health(&mut self, health: TimedReading<Health>) -> bool {
         let few = health.value.signals.len() <= Self::MAX_SIGNALS;
         let place = health.value.place.clone();
         few && insert(&mut self.health, Self::MAX_PLACES, place, health)
     }
 
-    fn record_rdma_port(&mut self, port: Aged<RdmaPort>) -> bool {
+    fn record_rdma_port(&mut self, port: TimedReading<RdmaPort>) -> bool {
         let few = port.value.gids.len() <= Self::MAX_GIDS;
         let name = (port.value.device.clone(), port.value.port);
         few && insert(&mut self.rdma_ports, Self::MAX_RDMA_PORTS, name, port)
     }
 
-    fn record_rank(&mut self, reading: Aged<RankReading>) -> bool {
+    fn record_rank(&mut self, reading: TimedReading<RankReading>) -> bool {
         let rank = &reading.value.rank;
         let place = (rank.communicator, rank.rank);
         reading.value.is_bounded() && insert(&mut self.ranks, Self::MAX_RANKS, place, reading)
@@ -147,8 +168,8 @@ impl HostObservations {
     }
 }
 
-fn record<T>(place: &mut Option<Aged<T>>, at: Moment, value: T) -> bool {
-    *place = Some(Aged { value, at });
+fn record<T>(place: &mut Option<TimedReading<T>>, at: Moment, value: T) -> bool {
+    *place = Some(TimedReading { value, at });
     true
 }
 
@@ -168,7 +189,7 @@ mod tests {
             of: None,
         };
         HostReading::Health(Health {
-            place: Place::Interface("eth0".to_owned()),
+            place: CounterSource::Interface("eth0".to_owned()),
             over: TimeSpan::ZERO,
             signals: vec![signal; signals],
         })

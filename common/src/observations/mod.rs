@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::bandwidth::BandwidthReading;
 use crate::flow::FlowKey;
-use crate::holding::Holding;
+use crate::forwarding_state::ForwardingState;
 use crate::ids::NodeId;
 use crate::moment::Moment;
 use crate::plan::Generation;
@@ -21,12 +21,12 @@ pub use host::{HostObservations, RdmaWay};
 
 /// A reading and when it arrived, by the coordinator's clock.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Aged<T> {
+pub struct TimedReading<T> {
     pub value: T,
     pub at: Moment,
 }
 
-impl<T> Aged<T> {
+impl<T> TimedReading<T> {
     pub fn age(&self, now: Moment) -> Duration {
         now.since(self.at)
     }
@@ -47,19 +47,19 @@ pub struct Observations {
 pub struct NodeObservations {
     /// When the last sample came.
     pub heard: Option<Moment>,
-    pub interfaces: BTreeMap<String, Aged<Interface>>,
-    pub counters: BTreeMap<String, Aged<Counters>>,
-    pub flows: BTreeMap<FlowKey, Recent>,
-    pub paths: BTreeMap<FlowKey, Aged<TracedPath>>,
+    pub interfaces: BTreeMap<String, TimedReading<Interface>>,
+    pub counters: BTreeMap<String, TimedReading<Counters>>,
+    pub flows: BTreeMap<FlowKey, RecentReadings>,
+    pub paths: BTreeMap<FlowKey, TimedReading<TracedPath>>,
     /// By the flow of the probes. Windows lie apart from the keys, which are gone through far more often,
     /// and a tree has room for twice what it holds.
     pub probes: BTreeMap<FlowKey, Box<ProbeWindow>>,
     /// When it last told of probes that its kernel did not send, if a window may still know of them.
     pub unsent: Option<Moment>,
     /// By the flow of the trains.
-    pub bandwidths: BTreeMap<FlowKey, Aged<BandwidthReading>>,
+    pub bandwidths: BTreeMap<FlowKey, TimedReading<BandwidthReading>>,
     /// What it read back, and of which generation that is.
-    pub holds: Option<Aged<(Generation, Holding)>>,
+    pub holds: Option<TimedReading<(Generation, ForwardingState)>>,
     pub host: HostObservations,
     /// Readings beyond the bounds.
     pub discarded: u64,
@@ -67,23 +67,23 @@ pub struct NodeObservations {
 
 /// The last readings of one flow, oldest first, at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recent(VecDeque<Aged<FlowReading>>);
+pub struct RecentReadings(VecDeque<TimedReading<FlowReading>>);
 
-impl Recent {
+impl RecentReadings {
     pub const MAX_RECENT: usize = 16;
 
-    fn new(first: Aged<FlowReading>) -> Self {
+    fn new(first: TimedReading<FlowReading>) -> Self {
         Self(VecDeque::from([first]))
     }
 
-    fn push(&mut self, next: Aged<FlowReading>) {
+    fn push(&mut self, next: TimedReading<FlowReading>) {
         if self.0.len() == Self::MAX_RECENT {
             self.0.pop_front();
         }
         self.0.push_back(next);
     }
 
-    pub fn newest(&self) -> &Aged<FlowReading> {
+    pub fn newest(&self) -> &TimedReading<FlowReading> {
         self.0.back().expect("there is at least one")
     }
 
@@ -97,7 +97,7 @@ impl Recent {
     }
 
     /// From the newest back.
-    pub fn backwards(&self) -> impl Iterator<Item = &Aged<FlowReading>> {
+    pub fn backwards(&self) -> impl Iterator<Item = &TimedReading<FlowReading>> {
         self.0.iter().rev()
     }
 }
@@ -190,7 +190,7 @@ impl NodeObservations {
                     &mut self.interfaces,
                     Self::MAX_INTERFACES,
                     name,
-                    Aged { value, at },
+                    TimedReading { value, at },
                 )
             }
             Reading::Counters(value) => {
@@ -200,10 +200,10 @@ impl NodeObservations {
                     &mut self.counters,
                     Self::MAX_INTERFACES,
                     name,
-                    Aged { value, at },
+                    TimedReading { value, at },
                 )
             }
-            Reading::Flow(value) => self.record_flow(Aged { value, at }),
+            Reading::Flow(value) => self.record_flow(TimedReading { value, at }),
             Reading::FlowEnded(flow) => {
                 self.paths.remove(&flow);
                 self.flows.remove(&flow);
@@ -214,13 +214,13 @@ impl NodeObservations {
                 &mut self.bandwidths,
                 Self::MAX_PROBED_FLOWS,
                 value.flow,
-                Aged { value, at },
+                TimedReading { value, at },
             ),
             Reading::Path(value) => insert(
                 &mut self.paths,
                 Self::MAX_FLOWS,
                 value.flow,
-                Aged { value, at },
+                TimedReading { value, at },
             ),
             Reading::Holds {
                 generation,
@@ -236,13 +236,18 @@ impl NodeObservations {
         self.discarded += u64::from(!kept);
     }
 
-    fn record_flow(&mut self, reading: Aged<FlowReading>) -> bool {
+    fn record_flow(&mut self, reading: TimedReading<FlowReading>) -> bool {
         let flow = reading.value.flow;
         if let Some(recent) = self.flows.get_mut(&flow) {
             recent.push(reading);
             return true;
         }
-        insert(&mut self.flows, Self::MAX_FLOWS, flow, Recent::new(reading))
+        insert(
+            &mut self.flows,
+            Self::MAX_FLOWS,
+            flow,
+            RecentReadings::new(reading),
+        )
     }
 
     fn record_probes(&mut self, at: Moment, reading: &ProbeReading) -> bool {
@@ -263,10 +268,15 @@ impl NodeObservations {
         )
     }
 
-    fn record_holding(&mut self, at: Moment, generation: Generation, holding: Holding) -> bool {
+    fn record_holding(
+        &mut self,
+        at: Moment,
+        generation: Generation,
+        holding: ForwardingState,
+    ) -> bool {
         let few = holding.len() <= Self::MAX_RULES;
         if few {
-            self.holds = Some(Aged {
+            self.holds = Some(TimedReading {
                 value: (generation, holding),
                 at,
             });
@@ -303,7 +313,7 @@ mod tests {
 
     use super::*;
     use crate::flow::Protocol;
-    use crate::probing::Tally;
+    use crate::probing::ProbeTally;
     use crate::time_span::TimeSpan;
     use crate::units::{Bytes, Rate};
 
@@ -367,7 +377,7 @@ mod tests {
     fn unsent_probes_last_throughout_window() {
         let mut observations = Observations::default();
         let probed = |no_way| {
-            let mut tally = Tally::default();
+            let mut tally = ProbeTally::default();
             tally.unsent.no_way = no_way;
             Reading::Probes(Box::new(ProbeReading {
                 flow: flow(1),

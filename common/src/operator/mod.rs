@@ -21,12 +21,12 @@ mod lanes;
 mod line;
 mod matrix;
 mod membership;
-mod no_way_back;
 mod order;
 mod place;
 mod plan;
 mod refused;
 mod resolve;
+mod rollback_refused;
 mod seal;
 mod status;
 mod steering;
@@ -47,7 +47,6 @@ pub use membership::{
     About, CoordinatorStanding, CoordinatorState, CoordinatorStatus, MemberOrder, OpenInvitation,
     RefusedPeer,
 };
-pub use no_way_back::NoWayBack;
 pub use order::{Allocation, JobOrder, JobPhase, RegisteredJob, StartedJob};
 pub use place::{Hop, hops};
 pub use plan::{
@@ -56,6 +55,7 @@ pub use plan::{
 };
 pub use refused::Refused;
 pub use resolve::{Unknown, links_named};
+pub use rollback_refused::RollbackRefused;
 pub use seal::mark;
 pub use status::{
     AgentState, AgentStatus, FlowStatus, FrozenStatus, LackStatus, LinkStatus, MaintenanceStage,

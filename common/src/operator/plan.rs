@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use crate::circuit::CircuitSet;
-use crate::course;
 use crate::fabric::{Circuits, Fabric};
 use crate::flow::FlowKey;
 use crate::forwarding::{ForwardingTable, NextHop};
 use crate::ids::{LinkId, NodeId};
+use crate::migration_plan;
 use crate::plan::{self, Generation, LostBecause};
 use crate::snapshot;
 use crate::time_span::TimeSpan;
@@ -100,7 +100,11 @@ pub struct Base {
 
 impl Base {
     pub fn named(
-        (pins, tables_in_force, circuits_in_force): (&[plan::Pin], &course::Tables, &Circuits),
+        (pins, tables_in_force, circuits_in_force): (
+            &[plan::Pin],
+            &migration_plan::Tables,
+            &Circuits,
+        ),
         down: &BTreeSet<LinkId>,
         (capacity_floor, lossless): (f64, bool),
         addresses: &BTreeMap<Ipv4Addr, NodeId>,
@@ -146,12 +150,12 @@ pub struct Wave {
 
 impl Course {
     pub fn named(
-        course: &course::Course,
-        (tables_before, circuits_before): (&course::Tables, &Circuits),
+        course: &migration_plan::MigrationPlan,
+        (tables_before, circuits_before): (&migration_plan::Tables, &Circuits),
         fabric: &Fabric,
     ) -> Self {
         let rounds =
-            |rounds: &[course::Round]| rounds.iter().map(|it| tables(it, fabric)).collect();
+            |rounds: &[migration_plan::Round]| rounds.iter().map(|it| tables(it, fabric)).collect();
         let waves = course.waves.iter().map(|wave| Wave {
             drain: rounds(&wave.drain),
             circuits: circuits(&wave.circuits, fabric),
@@ -252,7 +256,7 @@ impl Plan {
     }
 }
 
-fn tables(tables: &course::Tables, fabric: &Fabric) -> Tables {
+fn tables(tables: &migration_plan::Tables, fabric: &Fabric) -> Tables {
     let name = |node: &NodeId| fabric.name(*node).to_owned();
     let via = |hop: &NextHop| Via {
         link: fabric.link_name(hop.link),

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-use super::NoWayBack;
+use super::RollbackRefused;
 use crate::member::{Member, Role};
 use crate::plan::Generation;
 
@@ -67,7 +67,7 @@ pub enum Refused {
     /// It is reached by several addresses, and nobody said by which.
     WhichAddress { host: String, has: Vec<Ipv4Addr> },
     /// The change stays, for that reason.
-    NoWayBack(NoWayBack),
+    NoWayBack(RollbackRefused),
     /// No routes that are told to anybody lead around this link.
     NotAround { link: String },
     /// The fabric has no node or optical switch of this name.

@@ -6,10 +6,10 @@ use std::net::Ipv4Addr;
 
 use super::plan::{Base, Course, Pin, Plan, Via, Wave};
 use crate::circuit::CircuitSet;
-use crate::course::{self, Tables};
 use crate::fabric::{Circuits, Fabric};
 use crate::forwarding::{ForwardingTable, NextHop};
 use crate::ids::{LinkId, NodeId};
+use crate::migration_plan::{self, Tables};
 use crate::plan;
 use crate::units::Rate;
 
@@ -64,13 +64,16 @@ impl Plan {
 
 impl Course {
     /// By ids, and from which tables and circuits it leads.
-    pub fn resolve(&self, fabric: &Fabric) -> Result<(Tables, Circuits, course::Course), Unknown> {
+    pub fn resolve(
+        &self,
+        fabric: &Fabric,
+    ) -> Result<(Tables, Circuits, migration_plan::MigrationPlan), Unknown> {
         let names = Names::of(fabric);
         let rounds = |rounds: &[ByName]| -> Result<Vec<Tables>, Unknown> {
             rounds.iter().map(|round| names.tables(round)).collect()
         };
         let wave = |wave: &Wave| {
-            Ok(course::Wave {
+            Ok(migration_plan::Wave {
                 drain: rounds(&wave.drain)?,
                 circuits: names.circuits(&wave.circuits)?,
                 undrain: rounds(&wave.undrain)?,
@@ -79,7 +82,7 @@ impl Course {
         let waves = self.waves.iter().map(wave).collect::<Result<_, _>>()?;
         let tables = names.tables(&self.tables_before)?;
         let circuits = names.circuits(&self.circuits_before)?;
-        Ok((tables, circuits, course::Course { waves }))
+        Ok((tables, circuits, migration_plan::MigrationPlan { waves }))
     }
 }
 

@@ -13,7 +13,7 @@ use crate::time_span::TimeSpan;
 use crate::units::Rate;
 
 pub use summary::{Spread, Summary};
-pub use times::{Durations, Part, Times};
+pub use times::{Durations, ProbePart, Times};
 pub use window::ProbeWindow;
 
 /// The UDP port agents answer probes on.
@@ -41,7 +41,7 @@ pub struct ProbeList {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeReading {
     pub flow: FlowKey,
-    pub tally: Tally,
+    pub tally: ProbeTally,
 }
 
 /// Who noted the times of departure and arrival, from the worst to the best.
@@ -57,9 +57,9 @@ pub enum Stamps {
 /// What came of probes. Tallies of other times and flows can be merged into one. Coordinators hold half a
 /// million of these: a count that is full stays so.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tally {
+pub struct ProbeTally {
     pub answered: u32,
-    pub lost: Lost,
+    pub lost: LossByDirection,
     /// The host is there, and says that nobody on it answers probes.
     pub refused: u32,
     /// In flight while the prober or the responder was stalled: neither answered nor lost.
@@ -91,7 +91,7 @@ pub struct Stamped {
 
 /// Probes without an answer, by where they were lost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lost {
+pub struct LossByDirection {
     pub there: u32,
     pub back: u32,
     /// No later answer told whether the probe had arrived.
@@ -180,7 +180,7 @@ fn sum<const N: usize>(counts: [u32; N]) -> u64 {
     counts.map(u64::from).iter().sum()
 }
 
-impl Lost {
+impl LossByDirection {
     fn merge(&mut self, other: Self) {
         let pairs = [
             (&mut self.there, other.there),
@@ -225,7 +225,7 @@ impl Large {
     }
 }
 
-impl Tally {
+impl ProbeTally {
     /// Probes that had somebody to answer them.
     pub fn sent(&self) -> u64 {
         u64::from(self.answered) + self.lost.count()
@@ -237,7 +237,7 @@ impl Tally {
     }
 
     pub fn network(&self) -> Durations<'_> {
-        self.times.of(Part::Network)
+        self.times.of(ProbePart::Network)
     }
 
     pub fn merge(&mut self, other: &Self) {
@@ -321,9 +321,9 @@ mod tests {
     #[test]
     fn merged_tally_sums_and_keeps_path() {
         let with = |stamps, there| {
-            let mut tally = Tally {
+            let mut tally = ProbeTally {
                 answered: 3,
-                lost: Lost {
+                lost: LossByDirection {
                     there: 1,
                     back: 0,
                     somewhere: 2,
@@ -338,14 +338,14 @@ mod tests {
                     arrived: 5,
                     lost: 6,
                 },
-                ..Tally::default()
+                ..ProbeTally::default()
             };
             tally.stamped.note(stamps);
             tally
         };
         let mut merged = with(Stamps::Hardware, 3);
         merged.merge(&with(Stamps::Kernel, 5));
-        merged.merge(&Tally::default());
+        merged.merge(&ProbeTally::default());
         assert_eq!((merged.sent(), merged.lost.count()), (12, 6));
         assert_eq!((merged.unsent.count(), merged.unsent.no_way), (18, 8));
         assert_eq!((merged.large.sent(), merged.large.lost), (22, 12));

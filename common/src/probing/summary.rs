@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Durations, Loss, Part, Routers, Stamped, Tally};
+use super::{Durations, Loss, ProbePart, ProbeTally, Routers, Stamped};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
@@ -48,8 +48,8 @@ pub struct Spread {
     pub most: f64,
 }
 
-impl From<&Tally> for Summary {
-    fn from(tally: &Tally) -> Self {
+impl From<&ProbeTally> for Summary {
+    fn from(tally: &ProbeTally) -> Self {
         let spread = |part| Spread::of(tally.times.of(part));
         Self {
             sent: tally.sent(),
@@ -67,10 +67,10 @@ impl From<&Tally> for Summary {
             reordered: tally.reordered,
             duplicated: tally.duplicated,
             untimed: tally.untimed,
-            network_us: spread(Part::Network),
-            responder_us: spread(Part::Responder),
-            prober_us: spread(Part::Prober),
-            jitter_us: spread(Part::Jitter),
+            network_us: spread(ProbePart::Network),
+            responder_us: spread(ProbePart::Responder),
+            prober_us: spread(ProbePart::Prober),
+            jitter_us: spread(ProbePart::Jitter),
             stamped: tally.stamped,
             routers: tally.routers,
         }

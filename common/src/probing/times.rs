@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// What of a probe took time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum ProbePart {
     /// There and back, from stamp to stamp, without the time between at the responder.
     Network,
     /// Between arrival and departure there.
@@ -51,7 +51,7 @@ const BUCKETS_PER_PART: u16 = 1 << 12;
 /// What the longest duration falls into.
 const LAST_BUCKET: u16 = bucket_of(u64::MAX);
 
-impl Part {
+impl ProbePart {
     pub const ALL: [Self; 4] = [Self::Network, Self::Responder, Self::Prober, Self::Jitter];
 
     const fn first_place(self) -> u16 {
@@ -60,7 +60,7 @@ impl Part {
 }
 
 impl Times {
-    pub fn record(&mut self, part: Part, duration: Duration) {
+    pub fn record(&mut self, part: ProbePart, duration: Duration) {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         let place = part.first_place() + bucket_of(nanos);
         match self.buckets.binary_search_by_key(&place, |it| it.place) {
@@ -69,7 +69,7 @@ impl Times {
         }
     }
 
-    pub fn of(&self, part: Part) -> Durations<'_> {
+    pub fn of(&self, part: ProbePart) -> Durations<'_> {
         let (first, next) = (part.first_place(), part.first_place() + BUCKETS_PER_PART);
         let from = self.buckets.partition_point(|it| it.place < first);
         let to = self.buckets.partition_point(|it| it.place < next);
@@ -125,7 +125,7 @@ impl Bucket {
 
     /// Whether there are durations that fall into it.
     fn can_be(self) -> bool {
-        usize::from(self.place / BUCKETS_PER_PART) < Part::ALL.len()
+        usize::from(self.place / BUCKETS_PER_PART) < ProbePart::ALL.len()
             && self.place % BUCKETS_PER_PART <= LAST_BUCKET
     }
 
@@ -240,7 +240,7 @@ impl<'de> Visitor<'de> for Buckets {
 /// Part by part.
 impl fmt::Debug for Times {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts = Part::ALL.map(|part| (part, self.of(part)));
+        let parts = ProbePart::ALL.map(|part| (part, self.of(part)));
         f.debug_map().entries(parts).finish()
     }
 }
@@ -259,7 +259,7 @@ impl fmt::Debug for Durations<'_> {
 mod tests {
     use super::*;
 
-    fn add(times: &mut Times, part: Part, nanos: impl IntoIterator<Item = u64>) {
+    fn add(times: &mut Times, part: ProbePart, nanos: impl IntoIterator<Item = u64>) {
         for nanos in nanos {
             times.record(part, Duration::from_nanos(nanos));
         }
@@ -267,7 +267,7 @@ mod tests {
 
     fn of(nanos: impl IntoIterator<Item = u64>) -> Times {
         let mut times = Times::default();
-        add(&mut times, Part::Network, nanos);
+        add(&mut times, ProbePart::Network, nanos);
         times
     }
 
@@ -282,7 +282,7 @@ mod tests {
     fn durations_stay_within_relative_error() {
         for nanos in durations() {
             let times = of([nanos]);
-            let back = times.of(Part::Network).median().unwrap().as_nanos() as f64;
+            let back = times.of(ProbePart::Network).median().unwrap().as_nanos() as f64;
             let error = (back - nanos as f64).abs() / (nanos as f64).max(1.0);
             assert!(
                 error <= Durations::MAX_RELATIVE_ERROR,
@@ -309,14 +309,14 @@ mod tests {
     fn quantiles_match_exact_durations() {
         let times = of((1..=1000).map(|it| it * 1000));
         for (share, expected) in [(0.0, 1e3), (0.5, 500e3), (0.99, 990e3), (1.0, 1e6)] {
-            let got = times.of(Part::Network).quantile(share).unwrap();
+            let got = times.of(ProbePart::Network).quantile(share).unwrap();
             let error = got.as_nanos() as f64 / expected - 1.0;
             assert!(
                 error.abs() <= Durations::MAX_RELATIVE_ERROR,
                 "{share}: {got:?}"
             );
         }
-        assert_eq!(times.of(Part::Jitter).quantile(0.5), None);
+        assert_eq!(times.of(ProbePart::Jitter).quantile(0.5), None);
     }
 
     #[test]
@@ -325,19 +325,19 @@ mod tests {
         let mut merged = of(a.clone());
         merged.merge(&of(b.clone()));
         assert_eq!(merged, of(a.chain(b)));
-        assert_eq!(merged.of(Part::Network).count(), 499 + 299);
+        assert_eq!(merged.of(ProbePart::Network).count(), 499 + 299);
     }
 
     #[test]
     fn parts_are_kept_apart() {
         let mut times = of([7, u64::MAX]);
         let mut later = Times::default();
-        add(&mut times, Part::Prober, [0]);
-        for (part, nanos) in Part::ALL.into_iter().zip(1..) {
+        add(&mut times, ProbePart::Prober, [0]);
+        for (part, nanos) in ProbePart::ALL.into_iter().zip(1..) {
             add(&mut later, part, [nanos, nanos]);
         }
         times.merge(&later);
-        let told = Part::ALL.map(|part| {
+        let told = ProbePart::ALL.map(|part| {
             let durations = times.of(part);
             (durations.count(), durations.least().unwrap().as_nanos())
         });
@@ -361,7 +361,7 @@ mod tests {
         );
         let mut times: Times = serde_json::from_str(&told).unwrap();
         times.merge(&times.clone());
-        let network = times.of(Part::Network);
+        let network = times.of(ProbePart::Network);
         assert_eq!(network.count(), u64::from(u32::MAX) + 2);
         assert_eq!(times.buckets.len(), 2);
         assert!(network.quantile(1.0) > Some(Duration::from_secs(500 * 365 * 86_400)));

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::{Large, Lost, Routers, Tally, Unsent};
+use super::{Large, LossByDirection, ProbeTally, Routers, Unsent};
 use crate::moment::Moment;
 
 /// Tallies of the last half-minute to minute, merged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProbeWindow {
-    earlier: Tally,
-    current: Tally,
+    earlier: ProbeTally,
+    current: ProbeTally,
     began: Moment,
     heard: Moment,
 }
@@ -19,27 +19,27 @@ impl ProbeWindow {
 
     pub fn new(now: Moment) -> Self {
         Self {
-            earlier: Tally::default(),
-            current: Tally::default(),
+            earlier: ProbeTally::default(),
+            current: ProbeTally::default(),
             began: now,
             heard: now,
         }
     }
 
-    pub fn add(&mut self, now: Moment, tally: &Tally) {
+    pub fn add(&mut self, now: Moment, tally: &ProbeTally) {
         self.handle_time(now);
         self.heard = now;
         self.current.merge(tally);
     }
 
-    pub fn tally(&self) -> Tally {
+    pub fn tally(&self) -> ProbeTally {
         let mut tally = self.earlier.clone();
         tally.merge(&self.current);
         tally
     }
 
     /// How many were answered, and how many not, without the times of any.
-    pub fn outcome(&self) -> (u64, Lost) {
+    pub fn outcome(&self) -> (u64, LossByDirection) {
         let [earlier, current] = [&self.earlier, &self.current];
         let mut lost = earlier.lost;
         lost.merge(current.lost);
@@ -50,7 +50,7 @@ impl ProbeWindow {
     }
 
     /// The same of the half before the one that is not over.
-    pub fn before(&self) -> (u64, Lost) {
+    pub fn before(&self) -> (u64, LossByDirection) {
         (self.earlier.answered.into(), self.earlier.lost)
     }
 
@@ -72,7 +72,7 @@ impl ProbeWindow {
     }
 
     /// The same, to others of its pair.
-    pub fn add_to(&self, all: &mut Tally) {
+    pub fn add_to(&self, all: &mut ProbeTally) {
         all.merge(&self.earlier);
         all.merge(&self.current);
     }
@@ -95,9 +95,9 @@ mod tests {
     fn probe_window_covers_30_to_60s() {
         let at = |s: u64| Moment::from_micros(s * 1_000_000);
         let mut window = ProbeWindow::new(at(0));
-        let one = Tally {
+        let one = ProbeTally {
             answered: 1,
-            ..Tally::default()
+            ..ProbeTally::default()
         };
         for second in 0..200 {
             window.add(at(second), &one);
@@ -110,6 +110,6 @@ mod tests {
             );
         }
         assert!(window.handle_time(at(230)) && !window.handle_time(at(260)));
-        assert_eq!(window.tally(), Tally::default());
+        assert_eq!(window.tally(), ProbeTally::default());
     }
 }

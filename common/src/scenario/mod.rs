@@ -8,7 +8,7 @@ use crate::fabric::Fabric;
 use crate::ids::{LinkId, NodeId, Rank};
 use crate::traffic::TrafficMatrix;
 use crate::units::{Bytes, Rate};
-use crate::workload::{Pattern, Program, Step};
+use crate::workload::{Pattern, Program, ProgramStep};
 
 mod file;
 
@@ -78,7 +78,7 @@ impl Job {
         let mut programs = self.pattern.programs(self.hosts.len(), self.bytes);
         if !self.compute.is_zero() {
             for program in &mut programs {
-                program.insert(0, Step::Compute(self.compute));
+                program.insert(0, ProgramStep::Compute(self.compute));
             }
         }
         programs
@@ -89,7 +89,7 @@ impl Job {
         let mut matrix = TrafficMatrix::default();
         for (rank, program) in self.programs().iter().enumerate() {
             for step in program {
-                let Step::Exchange { sends, .. } = step else {
+                let ProgramStep::Exchange { sends, .. } = step else {
                     continue;
                 };
                 for send in sends {

@@ -8,10 +8,10 @@
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use reweave_common::course::Tables;
 use reweave_common::flow::FlowKey;
 use reweave_common::forwarding::ForwardingTable;
 use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::migration_plan::Tables;
 use reweave_common::plan::Pin;
 
 use crate::columns::Columns;

@@ -8,11 +8,11 @@ use std::cell::OnceCell;
 use std::collections::BTreeSet;
 use std::mem;
 
-use reweave_common::claims::Claims;
-use reweave_common::course::Tables;
 use reweave_common::forwarding::NextHop;
 use reweave_common::ids::{LinkId, NodeId, OpticalId};
+use reweave_common::migration_plan::Tables;
 use reweave_common::plan::{Pin, Plan};
+use reweave_common::resource_set::ResourceSet;
 
 use crate::columns::Columns;
 use crate::course::differing;
@@ -21,7 +21,7 @@ use crate::pins::by_flow;
 use crate::{Network, circuits_after};
 
 /// What only this plan may touch while it is on its way.
-pub fn claims(network: &Network<'_>, plan: &Plan) -> Claims {
+pub fn claims(network: &Network<'_>, plan: &Plan) -> ResourceSet {
     let circuits = circuits_after(network, plan);
     let after = Network {
         circuits: &circuits,
@@ -67,7 +67,7 @@ impl<'a> Side<'a> {
 
 /// What has been found so far.
 #[derive(Default)]
-struct Found(Claims);
+struct Found(ResourceSet);
 
 impl Found {
     /// Where a flow is pinned otherwise, and all that lies behind.

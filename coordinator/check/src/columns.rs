@@ -1,9 +1,9 @@
 //! Tables by destination. They are kept by node, and judged one destination after the other: to look every node up anew
 //! for each of them took most of the time, of as many entries as a plan may have.
 
-use reweave_common::course::Tables;
 use reweave_common::forwarding::NextHop;
 use reweave_common::ids::NodeId;
+use reweave_common::migration_plan::Tables;
 
 /// What nodes say of one destination, in the order of their numbers.
 type Column<'a> = Vec<(NodeId, &'a [NextHop])>;

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
 
-use reweave_common::course::{Course, Leg, Place, Round, Tables};
 use reweave_common::fabric::Circuits;
 use reweave_common::flow::FlowKey;
 use reweave_common::forwarding::{ForwardingTable, NextHop};
 use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::migration_plan::{MigrationPlan, MigrationStep, Round, StepPosition, Tables};
 use reweave_common::plan::Plan;
 
 use crate::buffers;
@@ -21,10 +21,10 @@ use crate::{Network, Unsound};
 ///
 /// # Errors
 /// With all that was found.
-pub fn check_leg(network: &Network<'_>, leg: Leg<'_>) -> Result<(), Vec<Unsound>> {
+pub fn check_leg(network: &Network<'_>, leg: MigrationStep<'_>) -> Result<(), Vec<Unsound>> {
     let found = match leg {
-        Leg::Round(round) => judge_round(network, round),
-        Leg::Switch(circuits) => judge_switch(network, circuits),
+        MigrationStep::Round(round) => judge_round(network, round),
+        MigrationStep::Switch(circuits) => judge_switch(network, circuits),
     };
     if found.is_empty() { Ok(()) } else { Err(found) }
 }
@@ -35,7 +35,7 @@ pub fn check_leg(network: &Network<'_>, leg: Leg<'_>) -> Result<(), Vec<Unsound>
 /// With what speaks against the first leg that is unsound.
 pub fn check_course(
     network: &Network<'_>,
-    course: &Course,
+    course: &MigrationPlan,
     (tables, circuits): (&Tables, &Circuits),
 ) -> Result<(), Vec<Unsound>> {
     let mut check = CourseCheck::new(network);
@@ -68,7 +68,7 @@ impl CourseCheck {
     pub fn check_next(
         &mut self,
         network: &Network<'_>,
-        course: &Course,
+        course: &MigrationPlan,
         (tables, circuits): (&Tables, &Circuits),
     ) -> Option<Result<(), Vec<Unsound>>> {
         if let Some((_, leg)) = course.legs().nth(self.sound) {
@@ -90,7 +90,10 @@ impl CourseCheck {
 }
 
 /// Each leg by itself, as the legs before have left the network, sound or not.
-pub fn judge_legs(network: &Network<'_>, course: &Course) -> Vec<(Place, Vec<Unsound>)> {
+pub fn judge_legs(
+    network: &Network<'_>,
+    course: &MigrationPlan,
+) -> Vec<(StepPosition, Vec<Unsound>)> {
     let mut now = Now::of(network);
     let judged = course.legs().map(|(place, leg)| {
         let found = check_leg(&now.seen_in(network), leg);
@@ -126,13 +129,13 @@ impl Now {
         }
     }
 
-    fn take(&mut self, leg: Leg<'_>) {
+    fn take(&mut self, leg: MigrationStep<'_>) {
         match leg {
-            Leg::Round(round) => {
+            MigrationStep::Round(round) => {
                 self.unsure.retain(|node, _| !round.contains_key(node));
                 self.tables.extend(round.clone());
             }
-            Leg::Switch(circuits) => self.circuits.extend(circuits.clone()),
+            MigrationStep::Switch(circuits) => self.circuits.extend(circuits.clone()),
         }
     }
 }

@@ -18,10 +18,10 @@ use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-use reweave_common::course::Tables;
 use reweave_common::fabric::{Circuits, Crossing, Fabric};
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::migration_plan::Tables;
 use reweave_common::plan::{Generation, Pin, Plan};
 
 use crate::mesh::Ground;

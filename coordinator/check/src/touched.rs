@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use reweave_common::claims::Claims;
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::plan::Plan;
+use reweave_common::resource_set::ResourceSet;
 
 use crate::Network;
 use crate::claims::Ways;
@@ -33,7 +33,7 @@ pub enum Touch {
 /// A plan, as far as it can touch a flow. There are thousands of these, and what is asked of the plan alone is asked once.
 pub struct Touches<'a> {
     network: &'a Network<'a>,
-    claims: &'a Claims,
+    claims: &'a ResourceSet,
     /// Flows that it pins otherwise.
     pinned_otherwise: BTreeSet<FlowKey>,
     changes_routes: bool,
@@ -42,7 +42,7 @@ pub struct Touches<'a> {
 }
 
 impl<'a> Touches<'a> {
-    pub fn of(network: &'a Network<'a>, (plan, claims): (&Plan, &'a Claims)) -> Self {
+    pub fn of(network: &'a Network<'a>, (plan, claims): (&Plan, &'a ResourceSet)) -> Self {
         let pins = [network.pins, plan.pins.as_slice()];
         let [before, after] = pins.map(|pins| pins.iter().collect::<BTreeSet<_>>());
         let differing = before.symmetric_difference(&after);

@@ -7,9 +7,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 use reweave_check::{Network, PinFault, Unsound, check, check_course, judge_legs};
-use reweave_common::course::{Course, Place, Stretch, Tables};
 use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::migration_plan::{MigrationPlan, MigrationStage, StepPosition, Tables};
 use reweave_common::operator::{self, Plan, TouchedJob, Unknown};
 use reweave_common::plan::{self, Pin};
 use serde::Serialize;
@@ -72,7 +72,7 @@ struct Verdict {
 #[derive(Debug, PartialEq, Serialize)]
 struct LegVerdict {
     #[serde(flatten)]
-    place: Place,
+    place: StepPosition,
     sound: bool,
     why: Vec<String>,
 }
@@ -143,7 +143,7 @@ fn judge(fabric: &Fabric, named: &Plan, asked: &Asked) -> Result<Verdict, Unknow
     let course = named.course.as_ref().map(|course| course.resolve(fabric));
     let first = || {
         let (tables, circuits) = (ground.tables.clone(), ground.circuits.clone());
-        (tables, circuits, Course::default())
+        (tables, circuits, MigrationPlan::default())
     };
     let (tables, circuits, course) = course.transpose()?.unwrap_or_else(first);
     let (addresses, are_told) = owners(fabric, named)?;
@@ -219,7 +219,7 @@ fn words(why: &[Unsound]) -> Vec<String> {
 }
 
 impl Verdict {
-    fn of(why: Vec<String>, legs: &[(Place, Vec<Unsound>)], plan: &Plan) -> Self {
+    fn of(why: Vec<String>, legs: &[(StepPosition, Vec<Unsound>)], plan: &Plan) -> Self {
         let legs = legs.iter().map(|(place, why)| LegVerdict {
             place: *place,
             sound: why.is_empty(),
@@ -257,11 +257,11 @@ fn show(page: &mut Page, verdict: &Verdict) {
     }
 }
 
-fn called(Place { wave, stretch }: Place) -> String {
+fn called(StepPosition { wave, stretch }: StepPosition) -> String {
     let what = match stretch {
-        Stretch::Draining { round } => format!("round {} before circuits move", round + 1),
-        Stretch::Switching => "circuits move".to_owned(),
-        Stretch::Undraining { round } => format!("round {} after", round + 1),
+        MigrationStage::Draining { round } => format!("round {} before circuits move", round + 1),
+        MigrationStage::Switching => "circuits move".to_owned(),
+        MigrationStage::Undraining { round } => format!("round {} after", round + 1),
     };
     format!("wave {}, {what}", wave + 1)
 }

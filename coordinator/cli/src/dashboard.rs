@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use clap::Args;
 use reweave_common::operator::{Request, Response};
 use reweave_common::time_span::TimeSpan;
+use reweave_link::access_token::AccessToken;
 use reweave_link::pki::AUTHORITY_CERTIFICATE_FILE;
-use reweave_link::visit::Visit;
 
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
@@ -70,7 +70,7 @@ fn hint_at_authority() {
 
 /// The secret is made here, and the coordinator learns its digest alone.
 pub(crate) struct Link {
-    visit: Visit,
+    visit: AccessToken,
     expires_in_ms: u64,
     /// As the coordinator has it.
     http: Option<SocketAddr>,
@@ -79,7 +79,7 @@ pub(crate) struct Link {
 
 impl Link {
     pub(crate) fn ask(coordinator: &mut Coordinator, hours: u64) -> Result<Self, CliError> {
-        let visit = Visit::random();
+        let visit = AccessToken::random();
         let request = Request::Visit {
             token: visit.digest(),
             lasting: TimeSpan::from_secs(3600 * hours),
@@ -143,7 +143,7 @@ mod tests {
     fn from(coordinator: &str, http: Option<&str>, https: Option<&str>) -> Option<String> {
         let place = |text: &str| text.parse().unwrap();
         let link = Link {
-            visit: Visit::random(),
+            visit: AccessToken::random(),
             expires_in_ms: 1,
             http: http.map(place),
             https: https.map(place),

@@ -13,7 +13,7 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::Signal;
 use reweave_common::member::Member;
 use reweave_link::Role;
-use reweave_link::keep::{Folder, KeepError};
+use reweave_link::durable_files::{LockedFolder, LockedFolderError};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::interval;
@@ -108,9 +108,9 @@ struct Place {
 
 impl Place {
     /// Before anything here is changed: while another one runs, all of it is that one's.
-    fn hold(&self) -> Result<Folder, CliError> {
-        let held = Folder::hold(&self.dir).map_err(|error| match error {
-            KeepError::InUse { folder, by } => CliError::DevRuns { folder, by },
+    fn hold(&self) -> Result<LockedFolder, CliError> {
+        let held = LockedFolder::hold(&self.dir).map_err(|error| match error {
+            LockedFolderError::InUse { folder, by } => CliError::DevRuns { folder, by },
             error => CliError::Keep(error),
         })?;
         for (program, folder) in [COORDINATOR_PROGRAM, AGENT_PROGRAM] {
@@ -123,16 +123,16 @@ impl Place {
     fn await_end(&self, program: &'static str, folder: &str) -> Result<(), CliError> {
         let deadline = Instant::now() + EXIT_TIMEOUT;
         loop {
-            match Folder::hold(&self.dir.join(folder)) {
+            match LockedFolder::hold(&self.dir.join(folder)) {
                 Ok(_) => return Ok(()),
-                Err(KeepError::InUse { folder, by }) if Instant::now() > deadline => {
+                Err(LockedFolderError::InUse { folder, by }) if Instant::now() > deadline => {
                     return Err(CliError::LeftBehind {
                         program,
                         folder,
                         by,
                     });
                 }
-                Err(KeepError::InUse { .. }) => thread::sleep(POLL_INTERVAL),
+                Err(LockedFolderError::InUse { .. }) => thread::sleep(POLL_INTERVAL),
                 Err(error) => return Err(CliError::Keep(error)),
             }
         }
@@ -346,7 +346,7 @@ mod tests {
     #[test]
     fn leftover_process_is_named() {
         let scratch = tempfile::tempdir().unwrap();
-        let _left = Folder::hold(&scratch.path().join("data")).unwrap();
+        let _left = LockedFolder::hold(&scratch.path().join("data")).unwrap();
         let words = refused(scratch.path()).told();
         let who = format!(
             "reweave-coordinator still runs on {}/data: process {};",

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::str::Utf8Error;
 use std::time::Duration;
 
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_common::input::InputError;
 use reweave_common::operator::{Refused, Response, Unknown};
 use reweave_common::plan::Generation;
@@ -22,8 +22,8 @@ use reweave_formats::topoopt::{ProfileError, TaskGraphError};
 use reweave_history::{PastError, ShelfError};
 use reweave_link::LinkError;
 use reweave_link::chain::ChainError;
+use reweave_link::durable_files::{LockedFolderError, numbered};
 use reweave_link::join::{JoinError, TokenError};
-use reweave_link::keep::{KeepError, numbered};
 use reweave_link::pki::PkiError;
 use reweave_planner::causes::EvidenceError;
 use reweave_planner::collectives::CollectiveError;
@@ -148,7 +148,7 @@ pub(crate) enum CliError {
         by: Option<u32>,
     },
     #[error(transparent)]
-    Keep(KeepError),
+    Keep(LockedFolderError),
     #[error("{name} exited: {words} (log: {})", log.display())]
     Ended {
         name: &'static str,
@@ -433,7 +433,7 @@ impl CliError {
 
     /// With all that led to it.
     pub(crate) fn told(&self) -> String {
-        told(self)
+        error_chain(self)
     }
 
     /// What is wrong with what was given is wrong on the fabric of this file.

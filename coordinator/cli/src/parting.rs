@@ -10,7 +10,7 @@ use std::sync::{Mutex, OnceLock};
 use std::{fs, io, mem, thread};
 
 use reweave_common::lock::lock;
-use reweave_link::{Parting, Session};
+use reweave_link::{Session, SessionClose};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -22,7 +22,7 @@ const SIGNAL_EXIT_OFFSET: i32 = 128;
 
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
 /// A program asks over one session at a time.
-static OPEN_SESSION: Mutex<Option<Parting>> = Mutex::new(None);
+static OPEN_SESSION: Mutex<Option<SessionClose>> = Mutex::new(None);
 /// What is said when a signal ends this program.
 static SIGNAL_MESSAGE: Mutex<Option<String>> = Mutex::new(None);
 /// Held while another program runs that must not be left alone, and by whoever ends this one.

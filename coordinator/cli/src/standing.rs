@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_common::operator::{
     CoordinatorStanding, CoordinatorState, CoordinatorStatus, Request, Response,
 };
@@ -78,7 +78,7 @@ async fn ask_one(address: SocketAddr, identity: Identity) -> Answer {
         Ok(Response::Standing(standing)) => Ok(*standing),
         Ok(Response::Refused(refused)) => Err(refused.to_string()),
         Ok(other) => Err(CliError::unexpected(&other).told()),
-        Err(error) => Err(told(&error)),
+        Err(error) => Err(error_chain(&error)),
     };
     (address, standing)
 }

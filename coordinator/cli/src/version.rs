@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use clap::Args;
 use reweave_common::operator::{Request, Response};
 use reweave_proto::hello::PROTOCOL_VERSION;
-use reweave_proto::spoken::came_with;
+use reweave_proto::since_version::came_with;
 
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;

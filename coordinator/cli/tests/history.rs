@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::moment::Moment;
-use reweave_common::probing::{Lost, ProbeReading, Tally};
+use reweave_common::probing::{LossByDirection, ProbeReading, ProbeTally};
 use reweave_common::sample::{FlowReading, TracedPath};
 use reweave_common::units::{Bytes, Rate};
 use reweave_history::{Chronicle, Entry, Probed, Rules};
@@ -364,13 +364,13 @@ fn probed() -> TempDir {
 
 fn of_probe([from, to]: [u8; 2], spine: u16) -> [Entry; 3] {
     let flow = probe_flow([from, to], spine);
-    let tally = Tally {
+    let tally = ProbeTally {
         answered: if spine == 0 { 90 } else { 100 },
-        lost: Lost {
+        lost: LossByDirection {
             somewhere: if spine == 0 { 10 } else { 0 },
-            ..Lost::default()
+            ..LossByDirection::default()
         },
-        ..Tally::default()
+        ..ProbeTally::default()
     };
     let traced = |flow| TracedPath {
         flow,

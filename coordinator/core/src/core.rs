@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reweave_common::circuit::Readback;
-use reweave_common::claims::Claims;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::Ack;
@@ -20,6 +19,7 @@ use reweave_common::member::Digest;
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Imbalances, Refused, Request, Response};
 use reweave_common::plan::Plan;
+use reweave_common::resource_set::ResourceSet;
 use reweave_common::sample::Sample;
 use reweave_common::stall::StallDetector;
 use reweave_common::units::Rate;
@@ -342,7 +342,7 @@ impl Core {
     }
 
     /// What a plan needs for itself alone, by all that is known now.
-    pub fn claims(&self, plan: &Plan) -> Claims {
+    pub fn claims(&self, plan: &Plan) -> ResourceSet {
         let known = self.senses.at(self.now.unwrap_or_default());
         plan_check::claims(&known.world(), &self.state, plan)
     }

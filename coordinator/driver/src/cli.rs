@@ -14,10 +14,10 @@ use reweave_driver::device::Device;
 use reweave_driver::error::DriverError;
 use reweave_driver::moves::Moves;
 use reweave_driver::operate::Operator;
-use reweave_driver::serve::{Uplink, serve};
+use reweave_driver::serve::{DriverUplink, serve};
 use reweave_driver::state::{Store, Whose};
 use reweave_link::join;
-use reweave_link::line::{self, Certificate};
+use reweave_link::uplink::{self, Certificate};
 use reweave_link::{Dialer, Role};
 use serde::Serialize;
 
@@ -96,7 +96,7 @@ struct Service {
         required = true,
         value_name = "ADDRESS[:PORT]",
         value_delimiter = ',',
-        value_parser = line::coordinator
+        value_parser = uplink::coordinator
     )]
     coordinator: Vec<SocketAddr>,
     /// Folder with the driver's certificate and key, and the certificate of the authority
@@ -257,7 +257,7 @@ impl Service {
         // Whoever holds it is the one driver there is, before anybody hears of it.
         let store = Store::open(&config.state)?;
         if let Some(token) = &self.join {
-            let doors = line::doors(&self.coordinator, &self.door);
+            let doors = uplink::doors(&self.coordinator, &self.door);
             let obtained = Certificate::obtain(&self.identity, &doors, token).await;
             obtained.map_err(|source| DriverError::Join {
                 source: Box::new(source),
@@ -269,7 +269,7 @@ impl Service {
         let dialer = dialer.map_err(|source| DriverError::Link {
             source: Box::new(source),
         })?;
-        serve(config, &store, Uplink::start(dialer, certificate)).await
+        serve(config, &store, DriverUplink::start(dialer, certificate)).await
     }
 }
 

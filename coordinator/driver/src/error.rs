@@ -11,10 +11,10 @@ use reweave_formats::optical::pairs::PairsError;
 use reweave_formats::optical::tl1::Tl1Error;
 use reweave_link::LinkError;
 use reweave_link::join::JoinError;
-use reweave_link::line::CertificateError;
+use reweave_link::uplink::CertificateError;
 use thiserror::Error;
 
-use reweave_link::keep::KeepError;
+use reweave_link::durable_files::LockedFolderError;
 
 /// What a device did not do.
 #[derive(Debug, Error)]
@@ -109,7 +109,7 @@ pub enum DriverError {
     #[error("cannot prepare the connection to optical switch {name}")]
     Prepare { name: String, source: PrepareError },
     #[error("cannot keep the driver's state")]
-    State(#[from] KeepError),
+    State(#[from] LockedFolderError),
     #[error("optical switch {name}")]
     Device { name: String, source: DeviceError },
     #[error("optical switch {name} holds {found}, which differs from the instruction")]

@@ -12,7 +12,7 @@ mod voice;
 use std::process::ExitCode;
 
 use clap::Parser;
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 
 fn main() -> ExitCode {
     let cli = match cli::Cli::try_parse() {
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
         Err(said) => return voice::instead(&said),
     };
     cli.run().unwrap_or_else(|error| {
-        voice::tell(format_args!("error: {}", told(&error)));
+        voice::tell(format_args!("error: {}", error_chain(&error)));
         ExitCode::from(error.exit_code())
     })
 }

@@ -1,8 +1,8 @@
 //! One optical switch in hand: its fence, its record and the line to it.
 
 use reweave_common::circuit::{Readback, Switchover};
-use reweave_common::error::told;
-use reweave_link::keep::KeepError;
+use reweave_common::error::error_chain;
+use reweave_link::durable_files::LockedFolderError;
 
 use crate::config::Optical;
 use crate::device::Device;
@@ -40,7 +40,8 @@ impl<'s> Operator<'s> {
             match effect {
                 Effect::Note(record) => {
                     let noted = self.note(&record);
-                    self.fence.handle_noted(noted.map_err(|error| told(&error)));
+                    self.fence
+                        .handle_noted(noted.map_err(|error| error_chain(&error)));
                 }
                 Effect::Read { until } => {
                     let found = self.device.read_until(until.as_ref()).await;
@@ -56,7 +57,7 @@ impl<'s> Operator<'s> {
         answers
     }
 
-    fn note(&self, record: &Record) -> Result<(), KeepError> {
+    fn note(&self, record: &Record) -> Result<(), LockedFolderError> {
         self.store.note(self.whose, self.device.name(), record)
     }
 }

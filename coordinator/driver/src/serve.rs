@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use futures_util::future::join_all;
 use reweave_common::circuit::{NotSwitched, OpticalName, Readback, Switchover};
-use reweave_link::line::{self, Dialect, Line};
 use reweave_link::service::Watchdog;
+use reweave_link::uplink::{self, MemberProtocol, Uplink};
 use reweave_proto::message::{DriverMessage, DriverOrder};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
@@ -19,12 +19,12 @@ use crate::state::{Store, Whose};
 /// Coordinators tell again what was not answered, so no more than a few ever wait.
 const MAX_QUEUED_REQUESTS: usize = 16;
 
-pub type Uplink = Line<OfDrivers>;
-type Event = line::Event<Switchover>;
+pub type DriverUplink = Uplink<OfDrivers>;
+type Event = uplink::UplinkEvent<Switchover>;
 
 pub enum OfDrivers {}
 
-impl Dialect for OfDrivers {
+impl MemberProtocol for OfDrivers {
     type Said = DriverMessage;
     type Heard = DriverOrder;
     type Told = Switchover;
@@ -46,7 +46,11 @@ impl Dialect for OfDrivers {
 }
 
 /// Serves until the process is told to end. The devices keep the circuits they hold then.
-pub async fn serve(config: &Config, store: &Store, uplink: Uplink) -> Result<(), DriverError> {
+pub async fn serve(
+    config: &Config,
+    store: &Store,
+    uplink: DriverUplink,
+) -> Result<(), DriverError> {
     let (answers, answered) = mpsc::channel(MAX_QUEUED_REQUESTS);
     let mut desks = BTreeMap::new();
     let mut operators = vec![];
@@ -66,7 +70,7 @@ pub async fn serve(config: &Config, store: &Store, uplink: Uplink) -> Result<(),
 }
 
 struct Desk {
-    uplink: Uplink,
+    uplink: DriverUplink,
     desks: BTreeMap<OpticalName, mpsc::Sender<Switchover>>,
 }
 

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use reweave_link::keep::{Folder, KeepError};
+use reweave_link::durable_files::{LockedFolder, LockedFolderError};
 
 use crate::fence::Record;
 
@@ -16,20 +16,25 @@ pub enum Whose {
 }
 
 /// The state folder, held by one driver at a time.
-pub struct Store(Folder);
+pub struct Store(LockedFolder);
 
 impl Store {
-    pub fn open(folder: &Path) -> Result<Self, KeepError> {
-        Folder::hold(folder).map(Self)
+    pub fn open(folder: &Path) -> Result<Self, LockedFolderError> {
+        LockedFolder::hold(folder).map(Self)
     }
 
     /// What was noted last of this optical switch; an empty record where nothing ever was.
-    pub fn load(&self, whose: Whose, optical: &str) -> Result<Record, KeepError> {
+    pub fn load(&self, whose: Whose, optical: &str) -> Result<Record, LockedFolderError> {
         self.0.load(&file(whose, optical))
     }
 
     /// When this returns, the record survives a loss of power; when it fails, the one before does.
-    pub fn note(&self, whose: Whose, optical: &str, record: &Record) -> Result<(), KeepError> {
+    pub fn note(
+        &self,
+        whose: Whose,
+        optical: &str,
+        record: &Record,
+    ) -> Result<(), LockedFolderError> {
         self.0.note(&file(whose, optical), record)
     }
 }
@@ -68,7 +73,7 @@ mod tests {
         };
         store.note(Whose::Operators, "ocs0", &record).unwrap();
         let second = Store::open(folder.path());
-        assert!(matches!(second, Err(KeepError::InUse { .. })));
+        assert!(matches!(second, Err(LockedFolderError::InUse { .. })));
         drop(store);
         let store = Store::open(folder.path()).unwrap();
         assert_eq!(store.load(Whose::Operators, "ocs0").unwrap(), record);

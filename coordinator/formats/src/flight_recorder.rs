@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reweave_common::ids::Rank;
 use reweave_common::iteration::Operation;
-use reweave_common::recorded::{Exchange, Recorded};
+use reweave_common::recorded_exchange::{ExchangeKind, RecordedExchange};
 use reweave_common::units::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
@@ -75,7 +75,7 @@ struct Entry {
 }
 
 /// What one rank dumped, in its order.
-pub fn read(rank: Rank, bytes: &[u8]) -> Result<Vec<Recorded>, FlightRecorderError> {
+pub fn read(rank: Rank, bytes: &[u8]) -> Result<Vec<RecordedExchange>, FlightRecorderError> {
     let dump: Dump = match bytes.trim_ascii_start().first() {
         Some(b'{') => serde_json::from_slice(bytes)?,
         _ => pickle::read(bytes)?,
@@ -144,7 +144,7 @@ impl Entry {
         nth: usize,
         rank: Rank,
         groups: &BTreeMap<&str, Vec<Rank>>,
-    ) -> Result<Option<Recorded>, FlightRecorderError> {
+    ) -> Result<Option<RecordedExchange>, FlightRecorderError> {
         let unknown = || FlightRecorderError::UnknownName {
             nth,
             name: self.profiling_name.clone(),
@@ -164,14 +164,14 @@ impl Entry {
         let outputs = || self.bytes(nth, &self.output_sizes, &self.output_dtypes);
         let (what, bytes) = match named {
             Named::Bracket => return Ok(None),
-            Named::Sends => (Exchange::Sent { to: peer()? }, inputs()?),
-            Named::Receives => (Exchange::Received { from: peer()? }, outputs()?),
+            Named::Sends => (ExchangeKind::Sent { to: peer()? }, inputs()?),
+            Named::Receives => (ExchangeKind::Received { from: peer()? }, outputs()?),
             Named::Collective(operation) => {
                 let bytes = match operation {
                     Operation::AllGather => outputs()?,
                     _ => inputs()?,
                 };
-                let collective = Exchange::Collective {
+                let collective = ExchangeKind::Collective {
                     operation,
                     group: group.clone(),
                     name,
@@ -179,7 +179,7 @@ impl Entry {
                 (collective, bytes)
             }
         };
-        Ok(Some(Recorded {
+        Ok(Some(RecordedExchange {
             rank,
             what,
             bytes,
@@ -287,7 +287,7 @@ mod tests {
     fn entries_have_groups_and_sizes() {
         let recorded = read(rank(1), JSON_DUMP.as_bytes()).unwrap();
         assert_eq!(recorded.len(), 3);
-        let collective = |operation, group: &[usize], name: &str| Exchange::Collective {
+        let collective = |operation, group: &[usize], name: &str| ExchangeKind::Collective {
             operation,
             group: group.iter().map(|&it| rank(it)).collect(),
             name: name.to_owned(),
@@ -304,7 +304,7 @@ mod tests {
             collective(Operation::AllGather, &[1, 3], "7")
         );
         assert_eq!(recorded[1].bytes, Bytes::new(80));
-        assert_eq!(recorded[2].what, Exchange::Sent { to: rank(3) });
+        assert_eq!(recorded[2].what, ExchangeKind::Sent { to: rank(3) });
         assert_eq!(recorded[2].took, Some(Duration::from_nanos(300)));
     }
 

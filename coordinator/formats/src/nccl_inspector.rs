@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use reweave_common::ids::Rank;
 use reweave_common::iteration::Operation;
-use reweave_common::recorded::{Exchange, Recorded};
+use reweave_common::recorded_exchange::{ExchangeKind, RecordedExchange};
 use reweave_common::units::Bytes;
 use serde::Deserialize;
 use thiserror::Error;
@@ -75,7 +75,7 @@ type Communicators = BTreeMap<String, (u32, BTreeMap<u32, Process>)>;
 
 /// What the files of all processes tell, file by file in their order. A communicator's members are
 /// those that wrote something of it.
-pub fn read(files: &[&str]) -> Result<Vec<Recorded>, InspectorError> {
+pub fn read(files: &[&str]) -> Result<Vec<RecordedExchange>, InspectorError> {
     let mut lines: Vec<(usize, Line)> = Vec::new();
     for (file, text) in files.iter().enumerate() {
         for line in serde_json::Deserializer::from_str(text).into_iter() {
@@ -108,7 +108,7 @@ impl Line {
         &self,
         communicators: &Communicators,
         ranks: &BTreeMap<Process, Rank>,
-    ) -> Option<Result<Recorded, Problem>> {
+    ) -> Option<Result<RecordedExchange, Problem>> {
         let collective = self.coll_perf.as_ref()?;
         let (_, members) = &communicators[&self.header.id];
         let rank = |process: &Process| {
@@ -119,9 +119,9 @@ impl Line {
             })
         };
         let recorded = || {
-            Ok(Recorded {
+            Ok(RecordedExchange {
                 rank: rank(&self.process())?,
-                what: Exchange::Collective {
+                what: ExchangeKind::Collective {
                     operation: operation(&collective.coll)?,
                     group: members.values().map(rank).collect::<Result<_, _>>()?,
                     name: self.header.id.clone(),
@@ -231,7 +231,7 @@ mod tests {
             .collect()
     }
 
-    fn read_all(files: &[String]) -> Result<Vec<Recorded>, InspectorError> {
+    fn read_all(files: &[String]) -> Result<Vec<RecordedExchange>, InspectorError> {
         read(&files.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
@@ -241,7 +241,7 @@ mod tests {
         assert_eq!(recorded.len(), 6);
         let last = &recorded[5];
         assert_eq!(last.rank, Rank::from_index(3));
-        let Exchange::Collective {
+        let ExchangeKind::Collective {
             operation, group, ..
         } = &last.what
         else {

@@ -16,7 +16,7 @@ use std::time::Duration;
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::ids::LinkId;
 use reweave_common::moment::Moment;
-use reweave_common::probing::{Part, ProbeReading, Tally};
+use reweave_common::probing::{ProbePart, ProbeReading, ProbeTally};
 use reweave_common::sample::{Counters, FlowReading};
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::{Bytes, Rate};
@@ -169,12 +169,12 @@ fn flow(agent: u64, peer: u64, port: u64) -> FlowKey {
 }
 
 fn probes(agent: u64, peer: u64, dice: &mut Dice) -> ProbeReading {
-    let mut tally = Tally {
+    let mut tally = ProbeTally {
         answered: 1,
-        ..Tally::default()
+        ..ProbeTally::default()
     };
     tally.times.record(
-        Part::Network,
+        ProbePart::Network,
         Duration::from_nanos(8_000 + dice.below(4_000)),
     );
     ProbeReading {

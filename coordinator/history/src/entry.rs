@@ -9,9 +9,9 @@ use reweave_common::flow::FlowKey;
 use reweave_common::hardware::Machine;
 use reweave_common::health::Health;
 use reweave_common::ids::LinkId;
+use reweave_common::periodicity::IterationPeriod;
 use reweave_common::plan::Generation;
 use reweave_common::probing::ProbeReading;
-use reweave_common::rhythm::Beat;
 use reweave_common::sample::{Counters, FlowReading, Interface, TracedPath};
 use reweave_common::traffic::{PeerTraffic, TrafficSource};
 use reweave_common::units::Rate;
@@ -180,7 +180,7 @@ impl Entry {
             .counters([Some(machine.memory.count()), Some(machine.cpus.into())])
     }
 
-    pub fn rhythm(node: &str, beat: &Beat) -> Self {
+    pub fn rhythm(node: &str, beat: &IterationPeriod) -> Self {
         Self::new(Kind::Rhythms, &[&node]).gauges([
             Some(nanos(*beat.period)),
             Some(nanos(*beat.gap)),

@@ -204,7 +204,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
     use std::time::Duration;
 
-    use reweave_common::error::told as in_words;
+    use reweave_common::error::error_chain as in_words;
     use reweave_link::pki::{Authority, Validity};
 
     use super::*;
@@ -273,7 +273,9 @@ mod tests {
         let among_others = told(&(itself + &member(2, "c2", "10.0.0.2:7332")));
         assert!(!among_others.contains("nobody"), "{among_others}");
         assert!(
-            among_others.contains("another member with a signer signs; create one with `reweave cluster issue"),
+            among_others.contains(
+                "another member with a signer signs; create one with `reweave cluster issue"
+            ),
             "{among_others}"
         );
     }

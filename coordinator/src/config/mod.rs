@@ -578,7 +578,7 @@ mod tests {
             ..Settings::default()
         };
         let error = missing.read().unwrap_err();
-        let words = reweave_common::error::told(&error);
+        let words = reweave_common::error::error_chain(&error);
         assert!(
             words.starts_with("--fabric: cannot read /nowhere/fabric.toml"),
             "{words}"

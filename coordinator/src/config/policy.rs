@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reweave_common::input::{Document, InputError, Number, Table};
-use reweave_common::observations::Recent;
+use reweave_common::observations::RecentReadings;
 use reweave_common::operator::Mode;
 use reweave_core::{Hours, NoHours, Policy};
 use serde::Deserialize;
@@ -58,7 +58,11 @@ pub(super) fn read(table: Table<'_>) -> Result<Policy, InputError> {
     let policy = Policy {
         mode: file.mode.unwrap_or(default.mode),
         planner: reader.planner(&file, &default.planner)?,
-        readings: reader.whole(&file.readings, Recent::MAX_RECENT as i64, default.readings)?,
+        readings: reader.whole(
+            &file.readings,
+            RecentReadings::MAX_RECENT as i64,
+            default.readings,
+        )?,
         tolerance: reader.share(&file.tolerance, default.tolerance)?,
         capacity_floor: reader.share(&file.capacity_floor, default.capacity_floor)?,
         most_touched: reader.share(&file.most_touched, default.most_touched)?,

@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use reweave_common::circuit::Switchover;
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::Instruction;
@@ -490,7 +490,7 @@ impl EventLoop {
         if let Some(recorder) = &mut self.recorder
             && let Err(error) = write(recorder)
         {
-            tracing::error!("the recording ends here: {}", told(&error));
+            tracing::error!("the recording ends here: {}", error_chain(&error));
             self.recorder = None;
         }
     }

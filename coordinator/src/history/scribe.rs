@@ -7,16 +7,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use reweave_common::collective::Rank;
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_common::fabric::Fabric;
 use reweave_common::finding::Finding;
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
 use reweave_common::operator::Imbalances;
+use reweave_common::periodicity::Periodicity;
 use reweave_common::plan::{Generation, Plan};
 use reweave_common::rdma::RdmaReading;
-use reweave_common::rhythm::Rhythm;
 use reweave_common::sample::{HostReading, Interface, Reading, Sample, TracedPath};
 use reweave_common::snapshot::Hop;
 use reweave_common::traffic::{PeerTraffic, Traffic};
@@ -132,7 +132,7 @@ impl Scribe {
         match Chronicle::open(&url, rules, run()) {
             Ok(chronicle) => self.welcome(chronicle),
             Err(error) => {
-                let why = told(&error);
+                let why = error_chain(&error);
                 tracing::error!(
                     "cannot open the history, nothing is stored until it can be opened: {why}"
                 );
@@ -169,7 +169,7 @@ impl Scribe {
     fn judge(&mut self, outcome: Result<bool, KeeperError>) {
         match outcome {
             Err(error) => {
-                let why = told(&error);
+                let why = error_chain(&error);
                 if !self.failing {
                     tracing::error!("cannot write the history, it is buffered in memory: {why}");
                 }
@@ -358,7 +358,7 @@ impl Scribe {
         let entries = match reading {
             HostReading::Health(health) => Entry::health(name, health).collect(),
             HostReading::Machine(machine) => vec![Entry::machine(name, machine)],
-            HostReading::Rhythm(Rhythm::Found(beat)) => vec![Entry::rhythm(name, beat)],
+            HostReading::Rhythm(Periodicity::Found(beat)) => vec![Entry::rhythm(name, beat)],
             HostReading::Rhythm(_) => state("rhythm", ""),
             HostReading::Traffic(traffic) => self.traffic(node, traffic),
             HostReading::Nic(nic) => state("nic", &nic.interface),

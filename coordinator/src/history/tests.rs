@@ -11,7 +11,7 @@ use reweave_common::hardware::Machine;
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Request, Response};
-use reweave_common::probing::{PROBE_PORT, Part, ProbeReading, Tally};
+use reweave_common::probing::{PROBE_PORT, ProbePart, ProbeReading, ProbeTally};
 use reweave_common::sample::{HostReading, Interface, Reading, Sample};
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Bytes;
@@ -124,14 +124,14 @@ fn history_rows_use_wall_clock() {
 
 fn probes(from: u8, to: u8) -> Reading {
     let end = |last, port| SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, last), port);
-    let mut tally = Tally {
+    let mut tally = ProbeTally {
         answered: 3,
-        ..Tally::default()
+        ..ProbeTally::default()
     };
     for micros in [10, 20, 30] {
         tally
             .times
-            .record(Part::Network, Duration::from_micros(micros));
+            .record(ProbePart::Network, Duration::from_micros(micros));
     }
     let flow = FlowKey {
         protocol: Protocol::Udp,

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::time::SystemTime;
 
 use reweave_link::Identity;
-use reweave_link::web::Face;
+use reweave_link::web::ServerCertificate;
 
 use crate::signing::Signing;
 
@@ -15,7 +15,7 @@ const MAX_CERTIFICATES: usize = 64;
 
 pub(super) struct Faces {
     signing: Signing,
-    made: BTreeMap<IpAddr, Face>,
+    made: BTreeMap<IpAddr, ServerCertificate>,
 }
 
 impl Faces {
@@ -24,7 +24,12 @@ impl Faces {
         Self { signing, made }
     }
 
-    pub(super) fn at(&mut self, address: IpAddr, ours: &Identity, now: SystemTime) -> Face {
+    pub(super) fn at(
+        &mut self,
+        address: IpAddr,
+        ours: &Identity,
+        now: SystemTime,
+    ) -> ServerCertificate {
         self.made.retain(|_, face| !face.is_due(now));
         if let Some(face) = self.made.get(&address) {
             return face.clone();

@@ -10,10 +10,10 @@ use std::time::{Duration, SystemTime};
 
 use axum::extract::connect_info::Connected;
 use axum::serve::{IncomingStream, Listener};
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_common::member::{Member, Role};
 use reweave_link::LinkError;
-use reweave_link::web::{self, Card, Guest, Stream};
+use reweave_link::web::{self, Stream, WebConnection, WebCredentials};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
@@ -47,7 +47,7 @@ pub(super) struct TlsListener {
     context: ServerContext,
     faces: Faces,
     handshakes: SessionLimit<IpAddr>,
-    running: JoinSet<Result<(Guest, SocketAddr), Turned>>,
+    running: JoinSet<Result<(WebConnection, SocketAddr), Turned>>,
     connections: SessionLimit<Principal>,
     refusals: Refusals,
     telling: Interval,
@@ -127,7 +127,7 @@ impl TlsListener {
         }
     }
 
-    fn settle(&self, Guest { stream, card }: Guest, from: IpAddr) -> TlsConnection {
+    fn settle(&self, WebConnection { stream, card }: WebConnection, from: IpAddr) -> TlsConnection {
         let member = card.as_ref().map(|card| card.member().clone());
         let principal = member
             .clone()
@@ -143,7 +143,7 @@ impl TlsListener {
 }
 
 /// Waits until whoever is there has to go.
-async fn end(evicted: Evicted, card: Option<Card>) {
+async fn end(evicted: Evicted, card: Option<WebCredentials>) {
     let Some(card) = card else {
         let _ = evicted.await;
         return;
@@ -151,7 +151,7 @@ async fn end(evicted: Evicted, card: Option<Card>) {
     let member = card.member().clone();
     tokio::select! {
         _ = evicted => {}
-        refusal = card.ended() => tracing::warn!("session of {member} ended: {}", told(&refusal)),
+        refusal = card.ended() => tracing::warn!("session of {member} ended: {}", error_chain(&refusal)),
     }
 }
 

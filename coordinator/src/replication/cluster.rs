@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 
-use reweave_proto::message::{MAX_COORDINATORS, Seat};
+use reweave_proto::message::{CoordinatorAddress, MAX_COORDINATORS};
 use reweave_replica::{Member, MemberId, Members, Standing};
 
 /// Everybody that is known: from the file with the settings, and from the log, which goes first.
@@ -48,10 +48,10 @@ impl Directory {
     }
 
     /// Where members find them all, this one too. One that listens everywhere says nothing by that.
-    pub(crate) fn seats(&self) -> Vec<Seat> {
+    pub(crate) fn seats(&self) -> Vec<CoordinatorAddress> {
         let can_be_reached =
             |it: &&Member| it.address.port() != 0 && !it.address.ip().is_unspecified();
-        let seat = |member: &Member| Seat {
+        let seat = |member: &Member| CoordinatorAddress {
             name: member.name.clone(),
             address: member.address,
         };

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_common::operator::{MemberOrder, Refused};
 use reweave_replica::{
     Applied, Batch, Change, DurableReplica, Effect, FolderId, LogError, MemberId, Message,
@@ -204,7 +204,7 @@ impl Engine {
             }
             let carried_out = self.carry_out();
             if let Some(warning) = self.durable.store_mut().take_warning() {
-                tracing::warn!("{}", told(&warning));
+                tracing::warn!("{}", error_chain(&warning));
             }
             carried_out?;
         }
@@ -305,7 +305,7 @@ impl Engine {
                 }
             }
             Persisted::Waiting(error) => {
-                tracing::error!("writes wait for free space: {}", told(&error));
+                tracing::error!("writes wait for free space: {}", error_chain(&error));
             }
         }
         Ok(())
@@ -313,7 +313,7 @@ impl Engine {
 
     fn compact(&mut self, whole: Batch) {
         if let Err(error) = self.durable.compact(whole) {
-            tracing::warn!("log compaction failed: {}", told(&error));
+            tracing::warn!("log compaction failed: {}", error_chain(&error));
         }
     }
 
@@ -322,7 +322,7 @@ impl Engine {
             Ok(false) => {}
             Ok(true) => self.raft_metrics.note_snapshot(),
             Err(error @ LogError::NoRoom { .. }) => {
-                tracing::warn!("log compaction failed: {}", told(&error));
+                tracing::warn!("log compaction failed: {}", error_chain(&error));
             }
             Err(error) => return Err(error.into()),
         }

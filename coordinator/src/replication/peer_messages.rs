@@ -2,11 +2,11 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_common::member::{Admission, Member};
 use reweave_link::{Channel, LinkError, Session};
 use reweave_proto::frame::WireError;
-use reweave_proto::parts::{self, Joiner};
+use reweave_proto::parts::{self, PartAssembler};
 use reweave_replica::{Answer, FolderId, Message};
 use serde::{Deserialize, Serialize};
 
@@ -62,7 +62,7 @@ impl PeerMessage {
         let encoded = match parts::encode(self) {
             Ok(encoded) => encoded,
             Err(error) => {
-                tracing::error!("peer message not sent: {}", told(&error));
+                tracing::error!("peer message not sent: {}", error_chain(&error));
                 return Ok(());
             }
         };
@@ -77,7 +77,7 @@ impl PeerMessage {
 pub(crate) struct PeerMessageReceiver<'s> {
     session: &'s Session,
     channel: Channel,
-    joiner: Joiner,
+    joiner: PartAssembler,
 }
 
 impl<'s> PeerMessageReceiver<'s> {
@@ -85,7 +85,7 @@ impl<'s> PeerMessageReceiver<'s> {
         Self {
             session,
             channel,
-            joiner: Joiner::default(),
+            joiner: PartAssembler::default(),
         }
     }
 

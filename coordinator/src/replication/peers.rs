@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_common::lock::lock;
 use reweave_common::time_span::TimeSpan;
 use reweave_link::{Identity, LinkError, Role, Session, connect};
-use reweave_proto::spoken::came_with;
+use reweave_proto::since_version::came_with;
 use reweave_replica::{FolderId, Member, MemberId, Message};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
@@ -191,7 +191,7 @@ impl Keeper {
                 Err(error) => error,
             };
             if reachable {
-                tracing::warn!("coordinator {}: {}", self.member.name, told(&ended));
+                tracing::warn!("coordinator {}: {}", self.member.name, error_chain(&ended));
             }
             reachable = false;
             self.replication.put(Task::Unreachable(self.id));

@@ -7,10 +7,10 @@ use reweave_common::ids::NodeId;
 use reweave_common::instruction::Instruction;
 use reweave_common::operator::About;
 use reweave_common::sample::{Reading, Sample};
-use reweave_link::{Channel, Pace, Ready, Session};
+use reweave_link::{Channel, EncodedMessage, Session, TokenBucket};
 use reweave_proto::hello::Version;
 use reweave_proto::message::{AgentMessage, CoordinatorMessage};
-use reweave_proto::spoken::came_with;
+use reweave_proto::since_version::came_with;
 use tokio::sync::mpsc;
 
 use super::Ending;
@@ -37,7 +37,7 @@ impl Kind for OfAgents {
     type Message = CoordinatorMessage;
     const ROLE_NAME: &'static str = "agent";
 
-    fn said(words: &Words) -> &Ready {
+    fn said(words: &Words) -> &EncodedMessage {
         &words.agents
     }
 
@@ -102,7 +102,7 @@ struct Agent<'s> {
     session: &'s Session,
     from: Origin,
     context: &'s ServerContext,
-    renewals: Pace,
+    renewals: TokenBucket,
 }
 
 impl Agent<'_> {

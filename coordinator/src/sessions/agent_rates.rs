@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use reweave_common::ids::NodeId;
 use reweave_common::lock::lock;
-use reweave_link::{Channel, Pace};
+use reweave_link::{Channel, TokenBucket};
 use tokio::sync::Mutex as Queue;
 
 /// Readings of hundreds of interfaces and flows, twice a second.
@@ -29,10 +29,10 @@ pub(crate) struct AgentRates(Arc<Mutex<BTreeMap<NodeId, AgentRate>>>);
 /// Of one agent; clones share it.
 #[derive(Debug, Clone)]
 pub(super) struct AgentRate {
-    commands: Pace,
-    telemetry: Pace,
-    pub(super) packets: Pace,
-    sessions: Arc<Queue<Pace>>,
+    commands: TokenBucket,
+    telemetry: TokenBucket,
+    pub(super) packets: TokenBucket,
+    sessions: Arc<Queue<TokenBucket>>,
 }
 
 impl AgentRates {
@@ -43,19 +43,19 @@ impl AgentRates {
 
 impl Default for AgentRate {
     fn default() -> Self {
-        let channel = || Pace::new(RATE_BYTES_PER_S, BURST_BYTES);
+        let channel = || TokenBucket::new(RATE_BYTES_PER_S, BURST_BYTES);
         Self {
             commands: channel(),
             telemetry: channel(),
-            packets: Pace::new(PACKETS_PER_S, BURST_PACKETS),
-            sessions: Arc::new(Queue::new(Pace::new(SESSIONS_PER_S, BURST_SESSIONS))),
+            packets: TokenBucket::new(PACKETS_PER_S, BURST_PACKETS),
+            sessions: Arc::new(Queue::new(TokenBucket::new(SESSIONS_PER_S, BURST_SESSIONS))),
         }
     }
 }
 
 impl AgentRate {
     /// How fast it is listened to.
-    pub(super) fn channels(self) -> [(Channel, Pace); 2] {
+    pub(super) fn channels(self) -> [(Channel, TokenBucket); 2] {
         [
             (Channel::Commands, self.commands),
             (Channel::Telemetry, self.telemetry),

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, SystemTime};
 
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_common::lock::lock;
-use reweave_link::{Channel, Pace, Session};
+use reweave_link::{Channel, Session, TokenBucket};
 use reweave_replica::{Answer, FolderId, Message};
 
 use super::agent::{skew_us, time_of_day};
@@ -33,7 +33,7 @@ pub(super) async fn hear(session: Session, context: ServerContext) {
         heard = peer.hear_on(Channel::Telemetry) => heard,
         heard = peer.hear_loose() => heard,
         error = session.shut_out() => {
-            return tracing::warn!("session of coordinator {name} ended: {}", told(&error));
+            return tracing::warn!("session of coordinator {name} ended: {}", error_chain(&error));
         }
         // With its new certificate it comes back at once.
         error = session.expired() => return context.note_end(&session, &error),
@@ -83,7 +83,7 @@ struct Peer<'s> {
     skew_us: AtomicI64,
     disk_is_full: AtomicBool,
     signs_until: Mutex<Option<SystemTime>>,
-    renewals: Pace,
+    renewals: TokenBucket,
 }
 
 impl Peer<'_> {

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use reweave_common::circuit::{OpticalName, Switchover};
 use reweave_common::ids::OpticalId;
 use reweave_common::lock::lock;
-use reweave_link::{Channel, Pace, Ready, Session};
+use reweave_link::{Channel, EncodedMessage, Session, TokenBucket};
 use reweave_proto::message::{DriverMessage, DriverOrder};
 use tokio::sync::mpsc;
 
@@ -28,7 +28,7 @@ impl Kind for OfDrivers {
     type Message = DriverOrder;
     const ROLE_NAME: &'static str = "driver";
 
-    fn said(words: &Words) -> &Ready {
+    fn said(words: &Words) -> &EncodedMessage {
         &words.drivers
     }
 }
@@ -58,7 +58,7 @@ struct Driver<'s> {
     context: &'s ServerContext,
     /// What it reaches, each with the lock it holds for as long as the session lasts.
     drives: Mutex<BTreeMap<OpticalName, IdentityLock<OpticalId>>>,
-    renewals: Pace,
+    renewals: TokenBucket,
 }
 
 impl Driver<'_> {
@@ -66,7 +66,10 @@ impl Driver<'_> {
         let (outbox, instructions) = mpsc::channel(member::OUTBOX_LENGTH);
         let session = self.session;
         session
-            .pace(Channel::Commands, Pace::new(RATE_BYTES_PER_S, BURST_BYTES))
+            .pace(
+                Channel::Commands,
+                TokenBucket::new(RATE_BYTES_PER_S, BURST_BYTES),
+            )
             .await;
         tokio::select! {
             ending = self.hear(outbox) => ending,

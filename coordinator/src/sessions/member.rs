@@ -3,11 +3,11 @@
 
 use std::time::{Duration, SystemTime};
 
-use reweave_common::error::told;
-use reweave_link::{Channel, LinkError, Pace, Ready, Session};
+use reweave_common::error::error_chain;
+use reweave_link::{Channel, EncodedMessage, LinkError, Session, TokenBucket};
 use reweave_proto::hello::Version;
-use reweave_proto::message::{Order, Seat};
-use reweave_proto::spoken::Spoken;
+use reweave_proto::message::{CoordinatorAddress, Order};
+use reweave_proto::since_version::SinceVersion;
 use serde::Serialize;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
@@ -34,17 +34,17 @@ pub(crate) const STANDBY_SESSIONS: Bounds = Bounds {
 
 /// Signing takes a hundred times what anything else does that members ask for, and one certificate
 /// lasts for a day. Beyond, its own session waits.
-pub(super) fn renewals() -> Pace {
-    Pace::new(1, 3)
+pub(super) fn renewals() -> TokenBucket {
+    TokenBucket::new(1, 3)
 }
 
 /// What one kind of member is told, and in which messages.
 pub(super) trait Kind {
     type Told: Send;
-    type Message: From<Order<Self::Told>> + Serialize + Spoken + Send + Sync;
+    type Message: From<Order<Self::Told>> + Serialize + SinceVersion + Send + Sync;
     const ROLE_NAME: &'static str;
     /// In its messages.
-    fn said(words: &Words) -> &Ready;
+    fn said(words: &Words) -> &EncodedMessage;
 
     /// The same for a member that speaks an earlier version, or nothing where it cannot do without.
     fn for_version(told: Self::Told, _: Version) -> Option<Self::Told> {
@@ -111,7 +111,11 @@ pub(super) async fn part<K: Kind>(session: Session, context: &ServerContext, end
         Ending::Lost(error) => {
             context.note_end(&session, &error);
             let name = &session.peer().name;
-            tracing::info!("{} {name} disconnected: {}", K::ROLE_NAME, told(&error));
+            tracing::info!(
+                "{} {name} disconnected: {}",
+                K::ROLE_NAME,
+                error_chain(&error)
+            );
         }
         Ending::Replaced if !context.cluster.borrow().leads() => {
             send_elsewhere::<K>(session, context).await;
@@ -177,7 +181,10 @@ pub(super) async fn tell_of_coordinators<K: Kind>(
 }
 
 /// Whoever speaks an earlier version keeps to what it was started with.
-async fn tell_seats<K: Kind>(session: &Session, seats: Vec<Seat>) -> Result<(), LinkError> {
+async fn tell_seats<K: Kind>(
+    session: &Session,
+    seats: Vec<CoordinatorAddress>,
+) -> Result<(), LinkError> {
     let message = K::Message::from(Order::Coordinators(seats.clone()));
     if seats.is_empty() || !session.knows(&message) {
         return Ok(());
@@ -202,7 +209,7 @@ pub(super) async fn renew<K: Kind>(
     let chain_pem = certified.inspect_err(|error| {
         tracing::warn!(
             "certificate renewal of {kind} {name} failed: {}",
-            told(error)
+            error_chain(error)
         );
     });
     if chain_pem.is_ok() {

@@ -4,9 +4,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_common::member::DenyList;
-use reweave_link::{LinkError, Ready};
+use reweave_link::{EncodedMessage, LinkError};
 use reweave_proto::message::{CoordinatorMessage, DriverOrder};
 use tokio::sync::watch;
 
@@ -16,8 +16,8 @@ const MAX_RETAINED_NOTICES: usize = 16;
 /// One thing, in the messages of each kind of member.
 #[derive(Debug, Clone)]
 pub(super) struct Words {
-    pub(super) agents: Ready,
-    pub(super) drivers: Ready,
+    pub(super) agents: EncodedMessage,
+    pub(super) drivers: EncodedMessage,
 }
 
 /// The list after one of its changes.
@@ -34,14 +34,14 @@ pub(crate) struct Notice {
 impl Words {
     fn whole(list: &DenyList) -> Result<Self, LinkError> {
         Ok(Self {
-            agents: Ready::new(&CoordinatorMessage::Denied(list.clone()))?,
-            drivers: Ready::new(&DriverOrder::Denied(list.clone()))?,
+            agents: EncodedMessage::new(&CoordinatorMessage::Denied(list.clone()))?,
+            drivers: EncodedMessage::new(&DriverOrder::Denied(list.clone()))?,
         })
     }
 
     fn more(list: DenyList) -> Result<Self, LinkError> {
-        let drivers = Ready::new(&DriverOrder::DeniedMore(list.clone()))?;
-        let agents = Ready::new(&CoordinatorMessage::DeniedMore(list))?;
+        let drivers = EncodedMessage::new(&DriverOrder::DeniedMore(list.clone()))?;
+        let agents = EncodedMessage::new(&CoordinatorMessage::DeniedMore(list))?;
         Ok(Self { agents, drivers })
     }
 }
@@ -101,7 +101,10 @@ pub(crate) fn publish(list: &DenyList, notices: &watch::Sender<Arc<Notice>>) {
     let next = notices.borrow().followed_by(list.clone());
     match next {
         Ok(notice) => drop(notices.send_replace(Arc::new(notice))),
-        Err(error) => tracing::error!("the list of revoked members was not sent: {}", told(&error)),
+        Err(error) => tracing::error!(
+            "the list of revoked members was not sent: {}",
+            error_chain(&error)
+        ),
     }
 }
 
@@ -140,8 +143,8 @@ mod tests {
         let notice = notice(&[10_000, 10_001, 10_002]);
         let whole = notice.whole.agents.bytes();
         assert!(whole > 100_000, "{whole}");
-        for (told, count) in [(2, 0), (1, 1), (0, 2)] {
-            let news = bytes(&notice, Some(told), true);
+        for (error_chain, count) in [(2, 0), (1, 1), (0, 2)] {
+            let news = bytes(&notice, Some(error_chain), true);
             assert_eq!(news.len(), count);
             assert!(news.iter().all(|bytes| *bytes < 200), "{news:?}");
         }

@@ -1,10 +1,10 @@
 //! The session of somebody who asks: one request after the other, each answered before the next is
 //! read.
 
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_common::member::Member;
 use reweave_common::operator::{Refused, Request, Response};
-use reweave_link::{Channel, LinkError, Pace, Session};
+use reweave_link::{Channel, LinkError, Session, TokenBucket};
 
 use super::{Ending, member};
 use crate::audit::{self, Who};
@@ -46,7 +46,7 @@ pub(super) fn take_slot(
 
 /// It keeps its slot until it ends.
 pub(super) async fn serve(session: Session, context: ServerContext, _slot: Permit<Member>) {
-    let pace = Pace::new(RATE_BYTES_PER_S, BURST_BYTES);
+    let pace = TokenBucket::new(RATE_BYTES_PER_S, BURST_BYTES);
     session.pace(Channel::Commands, pace).await;
     let ending = tokio::select! {
         ending = answer_all(&session, &context) => ending,
@@ -55,10 +55,14 @@ pub(super) async fn serve(session: Session, context: ServerContext, _slot: Permi
     };
     match ending {
         Ending::Lost(error @ LinkError::ShutOut(_)) => {
-            tracing::warn!("session of {} ended: {}", session.peer(), told(&error));
+            tracing::warn!(
+                "session of {} ended: {}",
+                session.peer(),
+                error_chain(&error)
+            );
         }
         Ending::Lost(error @ LinkError::Unsendable(_)) => {
-            tracing::warn!("answer to {}: {}", session.peer(), told(&error));
+            tracing::warn!("answer to {}: {}", session.peer(), error_chain(&error));
             session.close("the answer is too long to be sent").await;
         }
         Ending::Lost(error) => context.note_end(&session, &error),
@@ -80,7 +84,7 @@ async fn answer_all(session: &Session, context: &ServerContext) -> Ending {
 async fn answer_one(
     session: &Session,
     context: &ServerContext,
-    renewals: &Pace,
+    renewals: &TokenBucket,
 ) -> Result<(), Ending> {
     let response = match session.receive(Channel::Commands).await? {
         Request::Renew { request } => {
@@ -145,7 +149,9 @@ async fn renew(session: &Session, context: &ServerContext, request: Vec<u8>) -> 
             tracing::info!("the certificate of {} is renewed", session.peer());
             Response::Renewed { chain_pem }
         }
-        Err(error) => Response::Refused(Refused::CannotSign { why: told(&error) }),
+        Err(error) => Response::Refused(Refused::CannotSign {
+            why: error_chain(&error),
+        }),
     }
 }
 

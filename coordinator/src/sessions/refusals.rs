@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-use reweave_link::{LinkError, Refusal};
+use reweave_link::{LinkError, PeerRefusal};
 
 use crate::intake::{Event, Intake};
 
@@ -88,11 +88,11 @@ impl Reason {
         }
     }
 
-    fn judged(refusal: &Refusal) -> Self {
+    fn judged(refusal: &PeerRefusal) -> Self {
         match refusal {
-            Refusal::Expired { .. } | Refusal::NotYetValid { .. } => Self::Expired,
-            Refusal::Revoked { .. } | Refusal::SignerRevoked { .. } => Self::Revoked,
-            Refusal::WrongRole { .. } => Self::Role,
+            PeerRefusal::Expired { .. } | PeerRefusal::NotYetValid { .. } => Self::Expired,
+            PeerRefusal::Revoked { .. } | PeerRefusal::SignerRevoked { .. } => Self::Revoked,
+            PeerRefusal::WrongRole { .. } => Self::Role,
             _ => Self::Certificate,
         }
     }

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_link::Identity;
 use reweave_link::pki::{Authority, KeyRequest, PkiError, SIGNER_KEY_FILE, Validity};
-use reweave_link::web::Face;
+use reweave_link::web::ServerCertificate;
 use thiserror::Error;
 use tokio::sync::watch;
 use tokio::time::sleep;
@@ -109,15 +109,17 @@ impl Signing {
 
     /// What whoever comes to this address over TLS is shown of this coordinator. Only a signer's own
     /// certificate names the address; browsers do not know what members are shown.
-    pub(crate) fn face(&self, ours: &Identity, address: IpAddr) -> Face {
+    pub(crate) fn face(&self, ours: &Identity, address: IpAddr) -> ServerCertificate {
         let made = self.signer.as_ref();
         let made = made
-            .map(|signer| Face::at(address, ours, signer))
+            .map(|signer| ServerCertificate::at(address, ours, signer))
             .transpose();
         let made = made.inspect_err(|error| {
-            tracing::error!("no certificate for {address}: {}", told(error));
+            tracing::error!("no certificate for {address}: {}", error_chain(error));
         });
-        made.ok().flatten().unwrap_or_else(|| Face::of(ours))
+        made.ok()
+            .flatten()
+            .unwrap_or_else(|| ServerCertificate::of(ours))
     }
 
     async fn ask_others(&self, wish: Option<&Wish>) -> Option<String> {
@@ -170,7 +172,7 @@ impl Signing {
 
 /// Once for each different trouble.
 fn complain(last: &mut Option<String>, error: &SigningError) {
-    let words = told(error);
+    let words = error_chain(error);
     if last.as_ref() != Some(&words) {
         tracing::error!("this coordinator's certificate cannot be renewed: {words}");
         *last = Some(words);

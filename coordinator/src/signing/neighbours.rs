@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_link::{Channel, Identity, Role, Session, connect};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -40,7 +40,9 @@ impl Neighbours {
         let ours = self.ours.borrow().clone();
         let session = connect(&[address], &ours, Role::Coordinator).await;
         let session = session
-            .inspect_err(|error| tracing::debug!("cannot request a signature: {}", told(error)))
+            .inspect_err(|error| {
+                tracing::debug!("cannot request a signature: {}", error_chain(error))
+            })
             .ok()?;
         let answer = exchange(&session, wish).await;
         session.close("no further request").await;

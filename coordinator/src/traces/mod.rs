@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::{Client, Url, header};
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_common::fabric::Fabric;
 use reweave_core::Command;
 use serde_json::Value;
@@ -135,7 +135,7 @@ impl Post {
         let request = self.client.post(self.collector.clone());
         let request = request.header(header::CONTENT_TYPE, "application/json");
         let answer = request.body(letter.to_owned()).send().await;
-        let code = answer.map_err(|error| told(&error))?.status();
+        let code = answer.map_err(|error| error_chain(&error))?.status();
         match code.is_success() {
             true => Ok(()),
             false => Err(format!("status {code}")),

@@ -5,12 +5,12 @@ use std::process::{Command as Program, Stdio};
 use std::sync::Arc;
 
 use reqwest::Url;
-use reweave_common::claims::Claims;
 use reweave_common::fabric::Fabric;
-use reweave_common::holding::Holding;
-use reweave_common::instruction::{Ack, Refusal, Token};
+use reweave_common::forwarding_state::ForwardingState;
+use reweave_common::instruction::{Ack, InstallRefusal, Token};
 use reweave_common::moment::Moment;
 use reweave_common::plan::{Generation, Plan};
+use reweave_common::resource_set::ResourceSet;
 use reweave_core::{Aim, Author, Change, Command, Decision, Reason, StepIntent, Verdict};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -32,7 +32,7 @@ fn fabric() -> Arc<Fabric> {
 fn proposed() -> Change {
     Change::PlanProposed {
         plan: Box::new(Plan::empty(PLAN_GENERATION, Generation(2))),
-        claims: Box::new(Claims::default()),
+        claims: Box::new(ResourceSet::default()),
         by: Author::Policy,
     }
 }
@@ -52,11 +52,17 @@ fn told(generation: Generation, aim: Aim) -> Change {
         plan: PLAN_GENERATION,
         generation,
         aim,
-        targets: switches.map(|node| (node, Holding::default())).into(),
+        targets: switches
+            .map(|node| (node, ForwardingState::default()))
+            .into(),
     })
 }
 
-fn answered(name: &str, generation: Generation, outcome: Result<Holding, Refusal>) -> Change {
+fn answered(
+    name: &str,
+    generation: Generation,
+    outcome: Result<ForwardingState, InstallRefusal>,
+) -> Change {
     Change::Acked {
         node: fabric().find(name).unwrap(),
         ack: Ack {
@@ -84,7 +90,7 @@ fn install() -> Aim {
 }
 
 fn kept() -> Vec<Change> {
-    let good = |name| answered(name, PLAN_GENERATION, Ok(Holding::default()));
+    let good = |name| answered(name, PLAN_GENERATION, Ok(ForwardingState::default()));
     vec![
         proposed(),
         approved(),
@@ -97,7 +103,7 @@ fn kept() -> Vec<Change> {
 
 /// Of generation 3, under its first token and under the one that confirms it.
 fn confirmed() -> Vec<Change> {
-    let good = |name| answered(name, PLAN_GENERATION, Ok(Holding::default()));
+    let good = |name| answered(name, PLAN_GENERATION, Ok(ForwardingState::default()));
     vec![
         proposed(),
         approved(),
@@ -115,15 +121,15 @@ fn confirmed() -> Vec<Change> {
 
 fn taken_back() -> Vec<Change> {
     let reasons = vec![Reason::Superseded { by: Generation(9) }];
-    let refused = Err(Refusal::NotASwitch);
+    let refused = Err(InstallRefusal::NotASwitch);
     vec![
         proposed(),
         approved(),
         told(PLAN_GENERATION, install()),
-        answered("leaf0", PLAN_GENERATION, Ok(Holding::default())),
+        answered("leaf0", PLAN_GENERATION, Ok(ForwardingState::default())),
         answered("leaf1", PLAN_GENERATION, refused),
         told(ROLLBACK_GENERATION, Aim::Undo { reasons }),
-        answered("leaf0", ROLLBACK_GENERATION, Ok(Holding::default())),
+        answered("leaf0", ROLLBACK_GENERATION, Ok(ForwardingState::default())),
         Change::RolledBack {
             generation: PLAN_GENERATION,
         },

@@ -108,7 +108,8 @@ impl Delivery {
             .header("Reweave-Signature", self.signature(at, &parcel.body))
             .body(parcel.body.clone());
         let answer = request.send().await;
-        let answer = answer.map_err(|error| reweave_common::error::told(&error.without_url()))?;
+        let answer =
+            answer.map_err(|error| reweave_common::error::error_chain(&error.without_url()))?;
         let code = answer.status();
         match code.is_success() {
             true => Ok(()),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use reweave_common::member::Member;
 use reweave_common::operator::{Refused, Request, Response};
-use reweave_link::visit::Visit;
+use reweave_link::access_token::AccessToken;
 use reweave_link::{Identity, Role};
 
 use super::house::{House, ONE_HOUR, ask, soon};
@@ -14,7 +14,7 @@ use super::http::{Answer, send, send_json};
 
 /// The header of a token that `who` made.
 async fn visit(house: &House, who: &Identity, lasting: Duration) -> (String, Response) {
-    let visit = Visit::random();
+    let visit = AccessToken::random();
     let session = soon(house.connect(who)).await.unwrap();
     let token = visit.digest();
     let answer = ask(
@@ -68,7 +68,7 @@ const READ_PATHS: [&str; 11] = [
 async fn api_requires_valid_token() {
     let house = House::new();
     operators(&house).await;
-    let strangers = format!("Authorization: Bearer {}\r\n", Visit::random());
+    let strangers = format!("Authorization: Bearer {}\r\n", AccessToken::random());
     for path in READ_PATHS {
         let path = format!("/api/v1/{path}");
         for headers in [

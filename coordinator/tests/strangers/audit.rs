@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reweave_common::member::Member;
 use reweave_common::operator::{AuditOutcome, Audited, MemberOrder, Request, Response};
-use reweave_link::chain::Verifier;
+use reweave_link::chain::ChainVerifier;
 use reweave_link::join::enter;
 use reweave_link::{Identity, Role};
 use serde_json::Value;
@@ -104,7 +104,7 @@ async fn every_request_is_audited_with_outcome() {
     let newest = written.last().map(|it| it.digest.clone());
     let file = format!("data/audit/{:020}.jsonl", 1);
     let text = fs::read(house.path(&file)).unwrap();
-    let mut verifier = Verifier::expecting(newest);
+    let mut verifier = ChainVerifier::expecting(newest);
     let mut lines = text.split(|byte| *byte == b'\n');
     lines
         .try_for_each(|line| verifier.check_line(line))

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-use reweave_link::visit::Visit;
+use reweave_link::access_token::AccessToken;
 use serde_json::Value;
 
 use super::api::{is_problem, operators, viewers};
@@ -171,7 +171,12 @@ async fn invalid_tokens_share_one_budget() {
     let operator = operators(&house).await;
     let me = |token: &str| send(&house, "GET", "/api/v1/me", token);
     assert_eq!(me(&operator).code, 200);
-    let made_up = |_| me(&format!("Authorization: Bearer {}\r\n", Visit::random()));
+    let made_up = |_| {
+        me(&format!(
+            "Authorization: Bearer {}\r\n",
+            AccessToken::random()
+        ))
+    };
     assert_eq!(made_up(0).code, 401);
     let refused: Answer = (0..10_000)
         .map(made_up)

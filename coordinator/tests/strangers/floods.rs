@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use quinn::crypto::rustls::QuicClientConfig;
 use reweave_common::bandwidth::{Bandwidth, BandwidthReading, Unclear};
 use reweave_common::flow::{FlowKey, Protocol};
-use reweave_common::holding::Holding;
+use reweave_common::forwarding_state::ForwardingState;
 use reweave_common::instruction::{Ack, Token};
 use reweave_common::member::Member;
 use reweave_common::moment::Moment;
@@ -185,7 +185,7 @@ async fn flood(session: &Session) {
     let ack = AgentMessage::Ack(Ack {
         generation: Generation(1),
         token: Token(1),
-        outcome: Ok(Holding::default()),
+        outcome: Ok(ForwardingState::default()),
     });
     let samples = async { while session.send(Channel::Telemetry, &sample).await.is_ok() {} };
     let acks = async { while session.send(Channel::Commands, &ack).await.is_ok() {} };

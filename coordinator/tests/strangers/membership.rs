@@ -11,7 +11,7 @@ use reweave_link::pki::KeyRequest;
 use reweave_link::{Channel, Identity, LinkError, Role, Session, connect_as};
 use reweave_proto::hello::{Hello, PROTOCOL_VERSION};
 use reweave_proto::message::{AgentMessage, CoordinatorMessage};
-use reweave_proto::spoken::came_with;
+use reweave_proto::since_version::came_with;
 
 use super::house::{House, ONE_HOUR, ask, soon, validity};
 

@@ -1,6 +1,6 @@
 //! How many people are heard at once.
 
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_common::operator::{Request, Response};
 use reweave_link::{Channel, LinkError, Role, Session};
 
@@ -32,7 +32,7 @@ async fn surplus_viewer_waits_for_free_slot() {
     // The word may come before it has asked anything.
     let tries = async || is_answered(&house.connect(&viewer).await?).await;
     let refused = soon(tries()).await.unwrap_err();
-    let why = told(&refused);
+    let why = error_chain(&refused);
     assert!(why.contains(SESSIONS_FULL_REASON), "{why}");
     let first = seated.swap_remove(0);
     let operator = house.operator().await;

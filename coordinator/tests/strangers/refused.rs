@@ -3,13 +3,13 @@
 use std::fs;
 use std::time::SystemTime;
 
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_common::member::Member;
 use reweave_common::operator::{Request, Response, Status};
 use reweave_link::pki::{AUTHORITY_CERTIFICATE_FILE, Authority, Validity};
 use reweave_link::{Channel, Identity, LinkError, Role, Session};
 use reweave_proto::message::PeerPart;
-use reweave_proto::spoken::Spoken;
+use reweave_proto::since_version::SinceVersion;
 use reweave_replica::{FolderId, Kind, MemberId, Message};
 use serde::Serialize;
 
@@ -92,7 +92,7 @@ async fn each_refusal_is_reported_to_operators() {
 #[serde(transparent)]
 struct Plain<'w, T>(&'w T);
 
-impl<T> Spoken for Plain<'_, T> {
+impl<T> SinceVersion for Plain<'_, T> {
     fn since(&self) -> u16 {
         0
     }
@@ -133,7 +133,7 @@ async fn non_member_coordinator_is_refused() {
         ..Message::new(Kind::RequestVote, [number; 2], 1_000_000)
     };
     write_letter(&session, 0, &vote).await;
-    let ended = told(&soon(session.closed()).await);
+    let ended = error_chain(&soon(session.closed()).await);
     assert!(
         ended.contains("it has no session here"),
         "it is told why: {ended}"

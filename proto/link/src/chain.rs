@@ -50,7 +50,7 @@ pub enum ChainError {
 
 /// Follows lines from the oldest that is there.
 #[derive(Debug, Default)]
-pub struct Verifier {
+pub struct ChainVerifier {
     first: u64,
     /// The number and digest of the last line.
     last: Option<(u64, String)>,
@@ -64,7 +64,7 @@ pub struct Verifier {
     has_wanted: bool,
 }
 
-impl Verifier {
+impl ChainVerifier {
     /// With a digest that must be among those of the lines.
     pub fn expecting(wanted: Option<String>) -> Self {
         Self {
@@ -159,8 +159,8 @@ mod tests {
         (1..=count).map(line).collect()
     }
 
-    fn verified(lines: &[String]) -> Result<Verifier, ChainError> {
-        let mut verifier = Verifier::default();
+    fn verified(lines: &[String]) -> Result<ChainVerifier, ChainError> {
+        let mut verifier = ChainVerifier::default();
         lines
             .iter()
             .try_for_each(|line| verifier.check_line(line.as_bytes()))?;
@@ -211,7 +211,7 @@ mod tests {
     #[test]
     fn chain_detects_missing_end() {
         let whole = lines(5);
-        let mut verifier = Verifier::expecting(Some(digest(whole[4].as_bytes())));
+        let mut verifier = ChainVerifier::expecting(Some(digest(whole[4].as_bytes())));
         whole[..4]
             .iter()
             .for_each(|line| verifier.check_line(line.as_bytes()).unwrap());

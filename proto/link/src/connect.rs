@@ -12,8 +12,8 @@ use tokio::time::{Duration, sleep};
 use crate::error::LinkError;
 use crate::handshake::Handshake;
 use crate::identity::Identity;
+use crate::receive_limit::ReceiveFlag;
 use crate::session::Session;
-use crate::sieve::Heard;
 use crate::transport::HANDSHAKE_TIMEOUT;
 use crate::{opening, tls, transport};
 
@@ -76,10 +76,10 @@ pub(crate) async fn race(
     mut head_start: Duration,
 ) -> Result<(usize, Session), Vec<LinkError>> {
     let (mut waiting, mut failures) = (addresses.iter().enumerate(), vec![]);
-    let (mut attempts, mut heard) = (JoinSet::new(), Heard::default());
+    let (mut attempts, mut heard) = (JoinSet::new(), ReceiveFlag::default());
     loop {
         if let Some((nth, &address)) = waiting.next() {
-            heard = Heard::default();
+            heard = ReceiveFlag::default();
             let (caller, heard) = (caller.clone(), heard.clone());
             attempts.spawn(async move { (nth, reach(address, &caller, heard).await) });
         }
@@ -111,7 +111,7 @@ fn summary(mut failures: Vec<LinkError>) -> LinkError {
 }
 
 /// So long for those who say nothing, and so much longer for those who do.
-async fn patience(first: Duration, more: Duration, heard: &Heard) {
+async fn patience(first: Duration, more: Duration, heard: &ReceiveFlag) {
     sleep(first).await;
     if heard.anything() {
         sleep(more).await;
@@ -122,7 +122,7 @@ async fn patience(first: Duration, more: Duration, heard: &Heard) {
 pub(crate) async fn reach(
     address: SocketAddr,
     caller: &Caller,
-    heard: Heard,
+    heard: ReceiveFlag,
 ) -> Result<Session, LinkError> {
     let handshake = Handshake::new(&caller.ours, &caller.hello, address);
     tokio::select! {
@@ -131,7 +131,11 @@ pub(crate) async fn reach(
     }
 }
 
-async fn run(handshake: &Handshake, caller: &Caller, heard: Heard) -> Result<Session, LinkError> {
+async fn run(
+    handshake: &Handshake,
+    caller: &Caller,
+    heard: ReceiveFlag,
+) -> Result<Session, LinkError> {
     let address = handshake.address;
     let config = client_config(handshake, caller.role)?;
     let endpoint = transport::client_endpoint(address, caller.from, heard)?;

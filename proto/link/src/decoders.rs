@@ -8,17 +8,17 @@ use reweave_proto::name::Role;
 use rustls::pki_types::{CertificateDer, UnixTime};
 
 use crate::identity::Identity;
-use crate::verify::{Credentials, Judge, Refusal};
-use crate::{join, line};
+use crate::verify::{Credentials, PeerRefusal, PeerVerifier};
+use crate::{join, uplink};
 
 /// What is made of a peer's certificate, and of that of its signer.
 pub fn certificates(
     ours: &Identity,
     chain: [&[u8]; 2],
     now: SystemTime,
-) -> Result<Credentials, Refusal> {
+) -> Result<Credentials, PeerRefusal> {
     let now = UnixTime::since_unix_epoch(now.duration_since(UNIX_EPOCH).unwrap_or_default());
-    let judge = Judge::new(ours, &[Role::Agent], Arc::default());
+    let judge = PeerVerifier::new(ours, &[Role::Agent], Arc::default());
     let [certificate, signer] = chain.map(CertificateDer::from_slice);
     // What only a signature keeps out is read all the same.
     let _ = judge.credentials(&certificate, Some(&signer));
@@ -32,8 +32,8 @@ pub fn joining(frame: &[u8]) {
 
 /// What a member noted down of who is shut out.
 pub fn shut_out(bytes: &[u8]) {
-    if let Ok(list) = line::decode_shut_out(bytes) {
-        let again = line::encode_shut_out(&list).expect("it can be written");
-        assert_eq!(line::decode_shut_out(&again).expect("and read"), list);
+    if let Ok(list) = uplink::decode_shut_out(bytes) {
+        let again = uplink::encode_shut_out(&list).expect("it can be written");
+        assert_eq!(uplink::decode_shut_out(&again).expect("and read"), list);
     }
 }

@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use reweave_common::error::told;
-use reweave_proto::message::Seat;
+use reweave_common::error::error_chain;
+use reweave_proto::message::CoordinatorAddress;
 use reweave_proto::name::Role;
 use tokio::time::{Duration, Instant, sleep};
 
@@ -62,7 +62,7 @@ impl Dialer {
     }
 
     /// Those who listen there are asked too from now on, and no others but the first.
-    pub(crate) fn learn(&mut self, told: &[Seat]) {
+    pub(crate) fn learn(&mut self, told: &[CoordinatorAddress]) {
         let asked = self.addresses[self.turn];
         self.addresses.clone_from(&self.configured);
         for seat in told {
@@ -155,7 +155,7 @@ impl Dialer {
             }
             Err(failures) => {
                 for failure in &failures {
-                    tracing::warn!("not connected: {}", told(failure));
+                    tracing::warn!("not connected: {}", error_chain(failure));
                 }
                 None
             }

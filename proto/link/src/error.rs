@@ -4,13 +4,13 @@ use std::io;
 use std::net::SocketAddr;
 
 use quinn::{ConnectError, ConnectionError};
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_proto::frame::WireError;
 use reweave_proto::hello::{HelloError, Version};
 use thiserror::Error;
 
 use crate::transport::IDLE_TIMEOUT;
-use crate::verify::Refusal;
+use crate::verify::PeerRefusal;
 
 /// The text does not repeat the source: print the whole chain with [`reason`].
 #[derive(Debug, Error)]
@@ -37,7 +37,7 @@ pub enum LinkError {
     #[error("refused {address}")]
     Refused {
         address: SocketAddr,
-        source: Refusal,
+        source: PeerRefusal,
     },
     /// The other side's verdict. Why, it tells its own log; but it may be plain from here too.
     #[error(
@@ -45,7 +45,7 @@ pub enum LinkError {
     )]
     RefusedByPeer {
         address: SocketAddr,
-        own_problem: Option<Refusal>,
+        own_problem: Option<PeerRefusal>,
     },
     #[error("the handshake with {address} failed")]
     Handshake {
@@ -87,7 +87,7 @@ pub enum LinkError {
     ClosedByPeer { reason: String },
     /// The other side was let in and is not welcome any more; the session has been closed.
     #[error("the other side is revoked")]
-    ShutOut(#[source] Refusal),
+    ShutOut(#[source] PeerRefusal),
     #[error("this side has closed the session")]
     ClosedHere,
     #[error("the other side has ended the channel")]
@@ -122,28 +122,30 @@ impl LinkError {
     /// What is wrong with that peer, without where it is.
     pub fn fault(&self) -> String {
         match self {
-            Self::Refused { source, .. } => told(source),
-            Self::Hello { source, .. } => told(source),
+            Self::Refused { source, .. } => error_chain(source),
+            Self::Hello { source, .. } => error_chain(source),
             Self::RefusedByPeer { own_problem, .. } => format!(
                 "it refuses this side's certificate{}",
                 hint(own_problem.as_ref())
             ),
             Self::HandshakeTimedOut { .. } => "it did not complete the handshake".to_owned(),
-            Self::Handshake { source, .. } => format!("the handshake failed: {}", told(source)),
-            Self::Web { source, .. } => format!("the handshake failed: {}", told(source)),
+            Self::Handshake { source, .. } => {
+                format!("the handshake failed: {}", error_chain(source))
+            }
+            Self::Web { source, .. } => format!("the handshake failed: {}", error_chain(source)),
             Self::WrongChannels { .. } => {
                 "it did not open one channel of commands and one of telemetry".to_owned()
             }
-            Self::NoHello { source, .. } => format!("no hello from it: {}", told(source)),
+            Self::NoHello { source, .. } => format!("no hello from it: {}", error_chain(source)),
             Self::NoKey { .. } => {
                 "it requests a certificate for a key without proof of possession".to_owned()
             }
-            other => told(other),
+            other => error_chain(other),
         }
     }
 }
 
-fn hint(own_problem: Option<&Refusal>) -> String {
+fn hint(own_problem: Option<&PeerRefusal>) -> String {
     own_problem.map_or_else(String::new, |problem| {
         format!(" (seen from here: {problem})")
     })
@@ -157,7 +159,7 @@ fn because(reason: &str) -> String {
 }
 
 fn joined(errors: &[LinkError]) -> String {
-    let reasons: Vec<_> = errors.iter().map(|error| told(error)).collect();
+    let reasons: Vec<_> = errors.iter().map(|error| error_chain(error)).collect();
     reasons.join("; ")
 }
 

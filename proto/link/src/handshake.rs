@@ -10,10 +10,10 @@ use rustls::AlertDescription;
 
 use crate::error::LinkError;
 use crate::identity::Identity;
-use crate::opening::{Opened, OpeningError};
+use crate::opening::{OpenSession, OpeningError};
+use crate::receive_limit::ReceiveLimits;
 use crate::session::Session;
-use crate::sieve::Shares;
-use crate::verify::{Credentials, Refusal, Verdict};
+use crate::verify::{Credentials, PeerRefusal, PeerVerdict};
 
 /// TLS alerts are told as QUIC errors from here on.
 const CRYPTO_ERROR_BASE: u64 = 0x100;
@@ -22,7 +22,7 @@ pub(crate) struct Handshake {
     pub(crate) ours: Identity,
     pub(crate) hello: Hello,
     pub(crate) address: SocketAddr,
-    pub(crate) verdict: Arc<Verdict>,
+    pub(crate) verdict: Arc<PeerVerdict>,
 }
 
 impl Handshake {
@@ -38,7 +38,7 @@ impl Handshake {
     pub(crate) fn session(
         &self,
         connection: Connection,
-        opened: Opened,
+        opened: OpenSession,
         endpoint: Option<Endpoint>,
     ) -> Result<Session, LinkError> {
         let credentials = self.credentials()?;
@@ -53,7 +53,7 @@ impl Handshake {
             commands: opened.commands,
             telemetry: opened.telemetry,
             endpoint,
-            shares: Shares::default(),
+            shares: ReceiveLimits::default(),
         })
     }
 
@@ -62,7 +62,7 @@ impl Handshake {
         match self.verdict.get() {
             Some(Ok(credentials)) => Ok(credentials.clone()),
             Some(Err(refusal)) => Err(self.refused(refusal.clone())),
-            None => Err(self.refused(Refusal::NoCertificate)),
+            None => Err(self.refused(PeerRefusal::NoCertificate)),
         }
     }
 
@@ -85,7 +85,7 @@ impl Handshake {
         }
         match error {
             ConnectionError::TransportError(error) if is_no_certificate(error.code.into()) => {
-                self.refused(Refusal::NoCertificate)
+                self.refused(PeerRefusal::NoCertificate)
             }
             ConnectionError::ConnectionClosed(close) if is_refusal(close.error_code.into()) => {
                 let own_problem = self.ours.problem(SystemTime::now());
@@ -99,7 +99,7 @@ impl Handshake {
         }
     }
 
-    fn refused(&self, source: Refusal) -> LinkError {
+    fn refused(&self, source: PeerRefusal) -> LinkError {
         let address = self.address;
         LinkError::Refused { address, source }
     }

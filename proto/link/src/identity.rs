@@ -12,11 +12,11 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, TrustAnchor, UnixTime};
 use rustls::sign::CertifiedKey;
 
-use crate::denied::Denied;
 use crate::digest::sha256;
 use crate::pki::{self, PkiError, Validity, files};
 use crate::return_key::ReturnKey;
-use crate::verify::{self, Refusal};
+use crate::shared_deny_list::SharedDenyList;
+use crate::verify::{self, PeerRefusal};
 
 /// Between a new certificate and its key lies a moment.
 const MAX_READ_RETRIES: usize = 3;
@@ -31,7 +31,7 @@ pub struct Identity {
     authority: Arc<TrustAnchor<'static>>,
     authority_der: CertificateDer<'static>,
     authority_pem: Arc<str>,
-    denied: Denied,
+    denied: SharedDenyList,
     provider: Arc<CryptoProvider>,
     return_key: ReturnKey,
 }
@@ -41,7 +41,7 @@ impl Identity {
     /// [`KeyRequest::install`](pki::KeyRequest::install) wrote. Whether the certificate is good at
     /// this time is not asked here, see [`Identity::problem`].
     pub fn load(dir: &Path) -> Result<Self, PkiError> {
-        Self::read(dir, &Denied::default())
+        Self::read(dir, &SharedDenyList::default())
     }
 
     /// What is in the folder now, with the same list of those who are shut out.
@@ -51,7 +51,7 @@ impl Identity {
 
     /// Somebody else may put a new key and certificate there while they are read: a key that does not fit
     /// is a wrong one only where the certificate is still the same.
-    fn read(dir: &Path, denied: &Denied) -> Result<Self, PkiError> {
+    fn read(dir: &Path, denied: &SharedDenyList) -> Result<Self, PkiError> {
         let path = dir.join(pki::MEMBER_CERTIFICATE_FILE);
         let mut again = 0..MAX_READ_RETRIES;
         loop {
@@ -64,7 +64,7 @@ impl Identity {
         }
     }
 
-    fn read_with(dir: &Path, chain_pem: &str, denied: Denied) -> Result<Self, PkiError> {
+    fn read_with(dir: &Path, chain_pem: &str, denied: SharedDenyList) -> Result<Self, PkiError> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let path = dir.join(pki::MEMBER_CERTIFICATE_FILE);
         let chain = pki::chain_in(&path, chain_pem)?;
@@ -101,7 +101,7 @@ impl Identity {
     }
 
     /// Why nobody will accept this certificate at `now`, if so: for a program to say at its start.
-    pub fn problem(&self, now: SystemTime) -> Option<Refusal> {
+    pub fn problem(&self, now: SystemTime) -> Option<PeerRefusal> {
         let since_epoch = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = UnixTime::since_unix_epoch(since_epoch);
         let chain = &self.certified.cert;
@@ -122,7 +122,7 @@ impl Identity {
         self.denied.set(list);
     }
 
-    pub(crate) fn denied(&self) -> &Denied {
+    pub(crate) fn denied(&self) -> &SharedDenyList {
         &self.denied
     }
 

@@ -3,39 +3,39 @@
 //! A session is a QUIC connection on which both sides have shown a certificate of their cluster and
 //! agreed on a version. It carries messages on two channels that do not wait for each other. What
 //! the messages mean is none of this crate's business. What every part needs besides is here too: an
-//! identity, a folder to [`keep`] things in, a [`chain`] of lines, and a word with the [`service`] manager; and TLS for the [`web`].
+//! identity, a folder to [`durable_files`] things in, a [`chain`] of lines, and a word with the [`service`] manager; and TLS for the [`web`].
 //!
 //! Deliberately absent: resumption and 0-RTT (each session proves its certificate anew), migration
 //! (a peer stays where it is), datagrams, and any stream besides the two.
 
-mod admit;
+pub mod access_token;
 mod backoff;
 pub mod chain;
 mod connect;
 #[doc(hidden)]
 pub mod decoders;
-mod denied;
 mod dialer;
 mod digest;
+pub mod durable_files;
 mod error;
 mod handshake;
+mod handshake_limit;
 mod identity;
 pub mod join;
-pub mod keep;
-pub mod line;
 mod listener;
 mod opening;
-mod pace;
 pub mod pki;
+mod receive_limit;
 mod return_key;
 pub mod service;
 mod session;
-mod sieve;
+mod shared_deny_list;
 mod signatures;
 mod tls;
+mod token_bucket;
 mod transport;
+pub mod uplink;
 mod verify;
-pub mod visit;
 pub mod web;
 
 #[cfg(test)]
@@ -47,9 +47,9 @@ pub use dialer::Dialer;
 pub use error::LinkError;
 pub use identity::Identity;
 pub use listener::Listener;
-pub use pace::Pace;
+pub use receive_limit::ReceiveLimitGuard;
 pub use reweave_proto::name::Role;
-pub use session::{Channel, Parting, Peer, Ready, Session};
-pub use sieve::Share;
+pub use session::{Channel, EncodedMessage, Peer, Session, SessionClose};
+pub use token_bucket::TokenBucket;
 pub use transport::{HANDSHAKE_TIMEOUT, IDLE_TIMEOUT};
-pub use verify::{Credentials, Refusal};
+pub use verify::{Credentials, PeerRefusal};

@@ -9,16 +9,16 @@ use quinn::{Endpoint, Incoming, ServerConfig};
 use reweave_proto::hello::Hello;
 use reweave_proto::name::Role;
 
-use crate::admit::{Handshakes, Limits};
 use crate::error::LinkError;
 use crate::handshake::Handshake;
+use crate::handshake_limit::{HandshakeLimits, Handshakes};
 use crate::identity::Identity;
+use crate::receive_limit::{ReceiveFlag, ReceiveLimits};
 use crate::session::{CLOSE_DONE, Session};
-use crate::sieve::{Heard, Shares};
 use crate::transport::{self, Waiting};
 use crate::{opening, tls};
 
-pub(crate) const HANDSHAKE_LIMITS: Limits = Limits {
+pub(crate) const HANDSHAKE_LIMITS: HandshakeLimits = HandshakeLimits {
     most: 512,
     most_turns: 32,
     many: 64,
@@ -36,7 +36,7 @@ const WAITING_LIMITS: Waiting = Waiting {
 /// handed out live on when the listener is dropped.
 pub struct Listener {
     endpoint: Endpoint,
-    shares: Shares,
+    shares: ReceiveLimits,
     config: ServerConfig,
     ours: Identity,
     hello: Hello,
@@ -64,14 +64,14 @@ impl Listener {
     ) -> Result<Self, LinkError> {
         let config = server_config(ours, accepted)?;
         let endpoint = ours.return_key().endpoint_config();
-        let shares = Shares::default();
+        let shares = ReceiveLimits::default();
         Ok(Self {
             endpoint: transport::endpoint(
                 address,
                 endpoint,
                 Some(config.clone()),
                 shares.clone(),
-                Heard::default(),
+                ReceiveFlag::default(),
             )?,
             shares,
             config,

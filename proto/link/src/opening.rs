@@ -10,18 +10,18 @@ use reweave_proto::hello::{Hello, HelloError, MAX_HELLO_BYTES, Version};
 use thiserror::Error;
 
 use crate::error::{LinkError, printable};
-use crate::session::{CLOSE_HELLO, Channel, Lane, Reader, Writer};
+use crate::session::{CLOSE_HELLO, Channel, ChannelStream, Reader, Writer};
 
 /// How long the accepting side waits for the other to see for itself that they do not agree.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Both channels, and what is spoken on them.
-pub(crate) struct Opened {
+pub(crate) struct OpenSession {
     pub(crate) version: Version,
     /// What the other side calls its build.
     pub(crate) build: String,
-    pub(crate) commands: Lane,
-    pub(crate) telemetry: Lane,
+    pub(crate) commands: ChannelStream,
+    pub(crate) telemetry: ChannelStream,
 }
 
 /// Why a connection did not become a session.
@@ -47,7 +47,10 @@ struct Stream {
     receive: RecvStream,
 }
 
-pub(crate) async fn open(connection: &Connection, ours: &Hello) -> Result<Opened, OpeningError> {
+pub(crate) async fn open(
+    connection: &Connection,
+    ours: &Hello,
+) -> Result<OpenSession, OpeningError> {
     let opened = match open_channels(connection).await {
         Ok(channels) => greet(channels, ours, MAX_ANSWER_BYTES).await,
         Err(error) => Err(error),
@@ -55,7 +58,10 @@ pub(crate) async fn open(connection: &Connection, ours: &Hello) -> Result<Opened
     opened.inspect_err(|error| farewell(connection, error))
 }
 
-pub(crate) async fn accept(connection: &Connection, ours: &Hello) -> Result<Opened, OpeningError> {
+pub(crate) async fn accept(
+    connection: &Connection,
+    ours: &Hello,
+) -> Result<OpenSession, OpeningError> {
     let opened = match accept_channels(connection).await {
         Ok(channels) => greet(channels, ours, MAX_FRAME_BYTES).await,
         Err(error) => Err(error),
@@ -127,7 +133,7 @@ async fn greet(
     channels: Channels,
     ours: &Hello,
     limit_bytes: usize,
-) -> Result<Opened, OpeningError> {
+) -> Result<OpenSession, OpeningError> {
     let Channels {
         commands,
         telemetry,
@@ -137,11 +143,11 @@ async fn greet(
     let (theirs, version) = greet_on(&mut writer, &mut reader, ours).await?;
     reader.raise_limit(limit_bytes);
     let telemetry_reader = Reader::new(telemetry.receive, limit_bytes);
-    Ok(Opened {
+    Ok(OpenSession {
         version,
         build: printable(&theirs.build),
-        commands: Lane::new(writer, reader),
-        telemetry: Lane::new(Writer::new(telemetry.send), telemetry_reader),
+        commands: ChannelStream::new(writer, reader),
+        telemetry: ChannelStream::new(Writer::new(telemetry.send), telemetry_reader),
     })
 }
 

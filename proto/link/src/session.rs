@@ -6,22 +6,22 @@ use std::time::{Duration, SystemTime};
 
 use bytes::{Buf, Bytes};
 use quinn::{Connection, Endpoint, RecvStream, SendDatagramError, SendStream, VarInt};
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_common::lock::lock;
 use reweave_common::member::DenyList;
 pub use reweave_common::member::Member as Peer;
 use reweave_proto::frame::{self, FrameDecoder, MAX_ANSWER_BYTES, MAX_FRAME_BYTES};
 use reweave_proto::hello::Version;
-use reweave_proto::spoken::{Spoken, came_with};
+use reweave_proto::since_version::{SinceVersion, came_with};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::{Mutex, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::error::LinkError;
-use crate::pace::Pace;
-use crate::sieve::{Share, Shares};
-use crate::verify::{Credentials, Refusal};
+use crate::receive_limit::{ReceiveLimitGuard, ReceiveLimits};
+use crate::token_bucket::TokenBucket;
+use crate::verify::{Credentials, PeerRefusal};
 
 const MAX_CHUNK_BYTES: usize = 64 << 10;
 
@@ -72,7 +72,7 @@ impl Channel {
 }
 
 /// One stream, both ways.
-pub(crate) struct Lane {
+pub(crate) struct ChannelStream {
     pub(crate) writer: Mutex<Writer>,
     reader: Mutex<Reader>,
 }
@@ -87,10 +87,10 @@ pub(crate) struct Writer {
 pub(crate) struct Reader {
     stream: RecvStream,
     decoder: FrameDecoder,
-    pace: Option<Pace>,
+    pace: Option<TokenBucket>,
 }
 
-impl Lane {
+impl ChannelStream {
     pub(crate) fn new(writer: Writer, reader: Reader) -> Self {
         Self {
             writer: Mutex::new(writer),
@@ -179,14 +179,14 @@ impl Reader {
 
 /// A message as it goes over the wire, worded once for all whom it is sent to.
 #[derive(Debug, Clone)]
-pub struct Ready {
+pub struct EncodedMessage {
     since: u16,
     frame: Bytes,
 }
 
-impl Ready {
+impl EncodedMessage {
     /// For those who have connected: they are ready for long ones.
-    pub fn new<T: Serialize + Spoken>(message: &T) -> Result<Self, LinkError> {
+    pub fn new<T: Serialize + SinceVersion>(message: &T) -> Result<Self, LinkError> {
         let frame = frame::encode_within(MAX_ANSWER_BYTES, message);
         Ok(Self {
             since: message.since(),
@@ -199,7 +199,7 @@ impl Ready {
     }
 }
 
-impl Spoken for Ready {
+impl SinceVersion for EncodedMessage {
     fn since(&self) -> u16 {
         self.since
     }
@@ -215,12 +215,12 @@ pub struct Session {
     pub(crate) build: String,
     pub(crate) version: Version,
     pub(crate) connection: Connection,
-    pub(crate) commands: Lane,
-    pub(crate) telemetry: Lane,
+    pub(crate) commands: ChannelStream,
+    pub(crate) telemetry: ChannelStream,
     /// Of the side that connected, which has an endpoint for each session.
     pub(crate) endpoint: Option<Endpoint>,
     /// Of the side that was connected to.
-    pub(crate) shares: Shares,
+    pub(crate) shares: ReceiveLimits,
 }
 
 impl Session {
@@ -278,14 +278,14 @@ impl Session {
                 Ok(left) => sleep(left.min(EXPIRY_CHECK_INTERVAL)).await,
                 Err(past) => {
                     let ago = past.duration();
-                    return self.expel(Refusal::Expired { ago, whose: None });
+                    return self.expel(PeerRefusal::Expired { ago, whose: None });
                 }
             }
         }
     }
 
     /// Why, is for this side alone.
-    fn expel(&self, refusal: Refusal) -> LinkError {
+    fn expel(&self, refusal: PeerRefusal) -> LinkError {
         self.connection.close(CLOSE_REFUSED, b"refused");
         LinkError::ShutOut(refusal)
     }
@@ -304,24 +304,28 @@ impl Session {
     /// message is either not sent at all, or is finished ahead of the next one on this channel.
     pub async fn send<T>(&self, channel: Channel, message: &T) -> Result<(), LinkError>
     where
-        T: Serialize + Spoken,
+        T: Serialize + SinceVersion,
     {
         self.refuse_unknown(message)?;
         self.send_any(channel, message).await
     }
 
     /// The same with what is sent to many.
-    pub async fn send_ready(&self, channel: Channel, message: &Ready) -> Result<(), LinkError> {
+    pub async fn send_ready(
+        &self,
+        channel: Channel,
+        message: &EncodedMessage,
+    ) -> Result<(), LinkError> {
         self.refuse_unknown(message)?;
         self.put(channel, message.frame.clone()).await
     }
 
     /// Whether the other side does, by the version that both speak.
-    pub fn knows(&self, message: &impl Spoken) -> bool {
+    pub fn knows(&self, message: &impl SinceVersion) -> bool {
         message.is_known_at(self.version)
     }
 
-    fn refuse_unknown(&self, message: &impl Spoken) -> Result<(), LinkError> {
+    fn refuse_unknown(&self, message: &impl SinceVersion) -> Result<(), LinkError> {
         let (needs, speaks) = (came_with(message.since()), self.version);
         match self.knows(message) {
             true => Ok(()),
@@ -366,14 +370,14 @@ impl Session {
     }
 
     /// From now on the peer is listened to no faster on this channel, in bytes.
-    pub async fn pace(&self, channel: Channel, pace: Pace) {
+    pub async fn pace(&self, channel: Channel, pace: TokenBucket) {
         let mut reader = self.lane(channel).reader.lock().await;
         reader.pace = Some(pace);
     }
 
     /// For as long as this lives, packets that come faster are dropped unseen. Whoever keeps to the
     /// pace of its channels sends fewer. Of the side that was connected to.
-    pub fn pace_packets(&self, pace: Pace) -> Share {
+    pub fn pace_packets(&self, pace: TokenBucket) -> ReceiveLimitGuard {
         self.shares.give(self.address(), pace)
     }
 
@@ -401,19 +405,19 @@ impl Session {
     }
 
     /// To end it by, also for somebody who does not have the session itself.
-    pub fn parting(&self) -> Parting {
-        Parting(self.connection.clone())
+    pub fn parting(&self) -> SessionClose {
+        SessionClose(self.connection.clone())
     }
 
     /// There is no finding the next message after one that cannot be read.
     fn end_if_unreadable(&self, error: &LinkError) {
         if let LinkError::Unreadable(wire) = error {
             self.connection
-                .close(CLOSE_UNREADABLE, told(wire).as_bytes());
+                .close(CLOSE_UNREADABLE, error_chain(wire).as_bytes());
         }
     }
 
-    pub(crate) fn lane(&self, channel: Channel) -> &Lane {
+    pub(crate) fn lane(&self, channel: Channel) -> &ChannelStream {
         match channel {
             Channel::Commands => &self.commands,
             Channel::Telemetry => &self.telemetry,
@@ -423,9 +427,9 @@ impl Session {
 
 /// Ends a session on the way out of a program.
 #[derive(Clone)]
-pub struct Parting(Connection);
+pub struct SessionClose(Connection);
 
-impl Parting {
+impl SessionClose {
     /// Tells the other side why, and returns as soon as that is sent. Where it is lost, the other side
     /// notices by silence: waiting for that to be sure would cost every program a tenth of a second.
     pub async fn say(&self, why: &str) {

@@ -14,7 +14,7 @@ use rustls::version::TLS13;
 
 use crate::error::LinkError;
 use crate::identity::Identity;
-use crate::verify::{Judge, Verdict};
+use crate::verify::{PeerVerdict, PeerVerifier};
 
 /// Keeps other QUIC protocols out. Our own versions are told apart by the hello, which can say why.
 pub(crate) const ALPN: &[u8] = b"reweave";
@@ -25,13 +25,13 @@ pub(crate) const SERVER_NAME: &str = "reweave";
 pub(crate) fn client(
     ours: &Identity,
     role: Role,
-    verdict: Arc<Verdict>,
+    verdict: Arc<PeerVerdict>,
 ) -> Result<QuicClientConfig, LinkError> {
     let mut config = rustls::ClientConfig::builder_with_provider(ours.provider().clone())
         .with_protocol_versions(&[&TLS13])
         .map_err(LinkError::Tls)?
         .dangerous()
-        .with_custom_certificate_verifier(Judge::new(ours, &[role], verdict))
+        .with_custom_certificate_verifier(PeerVerifier::new(ours, &[role], verdict))
         .with_client_cert_resolver(Arc::new(certificate(ours)));
     config.alpn_protocols = vec![ALPN.to_vec()];
     config.resumption = Resumption::disabled();
@@ -42,12 +42,12 @@ pub(crate) fn client(
 pub(crate) fn server(
     ours: &Identity,
     accepted: &[Role],
-    verdict: Arc<Verdict>,
+    verdict: Arc<PeerVerdict>,
 ) -> Result<QuicServerConfig, LinkError> {
     let config = rustls::ServerConfig::builder_with_provider(ours.provider().clone())
         .with_protocol_versions(&[&TLS13])
         .map_err(LinkError::Tls)?
-        .with_client_cert_verifier(Judge::new(ours, accepted, verdict))
+        .with_client_cert_verifier(PeerVerifier::new(ours, accepted, verdict))
         .with_cert_resolver(Arc::new(certificate(ours)));
     forgetful(config, ALPN)
         .try_into()

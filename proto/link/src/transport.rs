@@ -14,7 +14,7 @@ use quinn::{
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::error::LinkError;
-use crate::sieve::{Heard, Shares, Sieve};
+use crate::receive_limit::{RateLimitedSocket, ReceiveFlag, ReceiveLimits};
 
 /// From the first packet to the end of the hello.
 pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -111,7 +111,7 @@ fn base(streams_from_peer: u32) -> TransportConfig {
 pub(crate) fn client_endpoint(
     peer: SocketAddr,
     from: Option<IpAddr>,
-    heard: Heard,
+    heard: ReceiveFlag,
 ) -> Result<quinn::Endpoint, LinkError> {
     let any = match peer {
         SocketAddr::V4(_) => IpAddr::from(Ipv4Addr::UNSPECIFIED),
@@ -122,7 +122,7 @@ pub(crate) fn client_endpoint(
         from,
         EndpointConfig::default(),
         None,
-        Shares::default(),
+        ReceiveLimits::default(),
         heard,
     )
 }
@@ -132,8 +132,8 @@ pub(crate) fn endpoint(
     address: SocketAddr,
     config: EndpointConfig,
     server: Option<ServerConfig>,
-    shares: Shares,
-    heard: Heard,
+    shares: ReceiveLimits,
+    heard: ReceiveFlag,
 ) -> Result<quinn::Endpoint, LinkError> {
     let is_server = server.is_some();
     let open = || {
@@ -144,7 +144,7 @@ pub(crate) fn endpoint(
             true => socket.max_receive_segments(),
             false => one_by_one(&options),
         };
-        let socket = Arc::new(Sieve {
+        let socket = Arc::new(RateLimitedSocket {
             socket,
             together,
             shares,

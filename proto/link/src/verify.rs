@@ -17,14 +17,14 @@ use rustls::{CertificateError, DistinguishedName};
 use thiserror::Error;
 use webpki::KeyUsage;
 
-use crate::denied::Denied;
 use crate::identity::Identity;
 use crate::pki::{self, Facts};
+use crate::shared_deny_list::SharedDenyList;
 use crate::signatures::verify_signatures;
 
 /// Why a peer is not let in.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Refusal {
+pub enum PeerRefusal {
     #[error("it showed no certificate")]
     NoCertificate,
     #[error("its certificate was not signed by the authority of this cluster")]
@@ -92,27 +92,27 @@ pub struct Credentials {
 }
 
 /// What was found out about the peer of one handshake.
-pub(crate) type Verdict = OnceLock<Result<Credentials, Refusal>>;
+pub(crate) type PeerVerdict = OnceLock<Result<Credentials, PeerRefusal>>;
 
 /// Judges the one peer of one handshake.
 #[derive(Debug)]
-pub(crate) struct Judge {
+pub(crate) struct PeerVerifier {
     authority: Arc<TrustAnchor<'static>>,
     cluster: ClusterName,
     accepted: Vec<Role>,
-    denied: Denied,
+    denied: SharedDenyList,
     provider: Arc<CryptoProvider>,
-    verdict: Arc<Verdict>,
+    verdict: Arc<PeerVerdict>,
     /// Where strangers are let in too: whose certificates they need not offer others than.
     hints: Option<Vec<DistinguishedName>>,
 }
 
-impl Judge {
-    pub(crate) fn new(ours: &Identity, accepted: &[Role], verdict: Arc<Verdict>) -> Arc<Self> {
+impl PeerVerifier {
+    pub(crate) fn new(ours: &Identity, accepted: &[Role], verdict: Arc<PeerVerdict>) -> Arc<Self> {
         Arc::new(Self::of_members(ours, accepted, verdict))
     }
 
-    fn of_members(ours: &Identity, accepted: &[Role], verdict: Arc<Verdict>) -> Self {
+    fn of_members(ours: &Identity, accepted: &[Role], verdict: Arc<PeerVerdict>) -> Self {
         Self {
             authority: ours.authority().clone(),
             cluster: ours.cluster().clone(),
@@ -129,7 +129,7 @@ impl Judge {
     pub(crate) fn of_guests(
         ours: &Identity,
         accepted: &[Role],
-        verdict: Arc<Verdict>,
+        verdict: Arc<PeerVerdict>,
     ) -> Arc<Self> {
         let subject = DistinguishedName::in_sequence(&ours.authority().subject);
         Arc::new(Self {
@@ -148,7 +148,7 @@ impl Judge {
             authority: Arc::new(authority),
             cluster,
             accepted: vec![Role::Coordinator],
-            denied: Denied::default(),
+            denied: SharedDenyList::default(),
             provider,
             verdict: Arc::default(),
             hints: None,
@@ -174,15 +174,15 @@ impl Judge {
         certificate: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
         now: UnixTime,
-    ) -> Result<Credentials, Refusal> {
+    ) -> Result<Credentials, PeerRefusal> {
         match chain(&self.authority, certificate, intermediates, now) {
             Ok(signer) => self.credentials(certificate, signer.as_ref()),
-            Err(Refusal::Expired { ago, .. }) => {
+            Err(PeerRefusal::Expired { ago, .. }) => {
                 let good = Duration::from_secs(now.as_secs()).saturating_sub(ago);
                 let good = UnixTime::since_unix_epoch(good);
                 let vouched = chain(&self.authority, certificate, intermediates, good).is_ok();
                 let whose = vouched.then(|| self.member(certificate).ok()).flatten();
-                Err(Refusal::Expired { ago, whose })
+                Err(PeerRefusal::Expired { ago, whose })
             }
             Err(refusal) => Err(refusal),
         }
@@ -192,7 +192,7 @@ impl Judge {
         &self,
         certificate: &CertificateDer<'_>,
         signer: Option<&CertificateDer<'_>>,
-    ) -> Result<Credentials, Refusal> {
+    ) -> Result<Credentials, PeerRefusal> {
         let member = self.member(certificate)?;
         let facts = facts(certificate)?;
         let credentials = Credentials {
@@ -205,7 +205,7 @@ impl Judge {
             && !facts.validity.is_short()
         {
             let signer = signer.clone();
-            return Err(Refusal::LivesTooLong { signer });
+            return Err(PeerRefusal::LivesTooLong { signer });
         }
         match credentials.denied_by(&self.denied.now()) {
             Some(refusal) => Err(refusal),
@@ -213,12 +213,12 @@ impl Judge {
         }
     }
 
-    fn member(&self, certificate: &CertificateDer<'_>) -> Result<Member, Refusal> {
-        let uri = pki::sole_uri(certificate).map_err(Refusal::Unusable)?;
-        let member: MemberName = uri.parse().map_err(Refusal::Unnamed)?;
+    fn member(&self, certificate: &CertificateDer<'_>) -> Result<Member, PeerRefusal> {
+        let uri = pki::sole_uri(certificate).map_err(PeerRefusal::Unusable)?;
+        let member: MemberName = uri.parse().map_err(PeerRefusal::Unnamed)?;
         self.same_cluster(&member)?;
         if !self.accepted.contains(&member.role()) {
-            return Err(Refusal::WrongRole {
+            return Err(PeerRefusal::WrongRole {
                 theirs: member,
                 accepted: self.accepted.clone(),
             });
@@ -226,18 +226,18 @@ impl Judge {
         Ok(member.member())
     }
 
-    fn signer(&self, certificate: &CertificateDer<'_>) -> Result<(Member, Admission), Refusal> {
-        let uri = pki::sole_uri(certificate).map_err(Refusal::Unusable)?;
-        let signer = MemberName::from_signer_uri(&uri).map_err(|_| Refusal::NotASigner)?;
+    fn signer(&self, certificate: &CertificateDer<'_>) -> Result<(Member, Admission), PeerRefusal> {
+        let uri = pki::sole_uri(certificate).map_err(PeerRefusal::Unusable)?;
+        let signer = MemberName::from_signer_uri(&uri).map_err(|_| PeerRefusal::NotASigner)?;
         self.same_cluster(&signer)?;
         Ok((signer.member(), facts(certificate)?.admission))
     }
 
-    fn same_cluster(&self, member: &MemberName) -> Result<(), Refusal> {
+    fn same_cluster(&self, member: &MemberName) -> Result<(), PeerRefusal> {
         if *member.cluster() == self.cluster {
             return Ok(());
         }
-        Err(Refusal::OtherCluster {
+        Err(PeerRefusal::OtherCluster {
             theirs: member.cluster().clone(),
             ours: self.cluster.clone(),
         })
@@ -246,21 +246,21 @@ impl Judge {
 
 impl Credentials {
     /// Why they are good no more, if so.
-    pub(crate) fn denied_by(&self, list: &DenyList) -> Option<Refusal> {
+    pub(crate) fn denied_by(&self, list: &DenyList) -> Option<PeerRefusal> {
         if list.denies(&self.member, self.admission) {
             let theirs = self.member.clone();
-            return Some(Refusal::Revoked { theirs });
+            return Some(PeerRefusal::Revoked { theirs });
         }
         let (signer, admission) = self.signer.as_ref()?;
         list.denies(signer, *admission)
-            .then(|| Refusal::SignerRevoked {
+            .then(|| PeerRefusal::SignerRevoked {
                 signer: signer.clone(),
             })
     }
 }
 
-fn facts(certificate: &CertificateDer<'_>) -> Result<Facts, Refusal> {
-    pki::facts(certificate).ok_or(Refusal::Unusable(webpki::Error::BadDer))
+fn facts(certificate: &CertificateDer<'_>) -> Result<Facts, PeerRefusal> {
+    pki::facts(certificate).ok_or(PeerRefusal::Unusable(webpki::Error::BadDer))
 }
 
 /// Signed by the authority or a signer of it, and valid now; the signer's certificate, if any.
@@ -269,8 +269,8 @@ pub(crate) fn chain(
     certificate: &CertificateDer<'_>,
     intermediates: &[CertificateDer<'_>],
     now: UnixTime,
-) -> Result<Option<CertificateDer<'static>>, Refusal> {
-    let parsed = webpki::EndEntityCert::try_from(certificate).map_err(Refusal::Unusable)?;
+) -> Result<Option<CertificateDer<'static>>, PeerRefusal> {
+    let parsed = webpki::EndEntityCert::try_from(certificate).map_err(PeerRefusal::Unusable)?;
     let verified = parsed.verify_for_usage(
         webpki::ALL_VERIFICATION_ALGS,
         std::slice::from_ref(authority),
@@ -285,27 +285,27 @@ pub(crate) fn chain(
     Ok(signer.map(|signer| signer.der().into_owned()))
 }
 
-fn refusal(error: webpki::Error) -> Refusal {
+fn refusal(error: webpki::Error) -> PeerRefusal {
     let between = |early: UnixTime, late: UnixTime| {
         Duration::from_secs(late.as_secs().saturating_sub(early.as_secs()))
     };
     match error {
-        webpki::Error::CertExpired { time, not_after } => Refusal::Expired {
+        webpki::Error::CertExpired { time, not_after } => PeerRefusal::Expired {
             ago: between(not_after, time),
             whose: None,
         },
-        webpki::Error::CertNotValidYet { time, not_before } => Refusal::NotYetValid {
+        webpki::Error::CertNotValidYet { time, not_before } => PeerRefusal::NotYetValid {
             until: between(time, not_before),
         },
         // An authority of the same name but with another key is another authority too.
         webpki::Error::UnknownIssuer | webpki::Error::InvalidSignatureForPublicKey => {
-            Refusal::OtherAuthority
+            PeerRefusal::OtherAuthority
         }
-        other => Refusal::Unusable(other),
+        other => PeerRefusal::Unusable(other),
     }
 }
 
-impl ServerCertVerifier for Judge {
+impl ServerCertVerifier for PeerVerifier {
     fn verify_server_cert(
         &self,
         end_entity: &CertificateDer<'_>,
@@ -321,7 +321,7 @@ impl ServerCertVerifier for Judge {
     verify_signatures!();
 }
 
-impl ClientCertVerifier for Judge {
+impl ClientCertVerifier for PeerVerifier {
     /// Members are not told which authority we trust.
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         self.hints.as_deref().unwrap_or_default()

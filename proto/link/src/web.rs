@@ -26,7 +26,7 @@ use crate::identity::Identity;
 use crate::pki::{Authority, PkiError, Validity};
 use crate::tls;
 use crate::transport::HANDSHAKE_TIMEOUT;
-use crate::verify::{Credentials, Judge, Refusal, Verdict};
+use crate::verify::{Credentials, PeerRefusal, PeerVerdict, PeerVerifier};
 
 const ALPN: &[u8] = b"http/1.1";
 /// Certificates expire by the time of day, which may be set anew while we wait for it.
@@ -34,12 +34,12 @@ const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What a coordinator shows of itself. Cheap to clone.
 #[derive(Clone)]
-pub struct Face {
+pub struct ServerCertificate {
     certified: Arc<CertifiedKey>,
     validity: Validity,
 }
 
-impl Face {
+impl ServerCertificate {
     /// As members see it, who do not look for names.
     pub fn of(ours: &Identity) -> Self {
         Self {
@@ -74,41 +74,41 @@ impl Face {
 pub type Stream = TlsStream<TcpStream>;
 
 /// Not the key.
-impl fmt::Debug for Face {
+impl fmt::Debug for ServerCertificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = f.debug_struct("Face");
+        let mut shown = f.debug_struct("ServerCertificate");
         shown
             .field("validity", &self.validity)
             .finish_non_exhaustive()
     }
 }
 
-impl PartialEq for Face {
+impl PartialEq for ServerCertificate {
     fn eq(&self, other: &Self) -> bool {
         self.certificate() == other.certificate()
     }
 }
 
 /// Who has come.
-pub struct Guest {
+pub struct WebConnection {
     pub stream: Stream,
     /// Nothing of a stranger.
-    pub card: Option<Card>,
+    pub card: Option<WebCredentials>,
 }
 
 /// Who somebody has shown to be, and whether he still is welcome.
-pub struct Card {
+pub struct WebCredentials {
     credentials: Credentials,
     denied: watch::Receiver<DenyList>,
 }
 
-impl Card {
+impl WebCredentials {
     pub fn member(&self) -> &Member {
         &self.credentials.member
     }
 
     /// Why it is good no more, once it is.
-    pub async fn ended(mut self) -> Refusal {
+    pub async fn ended(mut self) -> PeerRefusal {
         loop {
             if let Some(refusal) = self.refusal() {
                 return refusal;
@@ -121,11 +121,11 @@ impl Card {
         }
     }
 
-    fn refusal(&mut self) -> Option<Refusal> {
+    fn refusal(&mut self) -> Option<PeerRefusal> {
         let denied = self.credentials.denied_by(&self.denied.borrow_and_update());
         let past = SystemTime::now().duration_since(self.credentials.until);
         denied.or_else(|| {
-            past.ok().map(|ago| Refusal::Expired {
+            past.ok().map(|ago| PeerRefusal::Expired {
                 ago,
                 whose: Some(self.member().clone()),
             })
@@ -138,10 +138,10 @@ pub async fn receive(
     stream: TcpStream,
     address: SocketAddr,
     ours: &Identity,
-    face: &Face,
+    face: &ServerCertificate,
     accepted: &[Role],
-) -> Result<Guest, LinkError> {
-    let verdict = Arc::new(Verdict::default());
+) -> Result<WebConnection, LinkError> {
+    let verdict = Arc::new(PeerVerdict::default());
     let config = config(ours, face, accepted, &verdict)?;
     let handshake = TlsAcceptor::from(Arc::new(config)).accept(stream);
     let done = timeout(HANDSHAKE_TIMEOUT, handshake).await;
@@ -150,25 +150,25 @@ pub async fn receive(
         Ok(credentials) => credentials,
         Err(source) => return Err(LinkError::Refused { address, source }),
     };
-    let card = credentials.map(|credentials| Card {
+    let card = credentials.map(|credentials| WebCredentials {
         credentials,
         denied: ours.denied().follow(),
     });
     let stream = done.map_err(|source| LinkError::Web { address, source })?;
-    Ok(Guest { stream, card })
+    Ok(WebConnection { stream, card })
 }
 
 fn config(
     ours: &Identity,
-    face: &Face,
+    face: &ServerCertificate,
     accepted: &[Role],
-    verdict: &Arc<Verdict>,
+    verdict: &Arc<PeerVerdict>,
 ) -> Result<ServerConfig, LinkError> {
     let shown = CertifiedKey::clone(&face.certified);
     let config = ServerConfig::builder_with_provider(ours.provider().clone())
         .with_protocol_versions(&[&TLS13])
         .map_err(LinkError::Tls)?
-        .with_client_cert_verifier(Judge::of_guests(ours, accepted, verdict.clone()))
+        .with_client_cert_verifier(PeerVerifier::of_guests(ours, accepted, verdict.clone()))
         .with_cert_resolver(Arc::new(SingleCertAndKey::from(shown)));
     Ok(tls::forgetful(config, ALPN))
 }

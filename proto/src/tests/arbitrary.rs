@@ -17,14 +17,16 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use reweave_common::bandwidth::BandwidthReading;
 use reweave_common::flow::{FlowKey, Protocol};
-use reweave_common::holding::{Holding, RouteHop, RouteRule};
-use reweave_common::instruction::{Ack, Closely, Install, Refusal, Token, Unconfirmed, Watch};
+use reweave_common::forwarding_state::{ForwardingState, RouteHop, RouteRule};
+use reweave_common::instruction::{
+    Ack, FastSampling, Install, InstallRefusal, Token, Unconfirmed, Watch,
+};
 use reweave_common::member::{Admission, DenyList, Member, Role};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{
     Alternative, Findings, FlowChange, FlowImbalance, FlowOutcome, Hop, Iteration,
-    IterationOutcome, Move, NoWayBack, Outcome, Pin, Plan, Prediction, Record, Refused, Report,
-    Request, Response, TouchedJob,
+    IterationOutcome, Move, Outcome, Pin, Plan, Prediction, Record, Refused, Report, Request,
+    Response, RollbackRefused, TouchedJob,
 };
 use reweave_common::plan::{Generation, LostBecause};
 use reweave_common::sample::{
@@ -100,9 +102,9 @@ pub(super) fn flow() -> impl Strategy<Value = FlowKey> {
     })
 }
 
-fn holding() -> impl Strategy<Value = Holding> {
+fn holding() -> impl Strategy<Value = ForwardingState> {
     let parts = (rules(), vec(route(), 0..MAX_LIST_ITEMS));
-    parts.prop_map(|(rules, routes)| Holding { rules, routes })
+    parts.prop_map(|(rules, routes)| ForwardingState { rules, routes })
 }
 
 fn route() -> impl Strategy<Value = RouteRule> {
@@ -211,20 +213,20 @@ pub(super) fn sample() -> impl Strategy<Value = Sample> {
     })
 }
 
-fn refusal() -> impl Strategy<Value = Refusal> {
+fn refusal() -> impl Strategy<Value = InstallRefusal> {
     prop_oneof![
-        generation().prop_map(|held| Refusal::Older {
+        generation().prop_map(|held| InstallRefusal::Older {
             held,
             token: Token(held.0)
         }),
-        generation().prop_map(|held| Refusal::DifferentContent {
+        generation().prop_map(|held| InstallRefusal::DifferentContent {
             held,
             token: Token(held.0)
         }),
-        text().prop_map(|error| Refusal::Kernel { error }),
-        text().prop_map(|error| Refusal::NotDurable { error }),
-        Just(Refusal::NotASwitch),
-        text().prop_map(|error| Refusal::RestoreFailed { error }),
+        text().prop_map(|error| InstallRefusal::Kernel { error }),
+        text().prop_map(|error| InstallRefusal::NotDurable { error }),
+        Just(InstallRefusal::NotASwitch),
+        text().prop_map(|error| InstallRefusal::RestoreFailed { error }),
     ]
 }
 
@@ -257,7 +259,8 @@ pub(super) fn coordinator_message() -> impl Strategy<Value = CoordinatorMessage>
     });
     let renewed = proptest::option::of(text())
         .prop_map(|chain_pem| CoordinatorMessage::Renewed { chain_pem });
-    let closely = any::<u32>().prop_map(|for_ms| CoordinatorMessage::Closely(Closely { for_ms }));
+    let closely =
+        any::<u32>().prop_map(|for_ms| CoordinatorMessage::Closely(FastSampling { for_ms }));
     let list = probes::list().prop_map(CoordinatorMessage::Probe);
     let elsewhere = Just(CoordinatorMessage::Elsewhere(None));
     let here = Just(CoordinatorMessage::Here);
@@ -552,7 +555,8 @@ fn refused() -> impl Strategy<Value = Refused> {
             job,
             least_gain_percent,
         }),
-        generation().prop_map(|generation| Refused::NoWayBack(NoWayBack::NotKept { generation })),
+        generation()
+            .prop_map(|generation| Refused::NoWayBack(RollbackRefused::NotKept { generation })),
     ]
 }
 

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use reweave_common::hardware::{Lack, Machine};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Request, Response};
-use reweave_common::rhythm::Rhythm;
+use reweave_common::periodicity::Periodicity;
 use reweave_common::sample::{HostReading, Interface, Reading, Sample};
 use serde::de::DeserializeOwned;
 
@@ -110,7 +110,7 @@ fn empty_readings_stay_within_memory_bound() {
         HostReading::Nic(Box::default()),
         HostReading::Machine(Machine::default()),
         HostReading::Neighbour(Box::default()),
-        HostReading::Rhythm(Rhythm::None {
+        HostReading::Rhythm(Periodicity::None {
             watched: watched.into(),
         }),
         HostReading::Lack(Lack::default()),

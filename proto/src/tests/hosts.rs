@@ -9,11 +9,11 @@ use reweave_common::hardware::{
     Duplex, Fec, HardwareAddress, Lack, Mac, Machine, Neighbour, Nic, NumaNode, Pcie, PcieLink,
     Setting,
 };
-use reweave_common::health::{Health, Place, Signal, SignalReading};
+use reweave_common::health::{CounterSource, Health, Signal, SignalReading};
 use reweave_common::moment::Moment;
 use reweave_common::operator::LackStatus;
+use reweave_common::periodicity::{ExchangePattern, IterationPeriod, Periodicity};
 use reweave_common::probing::{PortStrays, Strays};
-use reweave_common::rhythm::{Beat, Rhythm, Shape};
 use reweave_common::sample::{HostReading, Spare};
 use reweave_common::traffic::{PeerTraffic, Traffic, TrafficSource, Volume};
 
@@ -47,9 +47,9 @@ fn moment() -> impl Strategy<Value = Moment> {
 
 fn health() -> impl Strategy<Value = Health> {
     let place = prop_oneof![
-        text().prop_map(Place::Interface),
-        (text(), any::<u8>()).prop_map(|(device, port)| Place::RdmaPort { device, port }),
-        Just(Place::Host),
+        text().prop_map(CounterSource::Interface),
+        (text(), any::<u8>()).prop_map(|(device, port)| CounterSource::RdmaPort { device, port }),
+        Just(CounterSource::Host),
     ];
     let signal = prop_oneof![
         Just(Signal::FrameErrors),
@@ -139,29 +139,30 @@ fn neighbour() -> impl Strategy<Value = Neighbour> {
     })
 }
 
-fn rhythm() -> impl Strategy<Value = Rhythm> {
+fn rhythm() -> impl Strategy<Value = Periodicity> {
     let shape = prop_oneof![
-        Just(Shape::Ring),
-        Just(Shape::AllToAll),
-        Just(Shape::Pipeline),
+        Just(ExchangePattern::Ring),
+        Just(ExchangePattern::AllToAll),
+        Just(ExchangePattern::Pipeline),
     ];
     let times = (time_span(), time_span(), moment(), moment());
     let counts = (bytes(), bytes(), (percent(), any::<u32>()));
-    let beat = (times, counts, option::of(shape)).prop_map(|(times, counts, shape)| Beat {
-        period: times.0,
-        gap: times.1,
-        since: times.2,
-        next_gap: times.3,
-        sent: counts.0,
-        received: counts.1,
-        confidence_percent: counts.2.0,
-        iterations: counts.2.1,
-        shape,
-    });
+    let beat =
+        (times, counts, option::of(shape)).prop_map(|(times, counts, shape)| IterationPeriod {
+            period: times.0,
+            gap: times.1,
+            since: times.2,
+            next_gap: times.3,
+            sent: counts.0,
+            received: counts.1,
+            confidence_percent: counts.2.0,
+            iterations: counts.2.1,
+            shape,
+        });
     prop_oneof![
-        time_span().prop_map(|watched| Rhythm::Unknown { watched }),
-        time_span().prop_map(|watched| Rhythm::None { watched }),
-        beat.prop_map(Rhythm::Found),
+        time_span().prop_map(|watched| Periodicity::Unknown { watched }),
+        time_span().prop_map(|watched| Periodicity::None { watched }),
+        beat.prop_map(Periodicity::Found),
     ]
 }
 

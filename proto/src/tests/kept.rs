@@ -8,7 +8,7 @@ use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
 use reweave_common::observations::Observations;
-use reweave_common::probing::{PROBE_PORT, Part, ProbeReading, Tally};
+use reweave_common::probing::{PROBE_PORT, ProbePart, ProbeReading, ProbeTally};
 use reweave_common::sample::{Reading, Sample};
 
 use super::heap::held_bytes;
@@ -19,14 +19,14 @@ const PEER_COUNT: u64 = 64;
 
 /// Ten probes to a peer, of which a minute has forty different durations.
 fn probes(peer: u64, second: u64) -> Reading {
-    let mut tally = Tally {
+    let mut tally = ProbeTally {
         answered: 10,
-        ..Tally::default()
+        ..ProbeTally::default()
     };
     for probe in 0..tally.answered {
         let spread = (peer * 17 + second * 7 + u64::from(probe) * 13) % 20;
         let micros = [80 + spread, 5 + spread / 4, 3 + spread / 5, 1 + spread / 3];
-        for (part, micros) in Part::ALL.into_iter().zip(micros) {
+        for (part, micros) in ProbePart::ALL.into_iter().zip(micros) {
             tally.times.record(part, Duration::from_micros(micros));
         }
     }

@@ -13,7 +13,7 @@ use reweave_common::operator::{
 use reweave_common::time_span::TimeSpan;
 
 use super::arbitrary::{MAX_LIST_ITEMS, text};
-use crate::message::Seat;
+use crate::message::CoordinatorAddress;
 
 pub(super) fn member() -> impl Strategy<Value = Member> {
     let role = proptest::sample::select(&Role::ALL[..]);
@@ -99,8 +99,8 @@ pub(super) fn standing() -> impl Strategy<Value = Response> {
     })
 }
 
-pub(super) fn seats() -> impl Strategy<Value = Vec<Seat>> {
-    let seat = (text(), address()).prop_map(|(name, address)| Seat { name, address });
+pub(super) fn seats() -> impl Strategy<Value = Vec<CoordinatorAddress>> {
+    let seat = (text(), address()).prop_map(|(name, address)| CoordinatorAddress { name, address });
     vec(seat, 0..MAX_LIST_ITEMS)
 }
 

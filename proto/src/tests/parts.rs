@@ -2,14 +2,14 @@
 
 use crate::frame::WireError;
 use crate::message::PeerPart;
-use crate::parts::{Joiner, MAX_LETTER_BYTES, cut, encode};
+use crate::parts::{MAX_LETTER_BYTES, PartAssembler, cut, encode};
 
 #[test]
 fn peer_message_completes_with_last_part() {
     let letter = (7_u64, "what was decided".to_owned());
     let bytes = encode(&letter).unwrap();
     for part_bytes in 1..=bytes.len() + 1 {
-        let mut joiner = Joiner::default();
+        let mut joiner = PartAssembler::default();
         for _ in 0..2 {
             let parts: Vec<_> = cut(&bytes, part_bytes).collect();
             assert_eq!(parts.len(), bytes.len().div_ceil(part_bytes));
@@ -29,7 +29,7 @@ fn joiner_rejects_endless_message() {
         is_last: false,
         bytes: vec![0; 1 << 20],
     };
-    let mut joiner = Joiner::default();
+    let mut joiner = PartAssembler::default();
     for _ in 0..MAX_LETTER_BYTES >> 20 {
         assert_eq!(joiner.join::<u8>(&part), Ok(None));
     }
@@ -47,6 +47,6 @@ fn message_with_trailing_bytes_is_refused() {
         is_last: true,
         bytes,
     };
-    let refused = Joiner::default().join::<u8>(&part);
+    let refused = PartAssembler::default().join::<u8>(&part);
     assert_eq!(refused, Err(WireError::Trailing { extra_bytes: 1 }));
 }

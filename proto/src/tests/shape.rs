@@ -11,20 +11,20 @@ use reweave_common::bandwidth::{Bandwidth, Unclear};
 use reweave_common::cause::{Class, Subject, Suspect};
 use reweave_common::circuit::{NotSwitched, SwitchOutcome};
 use reweave_common::flow::Protocol;
+use reweave_common::forwarding_state::ForwardingState;
 use reweave_common::hardware::{Duplex, Fec};
-use reweave_common::health::{Place, Signal};
-use reweave_common::holding::Holding;
-use reweave_common::instruction::Refusal;
+use reweave_common::health::{CounterSource, Signal};
+use reweave_common::instruction::InstallRefusal;
 use reweave_common::member::Role;
 use reweave_common::operator::{
     AgentState, AuditOutcome, CoordinatorState, Finding, FlowChange, JobOrder, MaintenanceStage,
-    MemberOrder, Mode, NoWayBack, Outcome, Phase, Refused, Request, Response, Steering, Tag,
+    MemberOrder, Mode, Outcome, Phase, Refused, Request, Response, RollbackRefused, Steering, Tag,
     Useless, What,
 };
+use reweave_common::periodicity::{ExchangePattern, Periodicity};
 use reweave_common::plan::LostBecause;
 use reweave_common::probing::Stamps;
 use reweave_common::rdma::{GidKind, LinkLayer, RdmaReading, Transport};
-use reweave_common::rhythm::{Rhythm, Shape};
 use reweave_common::sample::{HostReading, Reading};
 use reweave_common::traffic::TrafficSource;
 use serde::Serialize;
@@ -36,7 +36,7 @@ use super::shapes::{Formats, Shapes, assert_known, shape, trace, write_down};
 use crate::frame::encode_alone;
 use crate::hello::{Hello, PROTOCOL_VERSION, Version};
 use crate::message::{AgentMessage, CoordinatorMessage, DriverMessage, DriverOrder, PeerPart};
-use crate::spoken::Spoken;
+use crate::since_version::SinceVersion;
 
 const GOLDEN_1_0: &str = include_str!("../../shapes/1.0.txt");
 const GOLDEN_1_1: &str = include_str!("../../shapes/1.1.txt");
@@ -153,7 +153,7 @@ fn incompatible_shape_change_is_found() {
 }
 
 /// Whether each is known to an earlier version, by its place among the kinds of 1.0.
-fn agrees<T: Serialize + Spoken>(root: &str, message: &T) -> Result<(), TestCaseError> {
+fn agrees<T: Serialize + SinceVersion>(root: &str, message: &T) -> Result<(), TestCaseError> {
     let known = read(GOLDEN_1_0);
     let (_, shapes) = known.iter().find(|(it, _)| *it == root).expect("a message");
     let kinds = shapes[root]["ENUM"].as_object().expect("a list of kinds");
@@ -197,14 +197,14 @@ fn of_agents() -> Shapes {
         trace::<GidKind>,
         trace::<HostReading>,
         trace::<LinkLayer>,
-        trace::<Place>,
+        trace::<CounterSource>,
         trace::<Protocol>,
         trace::<RdmaReading>,
         trace::<Reading>,
-        trace::<Refusal>,
-        trace::<Result<Holding, Refusal>>,
-        trace::<Rhythm>,
-        trace::<Shape>,
+        trace::<InstallRefusal>,
+        trace::<Result<ForwardingState, InstallRefusal>>,
+        trace::<Periodicity>,
+        trace::<ExchangePattern>,
         trace::<Signal>,
         trace::<Stamps>,
         trace::<TrafficSource>,
@@ -226,7 +226,7 @@ fn of_answers() -> Shapes {
         trace::<LostBecause>,
         trace::<MaintenanceStage>,
         trace::<Mode>,
-        trace::<NoWayBack>,
+        trace::<RollbackRefused>,
         trace::<Outcome>,
         trace::<Phase>,
         trace::<Protocol>,

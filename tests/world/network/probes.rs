@@ -4,7 +4,7 @@
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
-use reweave_agent_core::probe::{Aim, Answer, Event, Probe};
+use reweave_agent_core::probe::{Probe, ProbeAim, TraceAnswer, TraceEvent};
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::ids::NodeId;
 
@@ -13,7 +13,7 @@ use super::addresses::{end_address, host_address};
 
 impl Network {
     /// The answer to a probe that is sent now, and how long it takes without any queues.
-    pub fn answer(&self, sender: NodeId, probe: &Probe) -> Option<(Duration, Answer)> {
+    pub fn answer(&self, sender: NodeId, probe: &Probe) -> Option<(Duration, TraceAnswer)> {
         let to = self.addresses.owner(probe.destination())?;
         let flow = self.treated_like(sender, probe);
         let known = self.flows.get(&flow).map(|flow| flow.way.clone());
@@ -23,17 +23,20 @@ impl Network {
         let passed = path.get(..usize::from(probe.ttl).min(path.len()))?;
         let last = *passed.last()?;
         let (from, event) = if passed.len() < path.len() {
-            (end_address(&self.fabric, self.far(last)), Event::Expired)
-        } else if matches!(probe.aim, Aim::Hop(_)) {
+            (
+                end_address(&self.fabric, self.far(last)),
+                TraceEvent::Expired,
+            )
+        } else if matches!(probe.aim, ProbeAim::Hop(_)) {
             return None;
         } else {
-            (probe.destination(), Event::Echoed)
+            (probe.destination(), TraceEvent::Echoed)
         };
         let there: Duration = passed
             .iter()
             .map(|hop| self.fabric.link(hop.link).latency)
             .sum();
-        let answer = Answer {
+        let answer = TraceAnswer {
             aim: probe.aim,
             id: probe.id,
             from,
@@ -46,8 +49,8 @@ impl Network {
     fn treated_like(&self, sender: NodeId, probe: &Probe) -> FlowKey {
         let no_port = |address: Ipv4Addr| SocketAddrV4::new(address, 0);
         match probe.aim {
-            Aim::Hop(flow) => flow,
-            Aim::Distance(host) => FlowKey {
+            ProbeAim::Hop(flow) => flow,
+            ProbeAim::Distance(host) => FlowKey {
                 protocol: Protocol::Udp,
                 source: no_port(host_address(&self.fabric, sender)),
                 destination: no_port(host),

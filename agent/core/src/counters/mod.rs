@@ -9,30 +9,30 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use reweave_common::health::{Health, Place, Signal, SignalReading};
+use reweave_common::health::{CounterSource, Health, Signal, SignalReading};
 use reweave_common::moment::Moment;
 
-use crate::growth::Standing;
+use crate::counter_delta::CounterState;
 pub use meaning::{Meaning, Origin, Whole, meaning};
 
 /// All counters of one place, as they stand. Of several with the same meaning the first counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counts {
-    pub place: Place,
+    pub place: CounterSource,
     pub counts: Vec<(Meaning, u64)>,
 }
 
 /// Follows the counters of all places.
 #[derive(Debug, Default)]
 pub struct HealthBook {
-    last: BTreeMap<Place, Last>,
+    last: BTreeMap<CounterSource, Last>,
 }
 
 #[derive(Debug)]
 struct Last {
     at: Moment,
-    signals: BTreeMap<Signal, Standing>,
-    wholes: BTreeMap<Whole, Standing>,
+    signals: BTreeMap<Signal, CounterState>,
+    wholes: BTreeMap<Whole, CounterState>,
 }
 
 /// How each signal's counter stands, and where it stops to count.
@@ -93,12 +93,12 @@ impl Last {
 }
 
 fn standings<K: Ord>(
-    last: Option<&BTreeMap<K, Standing>>,
+    last: Option<&BTreeMap<K, CounterState>>,
     counts: impl Iterator<Item = (K, u64)>,
-) -> BTreeMap<K, Standing> {
+) -> BTreeMap<K, CounterState> {
     let standing = |(key, count)| {
         let before = last.and_then(|last| last.get(&key));
-        let now = before.map_or_else(|| Standing::first(count), |before| before.next(count));
+        let now = before.map_or_else(|| CounterState::first(count), |before| before.next(count));
         (key, now)
     };
     counts.map(standing).collect()
@@ -120,7 +120,11 @@ fn sorted(counts: &Counts) -> (Signals, BTreeMap<Whole, u64>) {
 }
 
 /// How many packets or bits there were meanwhile, those in trouble among them.
-fn whole_of(signal: Signal, part: Option<u64>, wholes: &BTreeMap<Whole, Standing>) -> Option<u64> {
+fn whole_of(
+    signal: Signal,
+    part: Option<u64>,
+    wholes: &BTreeMap<Whole, CounterState>,
+) -> Option<u64> {
     let whole = Whole::of(signal)?;
     let good = wholes.get(&whole)?.grown?;
     Some(if whole.has_parts() {

@@ -91,7 +91,7 @@ fn counts(origin: Origin, text: &str) -> Vec<(Meaning, u64)> {
 
 fn eth0(counts: Vec<(Meaning, u64)>) -> Counts {
     Counts {
-        place: Place::Interface("eth0".to_owned()),
+        place: CounterSource::Interface("eth0".to_owned()),
         counts,
     }
 }

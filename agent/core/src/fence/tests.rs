@@ -15,8 +15,8 @@ fn install(generation: u64, token: u64, rules: &[PinRule]) -> Install {
     }
 }
 
-fn pins(rules: &[PinRule]) -> Holding {
-    Holding::of_pins(rules.to_vec())
+fn pins(rules: &[PinRule]) -> ForwardingState {
+    ForwardingState::of_pins(rules.to_vec())
 }
 
 /// A switch: its disk and its kernel survive what its agent does not.
@@ -38,10 +38,10 @@ impl Switch {
                 return;
             };
             match effect {
-                Effect::Note(record) => fence.handle_noted(self.note(record)),
-                Effect::Apply(holding) => fence.handle_applied(self.apply(&holding.rules)),
-                Effect::ReadBack => fence.handle_read_back(Ok(pins(&self.kernel))),
-                Effect::Send(ack) => self.acks.push(ack),
+                FenceEffect::Note(record) => fence.handle_noted(self.note(record)),
+                FenceEffect::Apply(holding) => fence.handle_applied(self.apply(&holding.rules)),
+                FenceEffect::ReadBack => fence.handle_read_back(Ok(pins(&self.kernel))),
+                FenceEffect::Send(ack) => self.acks.push(ack),
             }
         }
     }
@@ -105,10 +105,10 @@ fn install_is_durable_before_ack() {
     let mut order = vec![];
     while let Some(effect) = fence.effects.front() {
         order.push(match effect {
-            Effect::Note(_) => "note",
-            Effect::Apply(_) => "apply",
-            Effect::ReadBack => "read back",
-            Effect::Send(_) => "send",
+            FenceEffect::Note(_) => "note",
+            FenceEffect::Apply(_) => "apply",
+            FenceEffect::ReadBack => "read back",
+            FenceEffect::Send(_) => "send",
         });
         switch.carry_out(&mut fence, 1);
     }
@@ -172,7 +172,10 @@ fn unconfirmed_install_is_rolled_back() {
     let older = switch
         .told(&mut fence, install(1, 1, &[rule(1, 0)]))
         .outcome;
-    assert!(matches!(older, Err(Refusal::Older { .. })), "{older:?}");
+    assert!(
+        matches!(older, Err(InstallRefusal::Older { .. })),
+        "{older:?}"
+    );
     switch.told_unconfirmed(&mut fence, unconfirmed(2, 2, &[rule(2, 0)]));
     assert_eq!(switch.kernel, [rule(2, 0)]);
 }
@@ -191,7 +194,7 @@ fn confirmed_install_stays() {
     // What came before it may come late, and changes nothing.
     let late = switch.told_unconfirmed(&mut fence, unconfirmed(2, 2, &[rule(2, 0)]));
     assert!(
-        matches!(late.outcome, Err(Refusal::Older { .. })),
+        matches!(late.outcome, Err(InstallRefusal::Older { .. })),
         "{late:?}"
     );
     assert!(!fence.is_unconfirmed());
@@ -264,7 +267,7 @@ fn refused_install_leaves_timeout_running() {
         .told(&mut fence, install(3, 3, &[rule(9, 0)]))
         .outcome;
     assert!(
-        matches!(refused, Err(Refusal::Kernel { .. })),
+        matches!(refused, Err(InstallRefusal::Kernel { .. })),
         "{refused:?}"
     );
     assert_eq!(switch.kernel, [rule(2, 0)]);
@@ -277,7 +280,7 @@ fn agent_rejects_older_generation_or_token() {
     let (mut switch, mut fence) = new_switch();
     let newest = install(5, 50, &[rule(1, 0)]);
     assert!(switch.told(&mut fence, newest).outcome.is_ok());
-    let older = Err(Refusal::Older {
+    let older = Err(InstallRefusal::Older {
         held: Generation(5),
         token: Token(50),
     });
@@ -299,7 +302,7 @@ fn instruction_beyond_refusal_is_followed() {
     let (mut switch, mut fence) = new_switch();
     switch.told(&mut fence, install(5, 50, &[rule(1, 0)]));
     let refused = switch.told(&mut fence, install(1, 2, &[rule(2, 0)]));
-    let Err(Refusal::Older { held, token }) = refused.outcome else {
+    let Err(InstallRefusal::Older { held, token }) = refused.outcome else {
         panic!("{refused:?}")
     };
     let beyond = install(held.0 + 1, token.0 + 1, &[rule(2, 0)]);
@@ -324,7 +327,7 @@ fn pending_instruction_gets_no_earlier_ack() {
 fn generation_has_one_content() {
     let (mut switch, mut fence) = new_switch();
     switch.told(&mut fence, install(5, 50, &[rule(1, 0), rule(2, 0)]));
-    let other = Err(Refusal::DifferentContent {
+    let other = Err(InstallRefusal::DifferentContent {
         held: Generation(5),
         token: Token(50),
     });
@@ -343,14 +346,17 @@ fn repeated_token_gets_same_ack() {
     let (mut switch, mut fence) = new_switch();
     let first = switch.told(&mut fence, install(1, 1, &[rule(1, 0)]));
     fence.handle_install(install(1, 1, &[rule(1, 0)]));
-    assert_eq!(fence.poll_effect(), Some(Effect::Send(first)));
+    assert_eq!(fence.poll_effect(), Some(FenceEffect::Send(first)));
     assert_eq!(fence.poll_effect(), None);
 
     switch.refused = Some(rule(9, 0));
     let refused = switch.told(&mut fence, install(2, 2, &[rule(9, 0)]));
-    assert!(matches!(refused.outcome, Err(Refusal::Kernel { .. })));
+    assert!(matches!(
+        refused.outcome,
+        Err(InstallRefusal::Kernel { .. })
+    ));
     fence.handle_install(install(2, 2, &[rule(9, 0)]));
-    assert_eq!(fence.poll_effect(), Some(Effect::Send(refused)));
+    assert_eq!(fence.poll_effect(), Some(FenceEffect::Send(refused)));
 }
 
 #[test]
@@ -360,7 +366,7 @@ fn kernel_refusal_is_undone() {
     switch.refused = Some(rule(9, 0));
     let ack = switch.told(&mut fence, install(2, 2, &[rule(1, 1), rule(9, 0)]));
     let error = "no such interface".to_owned();
-    assert_eq!(ack.outcome, Err(Refusal::Kernel { error }));
+    assert_eq!(ack.outcome, Err(InstallRefusal::Kernel { error }));
     assert_eq!(switch.kernel, [rule(1, 0)]);
     assert_eq!(fence.in_force().generation, Generation(1));
     let mut restarted = switch.restart();
@@ -382,9 +388,9 @@ fn failed_restore_is_reported_separately() {
     fence.handle_applied(Err("no such interface".to_owned()));
     let sent = std::iter::from_fn(|| fence.poll_effect()).last();
     let error = "its kernel refused: no space, then: no such interface".to_owned();
-    let refused = Err(Refusal::RestoreFailed { error });
+    let refused = Err(InstallRefusal::RestoreFailed { error });
     assert!(
-        matches!(&sent, Some(Effect::Send(ack)) if ack.outcome == refused),
+        matches!(&sent, Some(FenceEffect::Send(ack)) if ack.outcome == refused),
         "{sent:?}"
     );
 }
@@ -395,8 +401,8 @@ fn host_without_pins_is_fenced() {
     let mut switch = Switch::default();
     let mut fence = Fence::of_host(Record::default());
     let refused = switch.told(&mut fence, install(5, 50, &[rule(1, 0)]));
-    assert_eq!(refused.outcome, Err(Refusal::NotASwitch));
-    let older = Err(Refusal::Older {
+    assert_eq!(refused.outcome, Err(InstallRefusal::NotASwitch));
+    let older = Err(InstallRefusal::Older {
         held: Generation(5),
         token: Token(50),
     });
@@ -421,11 +427,11 @@ fn mismatched_kernel_readback_is_refused() {
     fence.handle_read_back(Ok(pins(&[rule(1, 1)])));
     fence.handle_applied(Ok(()));
     let sent: Vec<_> = std::iter::from_fn(|| fence.poll_effect()).collect();
-    let Some(Effect::Send(ack)) = sent.last() else {
+    let Some(FenceEffect::Send(ack)) = sent.last() else {
         panic!("no answer among {sent:?}");
     };
     let error = "read back, 1 rules were missing and 1 too many".to_owned();
-    assert_eq!(ack.outcome, Err(Refusal::Kernel { error }));
+    assert_eq!(ack.outcome, Err(InstallRefusal::Kernel { error }));
 }
 
 #[test]
@@ -435,7 +441,7 @@ fn install_requires_durable_record() {
     switch.disk_full = true;
     let ack = switch.told(&mut fence, install(2, 2, &[rule(1, 1)]));
     let error = "no space".to_owned();
-    assert_eq!(ack.outcome, Err(Refusal::NotDurable { error }));
+    assert_eq!(ack.outcome, Err(InstallRefusal::NotDurable { error }));
     assert_eq!(switch.kernel, [rule(1, 0)]);
     switch.disk_full = false;
     let again = switch.told(&mut fence, install(2, 2, &[rule(1, 1)]));
@@ -453,12 +459,15 @@ fn undurable_rollback_still_fences_older() {
     switch.disk_full = true;
     for told in [install(1, 1, &[rule(1, 0)]), install(2, 2, &[])] {
         let ack = switch.told(&mut fence, told);
-        assert!(matches!(ack.outcome, Err(Refusal::NotDurable { .. })));
+        assert!(matches!(
+            ack.outcome,
+            Err(InstallRefusal::NotDurable { .. })
+        ));
     }
     switch.disk_full = false;
     let late = switch.told(&mut fence, install(1, 1, &[rule(1, 0)]));
     let (held, token) = (Generation(2), Token(2));
-    assert_eq!(late.outcome, Err(Refusal::Older { held, token }));
+    assert_eq!(late.outcome, Err(InstallRefusal::Older { held, token }));
     assert_eq!(switch.kernel, []);
 }
 
@@ -472,7 +481,7 @@ fn install_undone_when_record_fails() {
     switch.disk_full = true;
     switch.carry_out(&mut fence, usize::MAX);
     let outcome = &switch.acks.last().expect("an answer").outcome;
-    assert!(matches!(outcome, Err(Refusal::NotDurable { .. })));
+    assert!(matches!(outcome, Err(InstallRefusal::NotDurable { .. })));
     assert_eq!(switch.kernel, [rule(1, 0)]);
 }
 

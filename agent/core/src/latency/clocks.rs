@@ -2,7 +2,7 @@
 
 use reweave_common::probing::Stamps;
 
-use super::Held;
+use super::ResponderDelay;
 
 /// What both of a host's clocks showed at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,11 +47,11 @@ impl Stamp {
 
     /// The time from this stamp to a later one, on the best clock that has both. None when that
     /// clock went backwards. What nobody stamped counts from when the program had its turn.
-    pub(super) fn until(&self, later: &Self, turns: [&Clocks; 2]) -> Option<Held> {
+    pub(super) fn until(&self, later: &Self, turns: [&Clocks; 2]) -> Option<ResponderDelay> {
         if let (Some(from), Some(to)) = (self.hardware_ns, later.hardware_ns) {
             let nanos = to.checked_sub(from)?;
             let stamps = Stamps::Hardware;
-            return Some(Held { nanos, stamps });
+            return Some(ResponderDelay { nanos, stamps });
         }
         let stamps = match (self.kernel_ns, later.kernel_ns) {
             (Some(_), Some(_)) => Stamps::Kernel,
@@ -60,7 +60,9 @@ impl Stamp {
         let from = self.kernel_ns.unwrap_or(turns[0].wall_ns);
         let to = later.kernel_ns.unwrap_or(turns[1].wall_ns);
         let nanos = to.checked_sub(from)?;
-        turns[0].agree(turns[1]).then_some(Held { nanos, stamps })
+        turns[0]
+            .agree(turns[1])
+            .then_some(ResponderDelay { nanos, stamps })
     }
 }
 
@@ -102,7 +104,7 @@ mod tests {
     #[test]
     fn best_common_timestamp_is_used() {
         let turns = [&at(0, 100), &at(900, 1000)];
-        let held = |nanos, stamps| Some(Held { nanos, stamps });
+        let held = |nanos, stamps| Some(ResponderDelay { nanos, stamps });
         let [early, late] = [both(200, 7_000), both(800, 7_550)];
         assert_eq!(early.until(&late, turns), held(550, Stamps::Hardware));
         let late = kernel(800);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use reweave_common::flow::FlowKey;
 use reweave_common::probing::{Routers, Stamps};
 
-use super::packet::Answer;
-use super::{Clocks, Held, Stamp, TTL};
+use super::packet::ProbeAnswer;
+use super::{Clocks, ResponderDelay, Stamp, TTL};
 
 /// An answer that the network has not brought by then is taken for lost.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
@@ -39,7 +39,7 @@ pub(super) enum State {
 pub(super) struct Landing {
     pub(super) arrived: Stamp,
     pub(super) read: Clocks,
-    pub(super) held: Option<Held>,
+    pub(super) held: Option<ResponderDelay>,
     /// Whether `held` is more than the responder's guess before its answer left.
     pub(super) is_final: bool,
     pub(super) routers: Routers,
@@ -72,7 +72,7 @@ impl Flight {
     }
 
     /// Whether the network delivered its answer in time: the responder's hold time does not count.
-    pub(super) fn is_in_time(&self, read: &Clocks, held: Option<Held>) -> bool {
+    pub(super) fn is_in_time(&self, read: &Clocks, held: Option<ResponderDelay>) -> bool {
         let held = held.map_or(Duration::ZERO, |held| Duration::from_nanos(held.nanos));
         self.age(read).saturating_sub(held) < ANSWER_TIMEOUT
     }
@@ -85,7 +85,7 @@ impl Flight {
 }
 
 impl Landing {
-    pub(super) fn new(answer: &Answer, arrived: Stamp, ttl: u8, read: Clocks) -> Self {
+    pub(super) fn new(answer: &ProbeAnswer, arrived: Stamp, ttl: u8, read: Clocks) -> Self {
         Self {
             arrived,
             read,

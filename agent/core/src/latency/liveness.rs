@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use super::flight::Flight;
 use super::prober::MIN_STALL;
-use super::{Clocks, Held};
+use super::{Clocks, ResponderDelay};
 
 /// Longest stall that is tolerated before silence counts as loss.
 const MAX_STALL: Duration = Duration::from_secs(5);
@@ -34,7 +34,7 @@ pub(super) struct PeerLiveness {
 }
 
 impl PeerLiveness {
-    pub(super) fn handle_answer(&mut self, read: &Clocks, held: Option<Held>) {
+    pub(super) fn handle_answer(&mut self, read: &Clocks, held: Option<ResponderDelay>) {
         let now_ns = read.steady_ns;
         if is_stall(now_ns.saturating_sub(self.last_heard_ns)) {
             self.resumed_ns = now_ns;

@@ -29,7 +29,7 @@ mod schedule;
 
 pub use clocks::{Clocks, Stamp};
 pub use packet::{PACKET_BYTES, Packet};
-pub use prober::{Arrival, Outgoing, Prober, Unsendable};
+pub use prober::{OutgoingProbe, Prober, ReceivedPacket, Unsendable};
 pub use responder::Responder;
 pub use schedule::{MAX_RATE, PROBE_WIRE_BYTES};
 
@@ -37,7 +37,7 @@ use reweave_common::probing::{Stamps, Strays};
 
 /// How long a probe was at the responder, by whose stamps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Held {
+pub struct ResponderDelay {
     pub nanos: u64,
     pub stamps: Stamps,
 }

@@ -8,7 +8,7 @@
 
 use reweave_common::probing::Stamps;
 
-use super::Held;
+use super::ResponderDelay;
 
 /// Of every packet, without headers.
 pub const PACKET_BYTES: usize = 64;
@@ -19,13 +19,13 @@ const KIND_ANSWER: u8 = 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Packet {
-    Probe(Name),
-    Answer(Answer),
+    Probe(ProbeId),
+    Answer(ProbeAnswer),
 }
 
 /// Which probe of whose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Name {
+pub struct ProbeId {
     /// Drawn at random by the prober when it starts.
     pub session: u32,
     /// Counts up from 1 for each responder.
@@ -33,14 +33,14 @@ pub struct Name {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Answer {
-    pub name: Name,
+pub struct ProbeAnswer {
+    pub name: ProbeId,
     /// What was left of the probe's TTL.
     pub ttl: u8,
     /// As far as is known before the answer leaves; absent when a clock was set meanwhile.
-    pub held: Option<Held>,
+    pub held: Option<ResponderDelay>,
     /// How long an earlier probe was held, now that its answer has left.
-    pub earlier: Option<(u32, Held)>,
+    pub earlier: Option<(u32, ResponderDelay)>,
     /// The lowest bit is set if the probe before this one arrived, the next for the one before.
     pub seen: u64,
 }
@@ -69,16 +69,16 @@ impl Packet {
             return None;
         }
         let [session, number] = [8, 12].map(|at| word(bytes, at));
-        let name = Name { session, number };
+        let name = ProbeId { session, number };
         match bytes[4] {
             KIND_PROBE => Some(Self::Probe(name)),
-            KIND_ANSWER => Some(Self::Answer(Answer::read(name, bytes)?)),
+            KIND_ANSWER => Some(Self::Answer(ProbeAnswer::read(name, bytes)?)),
             _ => None,
         }
     }
 }
 
-impl Answer {
+impl ProbeAnswer {
     fn write(&self, bytes: &mut [u8; PACKET_BYTES]) {
         bytes[4] = KIND_ANSWER;
         bytes[5] = self.ttl;
@@ -93,7 +93,7 @@ impl Answer {
         bytes[36..44].copy_from_slice(&self.seen.to_be_bytes());
     }
 
-    fn read(name: Name, bytes: &[u8; PACKET_BYTES]) -> Option<Self> {
+    fn read(name: ProbeId, bytes: &[u8; PACKET_BYTES]) -> Option<Self> {
         let earlier = held(bytes[7], long(bytes, 28))?;
         Some(Self {
             name,
@@ -106,7 +106,7 @@ impl Answer {
 }
 
 /// 0 says that the time is not known.
-fn grade(held: Option<Held>) -> u8 {
+fn grade(held: Option<ResponderDelay>) -> u8 {
     match held.map(|held| held.stamps) {
         None => 0,
         Some(Stamps::Program) => 1,
@@ -115,7 +115,7 @@ fn grade(held: Option<Held>) -> u8 {
     }
 }
 
-fn held(grade: u8, nanos: u64) -> Option<Option<Held>> {
+fn held(grade: u8, nanos: u64) -> Option<Option<ResponderDelay>> {
     let stamps = match grade {
         0 => return Some(None),
         1 => Stamps::Program,
@@ -123,7 +123,7 @@ fn held(grade: u8, nanos: u64) -> Option<Option<Held>> {
         3 => Stamps::Hardware,
         _ => return None,
     };
-    Some(Some(Held { nanos, stamps }))
+    Some(Some(ResponderDelay { nanos, stamps }))
 }
 
 fn word(bytes: &[u8; PACKET_BYTES], at: usize) -> u32 {
@@ -144,18 +144,18 @@ mod tests {
 
     use super::*;
 
-    fn any_held() -> impl Strategy<Value = Held> {
+    fn any_held() -> impl Strategy<Value = ResponderDelay> {
         let stamps = vec![Stamps::Program, Stamps::Kernel, Stamps::Hardware];
         (any::<u64>(), prop::sample::select(stamps))
-            .prop_map(|(nanos, stamps)| Held { nanos, stamps })
+            .prop_map(|(nanos, stamps)| ResponderDelay { nanos, stamps })
     }
 
     fn any_packet() -> impl Strategy<Value = Packet> {
-        let name = any::<(u32, u32)>().prop_map(|(session, number)| Name { session, number });
+        let name = any::<(u32, u32)>().prop_map(|(session, number)| ProbeId { session, number });
         let held = option::of(any_held());
         let earlier = option::of((any::<u32>(), any_held()));
         let answer = (name, any::<u8>(), held, earlier, any::<u64>()).prop_map(
-            |(name, ttl, held, earlier, seen)| Answer {
+            |(name, ttl, held, earlier, seen)| ProbeAnswer {
                 name,
                 ttl,
                 held,
@@ -163,7 +163,7 @@ mod tests {
                 seen,
             },
         );
-        let name = any::<(u32, u32)>().prop_map(|(session, number)| Name { session, number });
+        let name = any::<(u32, u32)>().prop_map(|(session, number)| ProbeId { session, number });
         prop_oneof![
             name.prop_map(Packet::Probe),
             answer.prop_map(Packet::Answer)
@@ -184,7 +184,7 @@ mod tests {
         #[test]
         fn arbitrary_bytes_are_safe(bytes in vec(any::<u8>(), 0..100), flips: [u8; 8]) {
             let _ = Packet::read(&bytes);
-            let mut near = Packet::Probe(Name { session: 1, number: 2 }).to_bytes();
+            let mut near = Packet::Probe(ProbeId { session: 1, number: 2 }).to_bytes();
             near[4..12].copy_from_slice(&flips);
             let _ = Packet::read(&near);
         }
@@ -192,14 +192,14 @@ mod tests {
 
     #[test]
     fn foreign_packets_are_rejected() {
-        let mut packet = Packet::Probe(Name {
+        let mut packet = Packet::Probe(ProbeId {
             session: 1,
             number: 2,
         })
         .to_bytes();
         packet[0] = b'r';
         assert_eq!(Packet::read(&packet), None);
-        let mut packet = Packet::Probe(Name {
+        let mut packet = Packet::Probe(ProbeId {
             session: 1,
             number: 2,
         })

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::moment::Moment;
-use reweave_common::probing::{Part, ProbeList, ProbeReading, Tally};
+use reweave_common::probing::{ProbeList, ProbePart, ProbeReading, ProbeTally};
 use reweave_common::stall::StallDetector;
 
 use super::flight::{ANSWER_TIMEOUT, Flight, Landing, State};
 use super::liveness::PeerLiveness;
-use super::packet::{Answer, Name};
+use super::packet::{ProbeAnswer, ProbeId};
 use super::schedule::Schedule;
 use super::{Clocks, PACKET_BYTES, Packet, Stamp, Strays};
 use crate::random::Random;
@@ -35,8 +35,8 @@ const MAX_PACKET_BYTES: u32 = 9216;
 pub struct Prober {
     session: u32,
     schedule: Schedule,
-    peers: BTreeMap<Pair, Peer>,
-    flows: BTreeMap<FlowKey, Told>,
+    peers: BTreeMap<AddressPair, Peer>,
+    flows: BTreeMap<FlowKey, FlowTally>,
     /// By own address: the largest packet that may leave from it.
     mtus: BTreeMap<Ipv4Addr, u32>,
     strays: Strays,
@@ -44,7 +44,7 @@ pub struct Prober {
 }
 
 /// An address of this host and one of another.
-type Pair = [Ipv4Addr; 2];
+type AddressPair = [Ipv4Addr; 2];
 
 #[derive(Debug, Default)]
 struct Peer {
@@ -61,8 +61,8 @@ struct Peer {
 
 /// What was made out of a flow's probes.
 #[derive(Debug, Default)]
-struct Told {
-    tally: Tally,
+struct FlowTally {
+    tally: ProbeTally,
     /// The probe after which any earlier one that is answered was overtaken.
     newest: u32,
     last_network: Option<Duration>,
@@ -81,7 +81,7 @@ pub enum Unsendable {
 
 /// A probe to be sent now.
 #[derive(Debug, Clone, Copy)]
-pub struct Outgoing {
+pub struct OutgoingProbe {
     pub flow: FlowKey,
     pub bytes: [u8; PACKET_BYTES],
     /// With the zeros behind these bytes.
@@ -106,7 +106,7 @@ impl Prober {
 
     pub fn handle_list(&mut self, now: Moment, list: &ProbeList) {
         self.schedule.handle_list(now, list);
-        let tallied = |told: &Told| told.tally != Tally::default();
+        let tallied = |told: &FlowTally| told.tally != ProbeTally::default();
         let listed: BTreeSet<_> = list.flows.iter().collect();
         self.flows
             .retain(|flow, told| tallied(told) || listed.contains(flow));
@@ -123,7 +123,7 @@ impl Prober {
     }
 
     /// A probe that shall be sent now.
-    pub fn poll_probe(&mut self, now: Moment, clocks: Clocks) -> Option<Outgoing> {
+    pub fn poll_probe(&mut self, now: Moment, clocks: Clocks) -> Option<OutgoingProbe> {
         self.mark_stalled(&clocks);
         let flow = self.schedule.poll(now)?;
         let length = self.length(now, &flow);
@@ -132,8 +132,8 @@ impl Prober {
         let number = peer.last_number;
         peer.note_sent(Flight::new(number, flow, clocks, length > PACKET_BYTES));
         let session = self.session;
-        let bytes = Packet::Probe(Name { session, number }).to_bytes();
-        Some(Outgoing {
+        let bytes = Packet::Probe(ProbeId { session, number }).to_bytes();
+        Some(OutgoingProbe {
             flow,
             bytes,
             length,
@@ -165,7 +165,7 @@ impl Prober {
     }
 
     /// The host could not send it.
-    pub fn handle_unsent(&mut self, probe: &Outgoing, why: Unsendable) {
+    pub fn handle_unsent(&mut self, probe: &OutgoingProbe, why: Unsendable) {
         let Some(flight) = self.sent(pair(&probe.flow), &probe.bytes) else {
             return;
         };
@@ -180,7 +180,7 @@ impl Prober {
     }
 
     /// The kernel stamped a probe as it left. `pair` and `bytes` are the packet's.
-    pub fn handle_left(&mut self, pair: Pair, bytes: &[u8], stamp: Stamp) {
+    pub fn handle_left(&mut self, pair: AddressPair, bytes: &[u8], stamp: Stamp) {
         if let Some(flight) = self.sent(pair, bytes) {
             flight.left.get_or_insert_default().add(stamp);
             let number = flight.number;
@@ -189,7 +189,7 @@ impl Prober {
     }
 
     /// The peer's kernel sent a probe back: nobody there listens.
-    pub fn handle_refused(&mut self, pair: Pair, bytes: &[u8]) {
+    pub fn handle_refused(&mut self, pair: AddressPair, bytes: &[u8]) {
         let Some(flight) = self.sent(pair, bytes) else {
             return;
         };
@@ -206,7 +206,7 @@ impl Prober {
     }
 
     /// A packet that came to `to`, a port that probes are sent from, with what was left of its TTL.
-    pub fn handle_packet(&mut self, packet: &Arrival<'_>) {
+    pub fn handle_packet(&mut self, packet: &ReceivedPacket<'_>) {
         let answer = match Packet::read(packet.bytes) {
             None => return self.strays.malformed += 1,
             Some(Packet::Answer(answer)) if answer.name.session == self.session => answer,
@@ -256,7 +256,7 @@ impl Prober {
     pub fn poll_readings(&mut self) -> Vec<ProbeReading> {
         let news = self.flows.iter_mut().filter_map(|(&flow, told)| {
             let tally = std::mem::take(&mut told.tally);
-            (tally != Tally::default()).then_some(ProbeReading { flow, tally })
+            (tally != ProbeTally::default()).then_some(ProbeReading { flow, tally })
         });
         news.collect()
     }
@@ -278,7 +278,12 @@ impl Prober {
     }
 
     /// Whether it answers a probe that is remembered; if not, what it says is not heeded.
-    fn land(&mut self, pair: Pair, answer: &Answer, packet: &Arrival<'_>) -> bool {
+    fn land(
+        &mut self,
+        pair: AddressPair,
+        answer: &ProbeAnswer,
+        packet: &ReceivedPacket<'_>,
+    ) -> bool {
         let number = answer.name.number;
         let Some(peer) = self.peers.get_mut(&pair) else {
             self.strays.foreign += 1;
@@ -317,7 +322,7 @@ impl Prober {
     }
 
     /// Tells a flight's times, if all of them are known now.
-    fn time_complete(&mut self, pair: Pair, number: u32) {
+    fn time_complete(&mut self, pair: AddressPair, number: u32) {
         let flight = self
             .peers
             .get_mut(&pair)
@@ -329,7 +334,7 @@ impl Prober {
     }
 
     /// The flight of a probe of ours, by its bytes.
-    fn sent(&mut self, pair: Pair, bytes: &[u8]) -> Option<&mut Flight> {
+    fn sent(&mut self, pair: AddressPair, bytes: &[u8]) -> Option<&mut Flight> {
         let Some(Packet::Probe(name)) = Packet::read(bytes) else {
             return None;
         };
@@ -340,14 +345,14 @@ impl Prober {
         peer.flight(name.number)
     }
 
-    fn told(&mut self, flow: FlowKey) -> &mut Told {
+    fn told(&mut self, flow: FlowKey) -> &mut FlowTally {
         self.flows.entry(flow).or_default()
     }
 }
 
 /// A packet as it was received.
 #[derive(Debug, Clone, Copy)]
-pub struct Arrival<'p> {
+pub struct ReceivedPacket<'p> {
     pub from: SocketAddrV4,
     pub to: SocketAddrV4,
     pub bytes: &'p [u8],
@@ -357,12 +362,12 @@ pub struct Arrival<'p> {
     pub read: Clocks,
 }
 
-fn pair(flow: &FlowKey) -> Pair {
+fn pair(flow: &FlowKey) -> AddressPair {
     [*flow.source.ip(), *flow.destination.ip()]
 }
 
 /// The flow of the probe that this answers.
-fn flow_of(packet: &Arrival<'_>) -> FlowKey {
+fn flow_of(packet: &ReceivedPacket<'_>) -> FlowKey {
     FlowKey {
         protocol: Protocol::Udp,
         source: packet.to,
@@ -400,7 +405,7 @@ impl Peer {
     }
 
     /// What an answer says of probes before its own.
-    fn handle_earlier(&mut self, answer: &Answer) {
+    fn handle_earlier(&mut self, answer: &ProbeAnswer) {
         self.refused_ns = None;
         if let Some((number, held)) = answer.earlier
             && let Some(flight) = self.flight(number)
@@ -418,7 +423,7 @@ impl Peer {
     }
 }
 
-impl Told {
+impl FlowTally {
     fn note_order(&mut self, number: u32) {
         self.tally.reordered += u32::from(number < self.newest);
         self.newest = self.newest.max(number);
@@ -463,11 +468,11 @@ impl Told {
             return self.tally.untimed += 1;
         };
         let times = &mut self.tally.times;
-        times.record(Part::Network, split.network);
-        times.record(Part::Responder, split.responder);
-        times.record(Part::Prober, split.prober);
+        times.record(ProbePart::Network, split.network);
+        times.record(ProbePart::Responder, split.responder);
+        times.record(ProbePart::Prober, split.prober);
         if let Some(last) = self.last_network.replace(split.network) {
-            times.record(Part::Jitter, split.network.abs_diff(last));
+            times.record(ProbePart::Jitter, split.network.abs_diff(last));
         }
         self.tally.stamped.note(split.stamps);
     }

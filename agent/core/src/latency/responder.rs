@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use reweave_common::moment::Moment;
 
-use super::packet::{Answer, Name};
-use super::prober::Arrival;
-use super::{Clocks, Held, PACKET_BYTES, Packet, Stamp, Strays};
+use super::packet::{ProbeAnswer, ProbeId};
+use super::prober::ReceivedPacket;
+use super::{Clocks, PACKET_BYTES, Packet, ResponderDelay, Stamp, Strays};
 
 /// Probers of one host that are remembered: an agent, and a few that people started.
 const MAX_SESSIONS_PER_HOST: usize = 8;
@@ -39,7 +39,7 @@ struct Session {
     /// The lowest bit is the newest probe, and so always set.
     seen: u64,
     /// Of answers that have left; each later one takes one of these along.
-    earlier: VecDeque<(u32, Held)>,
+    earlier: VecDeque<(u32, ResponderDelay)>,
     heard: Clocks,
 }
 
@@ -80,7 +80,7 @@ impl Responder {
 
     /// The answer to a packet, if there is one. It goes to where the packet came from, from where
     /// the packet went to.
-    pub fn handle_packet(&mut self, packet: &Arrival<'_>) -> Option<[u8; PACKET_BYTES]> {
+    pub fn handle_packet(&mut self, packet: &ReceivedPacket<'_>) -> Option<[u8; PACKET_BYTES]> {
         let steady = self.last_turn.replace(packet.read);
         let steady = steady.is_none_or(|last| last.agree(&packet.read));
         let Some(Packet::Probe(name)) = Packet::read(packet.bytes) else {
@@ -95,7 +95,7 @@ impl Responder {
         }
         let held = packet.stamp.until(&Stamp::default(), [&packet.read; 2]);
         let session = self.session(prober, name.number, packet.read);
-        let answer = Answer {
+        let answer = ProbeAnswer {
             name,
             ttl: packet.ttl,
             held: held.filter(|_| steady),
@@ -110,7 +110,7 @@ impl Responder {
 
     /// The kernel stamped an answer to `host` as it left.
     pub fn handle_left(&mut self, host: Ipv4Addr, bytes: &[u8], stamp: Stamp, now: &Clocks) {
-        let Some(Packet::Answer(Answer { name, .. })) = Packet::read(bytes) else {
+        let Some(Packet::Answer(ProbeAnswer { name, .. })) = Packet::read(bytes) else {
             return;
         };
         let prober = (host, name.session);
@@ -160,7 +160,7 @@ impl Responder {
         }
     }
 
-    fn note_leaving(&mut self, prober: Prober, name: Name, packet: &Arrival<'_>) {
+    fn note_leaving(&mut self, prober: Prober, name: ProbeId, packet: &ReceivedPacket<'_>) {
         if self.leaving.len() == MAX_PENDING_STAMPS {
             self.leaving.pop_front();
         }
@@ -176,7 +176,7 @@ impl Responder {
 
 impl Session {
     /// The card's stamp takes the place of the kernel's, if that has not been told.
-    fn note_left(&mut self, number: u32, held: Held) {
+    fn note_left(&mut self, number: u32, held: ResponderDelay) {
         self.earlier.retain(|(noted, _)| *noted != number);
         if self.earlier.len() == MAX_EARLIER_TIMES {
             self.earlier.pop_front();

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::moment::Moment;
-use reweave_common::probing::{Part, ProbeList, Routers, Stamped, Tally, Unsent};
+use reweave_common::probing::{ProbeList, ProbePart, ProbeTally, Routers, Stamped, Unsent};
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Rate;
 
 use super::packet::{PACKET_BYTES, Packet};
-use super::{Arrival, Clocks, MAX_RATE, Prober, Responder, Stamp, Strays, TTL, Unsendable};
+use super::{Clocks, MAX_RATE, Prober, ReceivedPacket, Responder, Stamp, Strays, TTL, Unsendable};
 
 const PROBER_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
 const RESPONDER_ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 0, 1, 1);
@@ -116,9 +116,9 @@ impl World {
     }
 
     /// Plays for so long; what came of the probes.
-    fn play(&mut self, ms: u64) -> Tally {
+    fn play(&mut self, ms: u64) -> ProbeTally {
         let end = self.now_ns + ms * NS_PER_MS;
-        let mut tally = Tally::default();
+        let mut tally = ProbeTally::default();
         while self.now_ns < end {
             let [from, until] = self.stall_ns[0];
             if (from..until).contains(&self.now_ns) {
@@ -189,12 +189,18 @@ impl World {
         }
     }
 
-    fn arrival<'p>(&self, host: usize, flow: &FlowKey, bytes: &'p [u8], back: bool) -> Arrival<'p> {
+    fn arrival<'p>(
+        &self,
+        host: usize,
+        flow: &FlowKey,
+        bytes: &'p [u8],
+        back: bool,
+    ) -> ReceivedPacket<'p> {
         let (from, to) = match back {
             true => (flow.destination, flow.source),
             false => (flow.source, flow.destination),
         };
-        Arrival {
+        ReceivedPacket {
             from,
             to,
             bytes,
@@ -242,16 +248,16 @@ fn probe_time_is_split_by_stage() {
     for share in [0.0, 0.5, 1.0] {
         assert!(is_about(tally.network().quantile(share), 8 * NS_PER_MS));
         assert!(is_about(
-            tally.times.of(Part::Responder).quantile(share),
+            tally.times.of(ProbePart::Responder).quantile(share),
             READ_DELAY_NS + STACK_DELAY_NS
         ));
         assert!(is_about(
-            tally.times.of(Part::Prober).quantile(share),
+            tally.times.of(ProbePart::Prober).quantile(share),
             READ_DELAY_NS + STACK_DELAY_NS
         ));
     }
     assert_eq!(
-        tally.times.of(Part::Jitter).quantile(1.0),
+        tally.times.of(ProbePart::Jitter).quantile(1.0),
         Some(Duration::ZERO)
     );
     let kernel = tally.network().count();
@@ -375,7 +381,7 @@ fn stalled_responder_is_not_network_loss() {
     let tally = world.play(10_000);
     assert_eq!((tally.lost.there, tally.lost.count()), (1, 1), "{tally:?}");
     assert!((18..=32).contains(&tally.stalled), "{tally:?}");
-    let longest = tally.times.of(Part::Responder).quantile(1.0);
+    let longest = tally.times.of(ProbePart::Responder).quantile(1.0);
     assert!(longest > Some(Duration::from_millis(2_500)), "{longest:?}");
     let longest = tally.network().quantile(1.0);
     assert!(longest < Some(Duration::from_millis(3)), "{longest:?}");
@@ -407,7 +413,7 @@ fn reordered_and_duplicate_answers_are_counted() {
     assert_eq!(tally.lost.count(), 0);
     assert!(tally.reordered.abs_diff(tens) <= 1, "{}", tally.reordered);
     assert!(tally.duplicated.abs_diff(tens) <= 1, "{}", tally.duplicated);
-    assert!(tally.times.of(Part::Jitter).quantile(1.0) > Some(Duration::from_millis(200)));
+    assert!(tally.times.of(ProbePart::Jitter).quantile(1.0) > Some(Duration::from_millis(200)));
 }
 
 #[test]
@@ -461,7 +467,7 @@ fn clock_step_keeps_latency_valid() {
 fn closed_port_counts_no_loss() {
     let mut world = World::new(|_| [Way::Lost, Way::Lost]);
     world.prober.handle_list(world.moment(), &list(&[1]));
-    let mut tally = Tally::default();
+    let mut tally = ProbeTally::default();
     // As kernels do, the host speaks up for one probe in ten.
     for turn in 0..50 {
         while let Some(probe) = world.prober.poll_probe(world.moment(), world.clocks(0, 0)) {
@@ -608,7 +614,7 @@ fn forged_and_late_answers_are_counted() {
         world.prober.handle_packet(&packet);
     }
     assert_eq!(world.prober.strays().foreign - before.foreign, 4);
-    tally = Tally::default();
+    tally = ProbeTally::default();
     for reading in world.prober.poll_readings() {
         tally.merge(&reading.tally);
     }
@@ -647,7 +653,7 @@ fn excessive_probe_list_is_capped() {
 }
 
 /// A prober whose interface takes 9000 bytes, over a network that takes so many, for twenty seconds.
-fn with_large(longest: usize, ways: Ways) -> Tally {
+fn with_large(longest: usize, ways: Ways) -> ProbeTally {
     let mut world = World::new(ways);
     world.longest = longest;
     world.prober.handle_mtus([(PROBER_ADDRESS, 9000)].into());

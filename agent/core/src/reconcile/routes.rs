@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
-use reweave_common::holding::{RouteHop, RouteRule};
+use reweave_common::forwarding_state::{RouteHop, RouteRule};
 
 /// What a kernel calls a group of next hops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

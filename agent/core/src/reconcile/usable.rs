@@ -2,12 +2,16 @@
 
 use std::net::Ipv4Addr;
 
-use reweave_common::holding::{Holding, RouteHop, RouteRule};
+use reweave_common::forwarding_state::{ForwardingState, RouteHop, RouteRule};
 use reweave_common::sample::PinRule;
 
 /// What is desired, less what would lead packets into an interface that is down. A route all whose
 /// ways are down stays as it is: none is better, and they may come up again.
-pub fn usable(desired: &Holding, is_up: impl Fn(&str) -> bool, held: &[RouteRule]) -> Holding {
+pub fn usable(
+    desired: &ForwardingState,
+    is_up: impl Fn(&str) -> bool,
+    held: &[RouteRule],
+) -> ForwardingState {
     let usable_route = |route: &RouteRule| {
         let ways = route.hops.iter().filter(|hop| is_up(&hop.interface));
         let hops: Vec<RouteHop> = ways.cloned().collect();
@@ -19,7 +23,7 @@ pub fn usable(desired: &Holding, is_up: impl Fn(&str) -> bool, held: &[RouteRule
     };
     let pins = desired.rules.iter().filter(|pin| is_up(&pin.interface));
     let pins: Vec<PinRule> = pins.cloned().collect();
-    Holding {
+    ForwardingState {
         rules: pins,
         routes: desired.routes.iter().filter_map(usable_route).collect(),
     }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use reweave_common::holding::{RouteHop, RouteRule};
+use reweave_common::forwarding_state::{RouteHop, RouteRule};
 
 use super::{Unfit, refuse_unfit};
 
@@ -24,7 +24,7 @@ pub struct Configured {
 }
 
 /// One line `ip route`, as far as it matters here.
-struct Line {
+struct RouteLine {
     destination: Ipv4Addr,
     gateway: Option<Ipv4Addr>,
     interface: Option<String>,
@@ -39,14 +39,14 @@ impl Configured {
         let mut read = Self::default();
         // What is indented belongs to a VRF.
         for line in text.lines().map(str::trim_end) {
-            if let Some(parsed) = Line::read(line) {
+            if let Some(parsed) = RouteLine::read(line) {
                 read.take(parsed, line);
             }
         }
         read
     }
 
-    fn take(&mut self, line: Line, as_it_stands: &str) {
+    fn take(&mut self, line: RouteLine, as_it_stands: &str) {
         let destination = line.destination;
         let is_ours =
             line.tag == Some(ROUTE_TAG) && line.distance == DEFAULT_DISTANCE && !line.elsewhere;
@@ -111,7 +111,7 @@ fn line(destination: Ipv4Addr, hop: &RouteHop) -> String {
     format!("ip route {destination}/32 {next_hop} {interface} tag {ROUTE_TAG} onlink")
 }
 
-impl Line {
+impl RouteLine {
     /// None of what is no static route to a single host.
     fn read(line: &str) -> Option<Self> {
         let mut words = line
@@ -226,7 +226,10 @@ mod tests {
         for strange in ["up0 | include x", "", "up0\nno router bgp", "a,b"] {
             let mut named = rule(1, &[0]);
             named.hops[0].interface = strange.to_owned();
-            assert!(refused(named).contains("not a valid interface name"), "{strange:?}");
+            assert!(
+                refused(named).contains("not a valid interface name"),
+                "{strange:?}"
+            );
         }
         // Beside a route of another distance ours is the one that counts; 8.4 takes `weight 5` for such.
         for last in [3, 4, 7] {

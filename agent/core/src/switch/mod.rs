@@ -7,7 +7,7 @@ pub mod sonic;
 use std::fmt;
 use std::net::Ipv4Addr;
 
-use reweave_common::holding::{RouteHop, RouteRule};
+use reweave_common::forwarding_state::{RouteHop, RouteRule};
 
 /// Why routes cannot be had of a switch's own software.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use reweave_common::holding::{RouteHop, RouteRule};
+use reweave_common::forwarding_state::{RouteHop, RouteRule};
 
 use super::{Unfit, refuse_unfit};
 
@@ -27,7 +27,7 @@ pub enum Edit {
 
 /// What the database holds of single hosts, as far as it was looked at.
 #[derive(Debug, Clone, Default)]
-pub struct Held {
+pub struct ConfigRoutes {
     entries: BTreeMap<String, Fields>,
 }
 
@@ -55,7 +55,7 @@ fn mark_key(destination: Ipv4Addr) -> String {
     format!("{MARK_TABLE}|{DEFAULT_VRF}|{destination}/32")
 }
 
-impl Held {
+impl ConfigRoutes {
     /// What is at a key; nothing is there if it has no fields.
     pub fn handle_entry(&mut self, key: String, fields: Fields) {
         if !fields.is_empty() {
@@ -185,7 +185,7 @@ mod tests {
     use super::super::examples::{host, rule, rules};
     use super::*;
 
-    fn carried_out(held: &Held, edits: Vec<Edit>) -> Held {
+    fn carried_out(held: &ConfigRoutes, edits: Vec<Edit>) -> ConfigRoutes {
         let mut after = held.clone();
         for edit in edits {
             match edit {
@@ -196,14 +196,16 @@ mod tests {
         after
     }
 
-    fn holding(rules: &[RouteRule]) -> Held {
-        let nothing = Held::default();
+    fn holding(rules: &[RouteRule]) -> ConfigRoutes {
+        let nothing = ConfigRoutes::default();
         carried_out(&nothing, nothing.edits_to(rules).unwrap())
     }
 
     #[test]
     fn route_is_written_for_sonic() {
-        let edits = Held::default().edits_to(&[rule(1, &[0, 1])]).unwrap();
+        let edits = ConfigRoutes::default()
+            .edits_to(&[rule(1, &[0, 1])])
+            .unwrap();
         let [Edit::Set(key, fields), Edit::Set(mark, _)] = &edits[..] else {
             panic!("{edits:?}");
         };
@@ -254,7 +256,7 @@ mod tests {
     fn weights_are_refused() {
         let mut heavy = rule(1, &[0, 1]);
         heavy.hops[0].weight = 2;
-        let refused = Held::default().edits_to(&[heavy]);
+        let refused = ConfigRoutes::default().edits_to(&[heavy]);
         assert!(matches!(refused, Err(Unfit::Weight { weight: 2, .. })));
     }
 
@@ -295,7 +297,7 @@ mod tests {
 
         #[test]
         fn arbitrary_entry_is_safe(key in "(STATIC_ROUTE|REWEAVE_STATIC_ROUTE|\\||default|10.9.0.1/32){0,6}", text in ".{0,30}") {
-            let mut held = Held::default();
+            let mut held = ConfigRoutes::default();
             let fields = ["nexthop", "ifname"].map(|name| (name.to_owned(), text.clone()));
             held.handle_entry(key, fields.into());
             held.handle_entry(mark_key(host(1)), mark());

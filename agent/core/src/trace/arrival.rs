@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use reweave_common::moment::Moment;
 
-use crate::witness::Sight;
+use crate::path_confirmation::PathConfirmation;
 
 const MAX_TRIES: u8 = 6;
 /// An agent looks after its mail about ten times a second.
@@ -75,12 +75,12 @@ impl Arrival {
         self.settle(now, None);
     }
 
-    pub(super) fn handle_sight(&mut self, now: Moment, sight: Sight) {
+    pub(super) fn handle_sight(&mut self, now: Moment, sight: PathConfirmation) {
         match sight {
-            Sight::Past(routers) => self.settle(now, Some(routers)),
-            Sight::Blind => self.rest(now),
-            Sight::Nothing if self.looked_for => {}
-            Sight::Nothing => (self.looked_for, self.due) = (true, now),
+            PathConfirmation::Past(routers) => self.settle(now, Some(routers)),
+            PathConfirmation::Blind => self.rest(now),
+            PathConfirmation::Nothing if self.looked_for => {}
+            PathConfirmation::Nothing => (self.looked_for, self.due) = (true, now),
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use reweave_common::moment::Moment;
 
 use super::question::Question;
-use crate::probe::Event;
+use crate::probe::TraceEvent;
 
 /// Further than any fabric is wide.
 const MAX_HOPS: u8 = 16;
@@ -28,12 +28,12 @@ pub(super) struct Distance {
 struct Search {
     ttl: u8,
     silent: u8,
-    question: Question<Event>,
+    question: Question<TraceEvent>,
 }
 
 /// How a search ended.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Ending {
+pub(super) enum DistanceOutcome {
     Found,
     /// The host does not answer.
     Deaf,
@@ -66,12 +66,12 @@ impl Distance {
     }
 
     /// The question that is open now, with its TTL.
-    pub(super) fn question(&mut self) -> Option<(u8, &mut Question<Event>)> {
+    pub(super) fn question(&mut self) -> Option<(u8, &mut Question<TraceEvent>)> {
         let search = self.search.as_mut()?;
         Some((search.ttl, &mut search.question))
     }
 
-    pub(super) fn peek(&self) -> Option<(u8, &Question<Event>)> {
+    pub(super) fn peek(&self) -> Option<(u8, &Question<TraceEvent>)> {
         let search = self.search.as_ref()?;
         Some((search.ttl, &search.question))
     }
@@ -87,7 +87,7 @@ impl Distance {
     }
 
     /// Goes on with the search as far as the answers allow.
-    pub(super) fn handle_time(&mut self, now: Moment) -> Option<Ending> {
+    pub(super) fn handle_time(&mut self, now: Moment) -> Option<DistanceOutcome> {
         let Some(search) = &mut self.search else {
             if now >= self.next_search {
                 self.search = Some(Search::new(now));
@@ -95,7 +95,7 @@ impl Distance {
             return None;
         };
         let (arrived, silent) = match search.question {
-            Question::Answered(event) => (event == Event::Echoed, 0),
+            Question::Answered(event) => (event == TraceEvent::Echoed, 0),
             Question::Silence => (false, search.silent + 1),
             _ => return None,
         };
@@ -115,11 +115,11 @@ impl Distance {
         None
     }
 
-    fn end(&mut self, now: Moment, routers: Option<u8>) -> Ending {
+    fn end(&mut self, now: Moment, routers: Option<u8>) -> DistanceOutcome {
         self.search = None;
         self.next_search = now + DISTANCE_TTL;
         self.routers = routers;
-        routers.map_or(Ending::Deaf, |_| Ending::Found)
+        routers.map_or(DistanceOutcome::Deaf, |_| DistanceOutcome::Found)
     }
 }
 

@@ -10,8 +10,8 @@
 
 mod arrival;
 mod distance;
-mod pace;
 mod question;
+mod router_pacing;
 mod spread;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -23,14 +23,14 @@ use reweave_common::moment::Moment;
 use reweave_common::sample::TracedPath;
 
 use crate::latency::TTL;
-use crate::probe::{Aim, Answer, Event, Probe};
-use crate::witness::Sight;
+use crate::path_confirmation::PathConfirmation;
+use crate::probe::{Probe, ProbeAim, TraceAnswer, TraceEvent};
 use arrival::Arrival;
-use distance::{Distance, Ending};
-use pace::{Pace, Whom};
+use distance::{Distance, DistanceOutcome};
 use question::Question;
+use router_pacing::{RouterHop, RouterPacing};
 
-pub use spread::{Fork, Spread};
+pub use spread::{Fork, MultipathTrace};
 
 /// Each flow is traced so often.
 const TRACE_INTERVAL: Duration = Duration::from_secs(1);
@@ -38,7 +38,7 @@ const TRACE_INTERVAL: Duration = Duration::from_secs(1);
 const ARRIVAL_INTERVAL: Duration = Duration::from_millis(5);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum TraceResult {
     Path(TracedPath),
     /// This host answers no echo, so no flow to it can be traced to its end.
     Deaf(Ipv4Addr),
@@ -46,13 +46,13 @@ pub enum Found {
 
 /// What a flow's receiver is asked: what has arrived of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asked {
+pub struct ArrivalQuestion {
     pub flow: FlowKey,
     /// Goes first, all the way.
     pub probe: Option<Probe>,
 }
 
-impl Found {
+impl TraceResult {
     fn deaf(&self) -> Option<Ipv4Addr> {
         match self {
             Self::Deaf(host) => Some(*host),
@@ -63,21 +63,21 @@ impl Found {
 
 #[derive(Debug, Default)]
 pub struct Tracer {
-    flows: BTreeMap<FlowKey, Watched>,
+    flows: BTreeMap<FlowKey, FlowTrace>,
     /// Those among them that are forgotten once they have been traced.
     once: BTreeSet<FlowKey>,
     distances: BTreeMap<Ipv4Addr, Distance>,
-    pace: Pace,
+    pace: RouterPacing,
     last_id: u16,
     /// When the next question what has arrived may be asked.
     arrival_at: Moment,
-    found: VecDeque<Found>,
+    found: VecDeque<TraceResult>,
 }
 
 type Routers = Vec<Option<Ipv4Addr>>;
 
 #[derive(Debug)]
-struct Watched {
+struct FlowTrace {
     due: Moment,
     /// While the trace was under way.
     asked_again: bool,
@@ -92,7 +92,7 @@ struct Watched {
 
 /// As far as a flow can be traced.
 #[derive(Debug, Clone, Copy)]
-enum Reach {
+enum TraceReach {
     /// So many routers lie before its receiver.
     Receiver(u8),
     /// There are more than these, or the receiver is silent.
@@ -100,12 +100,12 @@ enum Reach {
 }
 
 /// A question that could be asked.
-struct Ask {
+struct PendingQuestion {
     /// When it may be asked, and since when it waits: who waited longest goes first.
     at: Moment,
     since: Moment,
-    aim: Aim,
-    whom: Whom,
+    aim: ProbeAim,
+    whom: RouterHop,
 }
 
 impl Tracer {
@@ -141,11 +141,11 @@ impl Tracer {
         }
     }
 
-    fn begin_with(&mut self, now: Moment, flow: FlowKey) -> &mut Watched {
+    fn begin_with(&mut self, now: Moment, flow: FlowKey) -> &mut FlowTrace {
         let distance = self.distances.entry(*flow.destination.ip());
         distance.or_insert_with(|| Distance::new(now));
         let watched = self.flows.entry(flow);
-        watched.or_insert_with(|| Watched::new(now))
+        watched.or_insert_with(|| FlowTrace::new(now))
     }
 
     fn forget_hosts(&mut self) {
@@ -155,7 +155,7 @@ impl Tracer {
 
     /// What was to be traced once and has been, or cannot be.
     fn forget_traced(&mut self) {
-        let deaf: BTreeSet<_> = self.found.iter().filter_map(Found::deaf).collect();
+        let deaf: BTreeSet<_> = self.found.iter().filter_map(TraceResult::deaf).collect();
         let flows = &self.flows;
         let is_over = |flow: &FlowKey| {
             let traced = flows.get(flow).is_none_or(|it| it.known.is_some());
@@ -175,10 +175,10 @@ impl Tracer {
         (next.at <= now).then(|| self.ask(now, &next))
     }
 
-    pub fn handle_answer(&mut self, now: Moment, answer: &Answer) {
+    pub fn handle_answer(&mut self, now: Moment, answer: &TraceAnswer) {
         let asked = match answer.aim {
-            Aim::Hop(flow) => self.handle_hop(&flow, answer),
-            Aim::Distance(host) => self.handle_echo(host, answer),
+            ProbeAim::Hop(flow) => self.handle_hop(&flow, answer),
+            ProbeAim::Distance(host) => self.handle_echo(host, answer),
         };
         if let Some(whom) = asked {
             self.pace.handle_answered(now, whom, answer.from);
@@ -187,30 +187,30 @@ impl Tracer {
     }
 
     /// What the receiver's agent shall be asked now.
-    pub fn poll_arrival(&mut self, now: Moment) -> Option<Asked> {
+    pub fn poll_arrival(&mut self, now: Moment) -> Option<ArrivalQuestion> {
         if now < self.arrival_at {
             return None;
         }
         let mut flows = self.flows.iter_mut();
         let due =
-            |(flow, watched): (&FlowKey, &mut Watched)| Some((*flow, watched.arrival.poll(now)?));
+            |(flow, watched): (&FlowKey, &mut FlowTrace)| Some((*flow, watched.arrival.poll(now)?));
         let (flow, is_looked_for) = flows.find_map(due)?;
         self.arrival_at = now + ARRIVAL_INTERVAL;
         let id = self.next_id();
         let probe = is_looked_for.then_some(Probe {
-            aim: Aim::Hop(flow),
+            aim: ProbeAim::Hop(flow),
             ttl: TTL,
             id,
         });
-        Some(Asked { flow, probe })
+        Some(ArrivalQuestion { flow, probe })
     }
 
     /// The receiver's agent says what it has seen of this very flow.
-    pub fn handle_sight(&mut self, now: Moment, flow: &FlowKey, sight: Sight) {
+    pub fn handle_sight(&mut self, now: Moment, flow: &FlowKey, sight: PathConfirmation) {
         if let Some(watched) = self.flows.get_mut(flow) {
             watched.arrival.handle_sight(now, sight);
         }
-        if let Sight::Past(routers) = sight {
+        if let PathConfirmation::Past(routers) = sight {
             self.handle_distance(now, *flow.destination.ip(), routers);
         }
         self.advance(now);
@@ -229,7 +229,7 @@ impl Tracer {
         }
     }
 
-    pub fn poll_found(&mut self) -> Option<Found> {
+    pub fn poll_found(&mut self) -> Option<TraceResult> {
         self.found.pop_front()
     }
 
@@ -257,40 +257,42 @@ impl Tracer {
         hops.chain(echoes.filter_map(|(_, question)| question.deadline()))
     }
 
-    fn reach(&self, flow: &FlowKey) -> Option<Reach> {
+    fn reach(&self, flow: &FlowKey) -> Option<TraceReach> {
         let distance = self.distances.get(flow.destination.ip())?;
         self.flows.get(flow)?.reach(distance)
     }
 
     /// Every question that wants to be asked, and when it may be.
-    fn asks(&self) -> impl Iterator<Item = Ask> {
+    fn asks(&self) -> impl Iterator<Item = PendingQuestion> {
         let echoes = self.distances.iter().filter_map(|(&host, distance)| {
             let (ttl, question) = distance.peek()?;
-            let whom = Whom { router: None, ttl };
-            Some((Aim::Distance(host), whom, question.due()?))
+            let whom = RouterHop { router: None, ttl };
+            Some((ProbeAim::Distance(host), whom, question.due()?))
         });
         let hops = self.flows.iter().flat_map(|(&flow, watched)| {
             let due = watched.open_hops();
-            due.map(move |(ttl, since)| (Aim::Hop(flow), watched.whom(ttl), since))
+            due.map(move |(ttl, since)| (ProbeAim::Hop(flow), watched.whom(ttl), since))
         });
-        echoes.chain(hops).map(|(aim, whom, since)| Ask {
-            at: since.max(self.pace.free_at(whom)),
-            since,
-            aim,
-            whom,
-        })
+        echoes
+            .chain(hops)
+            .map(|(aim, whom, since)| PendingQuestion {
+                at: since.max(self.pace.free_at(whom)),
+                since,
+                aim,
+                whom,
+            })
     }
 
-    fn ask(&mut self, now: Moment, ask: &Ask) -> Probe {
+    fn ask(&mut self, now: Moment, ask: &PendingQuestion) -> Probe {
         let id = self.next_id();
         self.pace.handle_asked(now, ask.whom);
         match ask.aim {
-            Aim::Hop(flow) => {
+            ProbeAim::Hop(flow) => {
                 if let Some(question) = self.hop(&flow, ask.whom.ttl) {
                     question.ask(now, id);
                 }
             }
-            Aim::Distance(host) => {
+            ProbeAim::Distance(host) => {
                 let distance = self.distances.get_mut(&host);
                 if let Some((_, question)) = distance.and_then(Distance::question) {
                     question.ask(now, id);
@@ -315,25 +317,25 @@ impl Tracer {
     }
 
     /// Who was asked, if this answers.
-    fn handle_hop(&mut self, flow: &FlowKey, answer: &Answer) -> Option<Whom> {
+    fn handle_hop(&mut self, flow: &FlowKey, answer: &TraceAnswer) -> Option<RouterHop> {
         let watched = self.flows.get_mut(flow)?;
         let mut hops = watched.trace.iter_mut().flatten();
         let index = hops.position(|hop| hop.answer(answer.id, answer.from))?;
         Some(watched.whom(index as u8 + 1))
     }
 
-    fn handle_echo(&mut self, host: Ipv4Addr, answer: &Answer) -> Option<Whom> {
+    fn handle_echo(&mut self, host: Ipv4Addr, answer: &TraceAnswer) -> Option<RouterHop> {
         let (ttl, question) = self.distances.get_mut(&host)?.question()?;
         let answered = question.answer(answer.id, answer.event);
-        (answered && answer.event == Event::Expired).then_some(Whom { router: None, ttl })
+        (answered && answer.event == TraceEvent::Expired).then_some(RouterHop { router: None, ttl })
     }
 
     /// Does all that time and answers allow: gives up, ends, begins.
     fn advance(&mut self, now: Moment) {
         self.lose_patience(now);
         for (&host, distance) in &mut self.distances {
-            if distance.handle_time(now) == Some(Ending::Deaf) {
-                self.found.push_back(Found::Deaf(host));
+            if distance.handle_time(now) == Some(DistanceOutcome::Deaf) {
+                self.found.push_back(TraceResult::Deaf(host));
             }
         }
         for (&flow, watched) in &mut self.flows {
@@ -367,7 +369,7 @@ impl Tracer {
     }
 }
 
-impl Watched {
+impl FlowTrace {
     fn new(now: Moment) -> Self {
         Self {
             due: Moment::default(),
@@ -386,21 +388,21 @@ impl Watched {
     }
 
     /// What is known of its way's length.
-    fn reach(&self, distance: &Distance) -> Option<Reach> {
+    fn reach(&self, distance: &Distance) -> Option<TraceReach> {
         let routers = self.arrival.routers().or(distance.routers());
-        let all = routers.map(Reach::Receiver);
-        all.or_else(|| distance.heard().map(Reach::OutOfSight))
+        let all = routers.map(TraceReach::Receiver);
+        all.or_else(|| distance.heard().map(TraceReach::OutOfSight))
     }
 
-    fn begin(&mut self, now: Moment, reach: Reach) {
-        let (Reach::Receiver(routers) | Reach::OutOfSight(routers)) = reach;
+    fn begin(&mut self, now: Moment, reach: TraceReach) {
+        let (TraceReach::Receiver(routers) | TraceReach::OutOfSight(routers)) = reach;
         if self.trace.is_none() && self.due <= now {
             let question = |ttl| match self.last(ttl) {
                 Some(None) => Question::without_hope(now),
                 _ => Question::new(now),
             };
             self.trace = Some((1..=routers).map(question).collect());
-            self.is_cut_short = matches!(reach, Reach::OutOfSight(_));
+            self.is_cut_short = matches!(reach, TraceReach::OutOfSight(_));
         }
     }
 
@@ -411,13 +413,13 @@ impl Watched {
     }
 
     /// Who is asked at this hop, if it is who answered there before.
-    fn whom(&self, ttl: u8) -> Whom {
+    fn whom(&self, ttl: u8) -> RouterHop {
         let router = self.last(ttl).flatten();
-        Whom { router, ttl }
+        RouterHop { router, ttl }
     }
 
     /// Who answered before and was asked in vain.
-    fn lose_patience(&mut self, now: Moment) -> Vec<Whom> {
+    fn lose_patience(&mut self, now: Moment) -> Vec<RouterHop> {
         let hops = (1..).zip(self.trace.iter_mut().flatten());
         let lost = hops.filter_map(|(ttl, question)| question.handle_time(now).then_some(ttl));
         let lost: Vec<u8> = lost.collect();
@@ -440,7 +442,7 @@ impl Watched {
     }
 
     /// A way that contradicts the last one is traced a second time before it is told.
-    fn judge(&mut self, now: Moment, flow: FlowKey, routers: Routers) -> Option<Found> {
+    fn judge(&mut self, now: Moment, flow: FlowKey, routers: Routers) -> Option<TraceResult> {
         let known = self.known.as_ref();
         let news = known.is_some_and(|known| contradicts(&routers, known));
         if news && !self.doubtful {
@@ -453,7 +455,7 @@ impl Watched {
         let confirmed = self.arrival.confirms(routers.len());
         self.doubtful = false;
         self.known = Some(routers.clone());
-        Some(Found::Path(TracedPath {
+        Some(TraceResult::Path(TracedPath {
             flow,
             routers,
             confirmed,

@@ -24,7 +24,7 @@ const MAX_FLOWS: usize = 1024;
 const BATCH_SIZES: std::ops::RangeInclusive<usize> = 4..=64;
 
 #[derive(Debug)]
-pub struct Spread {
+pub struct MultipathTrace {
     /// But for the source port, all flows are like it.
     like: FlowKey,
     asked: BTreeSet<FlowKey>,
@@ -45,7 +45,7 @@ pub struct Fork {
     pub complete: bool,
 }
 
-impl Spread {
+impl MultipathTrace {
     pub fn new(like: FlowKey) -> Self {
         Self {
             like,
@@ -169,9 +169,9 @@ mod tests {
     }
 
     /// A leaf, one of `spines`, one of `cores`, a leaf; each flow's way is drawn.
-    fn explore(spines: u64, cores: u64, seed: u64) -> Spread {
+    fn explore(spines: u64, cores: u64, seed: u64) -> MultipathTrace {
         let mut random = Random::new(seed);
-        let mut spread = Spread::new(like());
+        let mut spread = MultipathTrace::new(like());
         loop {
             let flows = spread.poll_flows();
             if flows.is_empty() {
@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn silent_hop_is_named_without_fork() {
-        let mut spread = Spread::new(like());
+        let mut spread = MultipathTrace::new(like());
         for flow in spread.poll_flows() {
             let routers = vec![router(1, 0), None, router(3, 0)];
             spread.handle_path(TracedPath {

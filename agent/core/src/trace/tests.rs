@@ -36,7 +36,7 @@ struct Network {
     answer_gap: Option<Duration>,
     tokens: BTreeMap<Ipv4Addr, (Duration, Moment)>,
     receiver_echoes: bool,
-    flying: Vec<(Moment, Answer)>,
+    flying: Vec<(Moment, TraceAnswer)>,
     sent: Vec<(Moment, Probe)>,
     /// Whether there is an agent on the receiver that looks for packets.
     receiver_looks: bool,
@@ -60,9 +60,9 @@ impl Network {
         }
     }
 
-    fn way(&self, aim: Aim) -> [Ipv4Addr; 3] {
+    fn way(&self, aim: ProbeAim) -> [Ipv4Addr; 3] {
         let spine = match aim {
-            Aim::Hop(flow) => self.spine_of.get(&flow).copied().unwrap_or_default(),
+            ProbeAim::Hop(flow) => self.spine_of.get(&flow).copied().unwrap_or_default(),
             _ => 3,
         };
         [router(0, 0), router(1, spine), router(2, spine)]
@@ -73,18 +73,18 @@ impl Network {
         let way = self.way(probe.aim);
         let (from, event) = match way.get(usize::from(probe.ttl) - 1) {
             Some(&router) if !self.answers(router) => return,
-            Some(&router) => (router, Event::Expired),
+            Some(&router) => (router, TraceEvent::Expired),
             None => {
-                let echo = matches!(probe.aim, Aim::Distance(_));
+                let echo = matches!(probe.aim, ProbeAim::Distance(_));
                 assert!(echo, "{probe:?} reaches the receiver");
                 if !self.receiver_echoes {
                     return;
                 }
-                (RECEIVER_ADDRESS, Event::Echoed)
+                (RECEIVER_ADDRESS, TraceEvent::Echoed)
             }
         };
         let Probe { aim, id, .. } = probe;
-        let answer = Answer {
+        let answer = TraceAnswer {
             aim,
             id,
             from,
@@ -111,7 +111,7 @@ impl Network {
     }
 
     /// Lets the tracer and the network play until `end`; returns what was found, when.
-    fn play(&mut self, tracer: &mut Tracer, end: Moment) -> Vec<(Moment, Found)> {
+    fn play(&mut self, tracer: &mut Tracer, end: Moment) -> Vec<(Moment, TraceResult)> {
         let mut found = vec![];
         while self.now < end {
             while let Some(asked) = tracer.poll_arrival(self.now) {
@@ -127,14 +127,14 @@ impl Network {
         found
     }
 
-    fn answer_for_receiver(&mut self, tracer: &mut Tracer, asked: &Asked) {
+    fn answer_for_receiver(&mut self, tracer: &mut Tracer, asked: &ArrivalQuestion) {
         if let Some(probe) = asked.probe {
-            assert_eq!((probe.aim, probe.ttl), (Aim::Hop(asked.flow), TTL));
+            assert_eq!((probe.aim, probe.ttl), (ProbeAim::Hop(asked.flow), TTL));
             self.arrived.insert(asked.flow);
         }
         let sight = match self.arrived.contains(&asked.flow) {
-            true => Sight::Past(3),
-            false => Sight::Nothing,
+            true => PathConfirmation::Past(3),
+            false => PathConfirmation::Nothing,
         };
         if self.receiver_looks {
             tracer.handle_sight(self.now, &asked.flow, sight);
@@ -178,7 +178,7 @@ impl Scene {
         self.tracer.watch(self.network.now, flows);
     }
 
-    fn play(&mut self, end_ms: u64) -> Vec<(Moment, Found)> {
+    fn play(&mut self, end_ms: u64) -> Vec<(Moment, TraceResult)> {
         self.network.play(&mut self.tracer, at(end_ms))
     }
 
@@ -189,10 +189,10 @@ impl Scene {
     }
 }
 
-fn paths(found: &[(Moment, Found)]) -> Vec<&TracedPath> {
+fn paths(found: &[(Moment, TraceResult)]) -> Vec<&TracedPath> {
     let paths = found.iter().filter_map(|(_, found)| match found {
-        Found::Path(path) => Some(path),
-        Found::Deaf(_) => None,
+        TraceResult::Path(path) => Some(path),
+        TraceResult::Deaf(_) => None,
     });
     paths.collect()
 }
@@ -218,7 +218,7 @@ fn sixteen_flows_are_traced_in_200ms() {
     for path in paths {
         assert_eq!(path.routers, through(scene.network.spine_of[&path.flow]));
     }
-    let of_flows = scene.sent(|probe| matches!(probe.aim, Aim::Hop(_)));
+    let of_flows = scene.sent(|probe| matches!(probe.aim, ProbeAim::Hop(_)));
     assert_eq!(of_flows, 16 * 3, "one per router and flow");
 }
 
@@ -257,7 +257,7 @@ fn silent_router_gets_three_tries() {
     let found = scene.play(1500);
     let expected = vec![Some(router(0, 0)), None, Some(router(2, 0))];
     assert_eq!(paths(&found)[0].routers, expected);
-    let to_spine = scene.sent(|probe| probe.aim == Aim::Hop(flow(1)) && probe.ttl == 2);
+    let to_spine = scene.sent(|probe| probe.aim == ProbeAim::Hop(flow(1)) && probe.ttl == 2);
     assert_eq!(to_spine, 3);
 }
 
@@ -337,7 +337,7 @@ fn trace_stops_without_echo_from_host() {
     let mut scene = Scene::watching(&[flow(1)]);
     scene.network.receiver_echoes = false;
     let found = scene.play(10_000);
-    assert_eq!(found[0].1, Found::Deaf(RECEIVER_ADDRESS));
+    assert_eq!(found[0].1, TraceResult::Deaf(RECEIVER_ADDRESS));
     let deaf = found.iter().filter(|it| it.1 == found[0].1);
     assert_eq!(deaf.count(), 1);
     let beginning = [through(0), vec![None]].concat();
@@ -387,11 +387,11 @@ fn duplicate_and_late_answers_are_ignored() {
     scene.play(500);
     let (_, probe) = *scene.network.sent.last().expect("a probe was sent");
     let Probe { aim, id, .. } = probe;
-    let stray = Answer {
+    let stray = TraceAnswer {
         aim,
         id,
         from: router(7, 7),
-        event: Event::Expired,
+        event: TraceEvent::Expired,
     };
     scene.tracer.handle_answer(at(500), &stray);
     let found = scene.play(1500);
@@ -408,7 +408,7 @@ fn receiver_distance_replaces_echo() {
     let told = paths(&found);
     assert_eq!(told[0].routers, through(0));
     assert!(!told[0].confirmed, "it spoke of another flow");
-    let echoes = scene.sent(|probe| matches!(probe.aim, Aim::Distance(_)));
+    let echoes = scene.sent(|probe| matches!(probe.aim, ProbeAim::Distance(_)));
     assert_eq!(echoes, 0);
 }
 
@@ -453,7 +453,9 @@ fn old_confirmation_excludes_new_path() {
 fn longer_path_is_traced_to_end() {
     let mut scene = Scene::watching(&[flow(1)]);
     scene.tracer.handle_distance(at(0), RECEIVER_ADDRESS, 2);
-    scene.tracer.handle_sight(at(0), &flow(1), Sight::Past(3));
+    scene
+        .tracer
+        .handle_sight(at(0), &flow(1), PathConfirmation::Past(3));
     scene.tracer.handle_distance(at(0), RECEIVER_ADDRESS, 2);
     let found = scene.play(500);
     let told = paths(&found);
@@ -509,7 +511,7 @@ fn slow_router_does_not_delay_peers() {
     let sent = &scene.network.sent[begun..];
     let to_the_other = sent.iter().filter(|(_, probe)| {
         let of_flow = |flow: FlowKey| scene.network.spine_of[&flow] == 0;
-        probe.ttl == 2 && matches!(probe.aim, Aim::Hop(flow) if of_flow(flow))
+        probe.ttl == 2 && matches!(probe.aim, ProbeAim::Hop(flow) if of_flow(flow))
     });
     assert_eq!(
         to_the_other.count(),
@@ -524,11 +526,11 @@ fn neighbour_path_has_no_router() {
     tracer.watch(at(0), &[flow(1)]);
     let probe = tracer.poll_probe(at(0)).expect("an echo");
     let Probe { aim, id, .. } = probe;
-    let answer = Answer {
+    let answer = TraceAnswer {
         aim,
         id,
         from: RECEIVER_ADDRESS,
-        event: Event::Echoed,
+        event: TraceEvent::Echoed,
     };
     tracer.handle_answer(at(1), &answer);
     tracer.poll_probe(at(1));
@@ -537,7 +539,7 @@ fn neighbour_path_has_no_router() {
         routers: vec![],
         confirmed: false,
     };
-    assert_eq!(tracer.poll_found(), Some(Found::Path(path)));
+    assert_eq!(tracer.poll_found(), Some(TraceResult::Path(path)));
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub enum Direction {
 
 /// What was counted at the interfaces of a host since counting began, transit included.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Counted {
+pub struct TrafficCounts {
     pub pairs: Vec<PairCount>,
     pub flows: Vec<FlowCount>,
     pub unknown_packets: u64,

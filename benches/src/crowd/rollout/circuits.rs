@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use reweave_common::circuit::{Circuit, CircuitSet, OpticalName, PortId};
 use reweave_common::fabric::Fabric;
-use reweave_common::holding::Holding;
+use reweave_common::forwarding_state::ForwardingState;
 use reweave_common::ids::NodeId;
 use reweave_common::lock::lock;
 use reweave_common::operator::Request;
@@ -153,7 +153,7 @@ impl Ring {
 }
 
 impl World for Ring {
-    fn readings(&self, node: NodeId, _: &Holding) -> Vec<Reading> {
+    fn readings(&self, node: NodeId, _: &ForwardingState) -> Vec<Reading> {
         let lit = lock(&self.lit);
         let host = node.index() as u16;
         let fibres = 0..FIBRES_PER_HOST;

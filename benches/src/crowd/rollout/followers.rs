@@ -6,18 +6,18 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use reweave_agent::closely::Looks;
-use reweave_agent::session::{Event, Uplink};
+use reweave_agent::fast_sampling::FastSamplingTimer;
+use reweave_agent::session::{AgentEvent, AgentUplink};
 use reweave_agent::state::Store;
-use reweave_agent_core::fence::{Effect, Fence};
-use reweave_common::holding::Holding;
+use reweave_agent_core::fence::{Fence, FenceEffect};
+use reweave_common::forwarding_state::ForwardingState;
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::{Ack, Instruction};
 use reweave_common::moment::Moment;
 use reweave_common::plan::Generation;
 use reweave_common::sample::{Reading, Sample};
 use reweave_common::time_span::TimeSpan;
-use reweave_link::line::Certificate;
+use reweave_link::uplink::Certificate;
 use reweave_link::{Dialer, Role};
 use reweave_proto::message::AgentMessage;
 use tokio::sync::Notify;
@@ -35,7 +35,7 @@ const HOLD_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// What a node would see of itself.
 pub(crate) trait World: Send + Sync + 'static {
-    fn readings(&self, node: NodeId, held: &Holding) -> Vec<Reading>;
+    fn readings(&self, node: NodeId, held: &ForwardingState) -> Vec<Reading>;
 }
 
 /// A kernel holds what it was told, and its agent is about to say so.
@@ -128,7 +128,7 @@ struct Follower<W> {
     world: Arc<W>,
     fence: Fence,
     store: Store,
-    kernel: Holding,
+    kernel: ForwardingState,
     tell: UnboundedSender<Held>,
 }
 
@@ -145,14 +145,14 @@ impl<W: World> Follower<W> {
             world: Arc::clone(world),
             fence: Fence::new(store.load().expect("it is new")),
             store,
-            kernel: Holding::default(),
+            kernel: ForwardingState::default(),
             tell,
         }
     }
 
     async fn live(mut self, line: (Dialer, Certificate), begin: Instant, look: Arc<Notify>) {
-        let mut uplink = Uplink::start(line.0, line.1);
-        let (mut ticks, mut looks) = (ticks(begin), Looks::default());
+        let mut uplink = AgentUplink::start(line.0, line.1);
+        let (mut ticks, mut looks) = (ticks(begin), FastSamplingTimer::default());
         loop {
             tokio::select! {
                 () = looks.due() => {
@@ -162,15 +162,15 @@ impl<W: World> Follower<W> {
                 _ = ticks.tick() => uplink.send_measured(self.sample()),
                 () = look.notified() => uplink.send_measured(self.sample()),
                 event = uplink.next() => match event {
-                    Some(Event::Connected) => ticks.reset_immediately(),
-                    Some(Event::Told(
+                    Some(AgentEvent::Connected) => ticks.reset_immediately(),
+                    Some(AgentEvent::Told(
                         told @ (Instruction::Install(_) | Instruction::Unconfirmed(_)),
                     )) => {
                         for ack in self.follow(told).await {
                             uplink.answer(AgentMessage::Ack(ack));
                         }
                     }
-                    Some(Event::Told(Instruction::Closely(it))) => {
+                    Some(AgentEvent::Told(Instruction::Closely(it))) => {
                         looks.handle_asked(Instant::now(), it);
                     }
                     Some(_) => {}
@@ -200,17 +200,17 @@ impl<W: World> Follower<W> {
         self.fence.handle_instruction(instruction);
         while let Some(effect) = self.fence.poll_effect() {
             match effect {
-                Effect::Note(record) => {
+                FenceEffect::Note(record) => {
                     let noted = self.store.note(&record);
                     self.fence.handle_noted(noted.map_err(|it| it.to_string()));
                 }
-                Effect::Apply(holding) => {
+                FenceEffect::Apply(holding) => {
                     sleep(APPLY_TIME).await;
                     self.kernel = holding;
                     self.fence.handle_applied(Ok(()));
                 }
-                Effect::ReadBack => self.fence.handle_read_back(Ok(self.kernel.clone())),
-                Effect::Send(ack) => acks.push(self.held(ack)),
+                FenceEffect::ReadBack => self.fence.handle_read_back(Ok(self.kernel.clone())),
+                FenceEffect::Send(ack) => acks.push(self.held(ack)),
             }
         }
         acks

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Mutex};
 
 use reweave_common::flow::{FlowKey, Protocol};
-use reweave_common::holding::Holding;
+use reweave_common::forwarding_state::ForwardingState;
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::lock::lock;
 use reweave_common::operator::Request;
@@ -177,7 +177,7 @@ impl Collision {
 }
 
 impl World for Collision {
-    fn readings(&self, node: NodeId, held: &Holding) -> Vec<Reading> {
+    fn readings(&self, node: NodeId, held: &ForwardingState) -> Vec<Reading> {
         if node == self.node("leaf0") {
             let rules = held.rules.iter();
             let pins = rules.map(|rule| (rule.flow, self.link_at(node, &rule.interface)));

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use std::sync::Mutex;
 
 use reweave_common::fabric::{Fabric, Role};
-use reweave_common::holding::Holding;
+use reweave_common::forwarding_state::ForwardingState;
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::lock::lock;
 use reweave_common::sample::{Counters, Interface, Reading};
@@ -96,7 +96,7 @@ impl Scenery {
 }
 
 impl World for Scenery {
-    fn readings(&self, node: NodeId, _: &Holding) -> Vec<Reading> {
+    fn readings(&self, node: NodeId, _: &ForwardingState) -> Vec<Reading> {
         let down = lock(&self.down);
         let links = self.fabric.links_of(node).iter().enumerate();
         let both = links.flat_map(|(place, &link)| {

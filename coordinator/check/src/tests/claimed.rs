@@ -1,14 +1,14 @@
 //! What plans need for themselves alone.
 
 use reweave_common::circuit::{Circuit, PortId};
-use reweave_common::claims::Claims;
 use reweave_common::ids::OpticalId;
+use reweave_common::resource_set::ResourceSet;
 
 use super::courses::Ring;
 use super::*;
 use crate::claims;
 
-fn of_pins(site: &Site, pins: &[Pin]) -> Claims {
+fn of_pins(site: &Site, pins: &[Pin]) -> ResourceSet {
     let (nothing, circuits) = (Tables::new(), Circuits::new());
     let network = site.network([&nothing, &nothing], &circuits);
     claims(&network, &plan(pins))
@@ -48,7 +48,7 @@ fn unchanged_pin_claims_nothing() {
     let mut site = Site::leaf_spine();
     let pin = site.pin(site.flow("h0", "h2"), "leaf0", "spine1");
     site.pins = vec![pin];
-    assert_eq!(of_pins(&site, &[pin]), Claims::default());
+    assert_eq!(of_pins(&site, &[pin]), ResourceSet::default());
     let lifted = of_pins(&site, &[]);
     assert_eq!(
         names(&site, &lifted.nodes),
@@ -57,7 +57,7 @@ fn unchanged_pin_claims_nothing() {
     );
 }
 
-fn of_ring(ring: &Ring, tables: Tables, circuits: Circuits) -> Claims {
+fn of_ring(ring: &Ring, tables: Tables, circuits: Circuits) -> ResourceSet {
     let plan = Plan {
         tables,
         circuits,

@@ -1,9 +1,9 @@
 //! Legs of courses that must be refused, and for which reason.
 
 use reweave_common::circuit::{Circuit, PortId};
-use reweave_common::course::{Leg, Round};
 use reweave_common::forwarding::{ForwardingTable, NextHop};
 use reweave_common::ids::OpticalId;
+use reweave_common::migration_plan::{MigrationStep, Round};
 
 use super::*;
 
@@ -95,7 +95,7 @@ impl Ring {
         }
     }
 
-    fn judge(&self, leg: Leg<'_>, unsure: &Round, floor: f64) -> Vec<String> {
+    fn judge(&self, leg: MigrationStep<'_>, unsure: &Round, floor: f64) -> Vec<String> {
         let faults = check_leg(&self.network(unsure, floor), leg)
             .err()
             .unwrap_or_default();
@@ -104,7 +104,7 @@ impl Ring {
 
     fn round(&self, tables: impl IntoIterator<Item = ForwardingTable>) -> Vec<String> {
         let round = tables.into_iter().map(|table| (table.at, table)).collect();
-        self.judge(Leg::Round(&round), &Round::new(), 0.0)
+        self.judge(MigrationStep::Round(&round), &Round::new(), 0.0)
     }
 
     fn switch(&self, circuits: &[[u16; 2]], floor: f64) -> Vec<String> {
@@ -112,7 +112,7 @@ impl Ring {
             .iter()
             .map(|&[a, b]| Circuit::new(PortId(a), PortId(b)));
         let circuits = Circuits::from([(OpticalId::from_index(0), set.collect())]);
-        self.judge(Leg::Switch(&circuits), &Round::new(), floor)
+        self.judge(MigrationStep::Switch(&circuits), &Round::new(), floor)
     }
 }
 
@@ -138,7 +138,11 @@ fn possibly_held_tables_count_in_check() {
     let ring = Ring::new();
     let round = |table: ForwardingTable| Round::from([(table.at, table)]);
     let unsure = round(ring.with(0, 2, 3));
-    let said = ring.judge(Leg::Round(&round(ring.with(3, 2, 0))), &unsure, 0.0);
+    let said = ring.judge(
+        MigrationStep::Round(&round(ring.with(3, 2, 0))),
+        &unsure,
+        0.0,
+    );
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(
         said[0].starts_with("traffic for h2 may circle: h0 > h3"),
@@ -258,7 +262,7 @@ fn impossible_circuits_are_refused() {
         ["circuit 1-9 of ocs0 joins no two nodes"]
     );
     let none = Circuits::from([(OpticalId::from_index(7), Default::default())]);
-    let said = ring.judge(Leg::Switch(&none), &Round::new(), 0.0);
+    let said = ring.judge(MigrationStep::Switch(&none), &Round::new(), 0.0);
     assert_eq!(said, ["the fabric has no optical switch 7"]);
 }
 

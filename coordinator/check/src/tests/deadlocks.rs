@@ -5,9 +5,9 @@ use std::cell::Cell;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use reweave_common::course::Round;
 use reweave_common::fabric::Role;
 use reweave_common::forwarding::{ForwardingTable, NextHop};
+use reweave_common::migration_plan::Round;
 
 use super::random_network::{Bounds, MAX_LINK_DRAW, RandomNetwork, RandomPin, seeded, some_pins};
 use super::*;

@@ -6,9 +6,9 @@ use std::collections::VecDeque;
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
-use reweave_common::claims::Claims;
-use reweave_common::course::{Leg, Round};
 use reweave_common::forwarding::{ForwardingTable, NextHop};
+use reweave_common::migration_plan::{MigrationStep, Round};
+use reweave_common::resource_set::ResourceSet;
 
 use super::random_network::{
     ANY_ROLE, Bounds, MAX_LINK_DRAW, RandomNetwork, RandomPin, seeded, some_pins,
@@ -274,7 +274,7 @@ fn plainly<'a>(network: &'a Network<'a>, round: &'a Round) -> Vec<(Plain<'a>, Tr
 }
 
 /// What the plan needs that leads from these tables to those, by the plain judge.
-fn plain_claims(site: &Site, [before, after]: [&Tables; 2]) -> Claims {
+fn plain_claims(site: &Site, [before, after]: [&Tables; 2]) -> ResourceSet {
     let fabric = &site.fabric;
     let entries = |tables: &Tables, at: NodeId| {
         let table = tables.get(&at);
@@ -283,9 +283,9 @@ fn plain_claims(site: &Site, [before, after]: [&Tables; 2]) -> Claims {
     let nodes = fabric.nodes().map(|(node, _)| node);
     let told = nodes.filter(|&at| entries(before, at) != entries(after, at));
     let told: BTreeSet<_> = told.collect();
-    let mut claims = Claims {
+    let mut claims = ResourceSet {
         nodes: told.clone(),
-        ..Claims::default()
+        ..ResourceSet::default()
     };
     for (to, _) in fabric.nodes() {
         let own = own_ways(fabric, &site.down, to);
@@ -336,7 +336,7 @@ fn rounds_match_plain_check() {
             [&case.tables, &case.unsure, &case.round].map(|entries| tables(&site, entries));
         let circuits = Circuits::new();
         let network = site.network([&held, &unsure], &circuits);
-        let found = check_leg(&network, Leg::Round(&round)).err();
+        let found = check_leg(&network, MigrationStep::Round(&round)).err();
         let found = found.unwrap_or_default();
         let expected = plainly(&network, &round);
         prop_assert!(found.len() == expected.len(), "{found:?}");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use reweave_link::chain::{ChainError, Verifier};
+use reweave_link::chain::{ChainError, ChainVerifier};
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -50,7 +50,7 @@ impl Verify {
     }
 
     fn verified(&self) -> Result<Verified, CliError> {
-        let mut verifier = Verifier::expecting(self.expect.clone());
+        let mut verifier = ChainVerifier::expecting(self.expect.clone());
         for path in files(&self.folder)? {
             follow(&mut verifier, &path)?;
         }
@@ -110,7 +110,7 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, CliError> {
 }
 
 /// Files are named after their first entry, so the oldest cannot lose its beginning unseen.
-fn follow(verifier: &mut Verifier, path: &Path) -> Result<(), CliError> {
+fn follow(verifier: &mut ChainVerifier, path: &Path) -> Result<(), CliError> {
     let content = fs::read(path).map_err(|source| CliError::Read {
         path: path.to_owned(),
         source,

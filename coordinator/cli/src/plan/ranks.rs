@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use reweave_common::carriage::Carriage;
+use reweave_common::explicit_paths::ExplicitPaths;
 use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::NodeId;
 use reweave_planner::placement::{self, Demand, Placed, Request};
@@ -202,7 +202,7 @@ impl Answer {
 }
 
 fn simulate(fabric: &Fabric, work: &Work) -> Result<f64, CliError> {
-    let carriage = Carriage::default();
+    let carriage = ExplicitPaths::default();
     let network = Network::new(fabric, &work.placement, &carriage, work.settings.clone());
     let evaluation =
         workload::evaluate(&work.iteration, &network, MAX_SIMULATION_WORK, &mut |_| {
@@ -212,7 +212,7 @@ fn simulate(fabric: &Fabric, work: &Work) -> Result<f64, CliError> {
 }
 
 fn interval(fabric: &Fabric, work: &Work) -> Result<[f64; 2], CliError> {
-    let carriage = Carriage::default();
+    let carriage = ExplicitPaths::default();
     let network = Network::new(fabric, &work.placement, &carriage, work.settings.clone());
     let setting = effects::Setting {
         iteration: &work.iteration,

@@ -19,7 +19,7 @@ use reweave_common::operator::{
     RdmaStatus, Record, RefusedPeer, Report, RunningChange, Status, Useless, UselessPin,
 };
 use reweave_common::plan::{Generation, LostBecause};
-use reweave_common::probing::{Part, Summary, Tally};
+use reweave_common::probing::{ProbePart, ProbeTally, Summary};
 use reweave_common::units::Rate;
 
 use crate::Detail;
@@ -527,15 +527,15 @@ fn bandwidths() -> Vec<PathBandwidth> {
 
 fn probes() -> ProbeStatus {
     let summary = |lost| {
-        let mut tally = Tally {
+        let mut tally = ProbeTally {
             answered: 600 - lost,
-            ..Tally::default()
+            ..ProbeTally::default()
         };
         tally.lost.there = lost;
         for _ in 0..600 - lost {
             tally
                 .times
-                .record(Part::Network, Duration::from_micros(120));
+                .record(ProbePart::Network, Duration::from_micros(120));
         }
         Summary::from(&tally)
     };

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use reweave_common::carriage::Carriage;
+use reweave_common::explicit_paths::ExplicitPaths;
 use reweave_planner::workload::job::JobFile;
 
 use super::input;
@@ -46,7 +46,7 @@ impl Job {
             iteration: &work.iteration,
             fabric: &fabric,
             placement: &work.placement,
-            carriage: &Carriage::default(),
+            carriage: &ExplicitPaths::default(),
             settings: work.settings,
         };
         let answer = scene.simulate(&self.uncertainty, output);

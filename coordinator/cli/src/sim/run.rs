@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use clap::Args;
-use reweave_common::carriage::Carriage;
+use reweave_common::explicit_paths::ExplicitPaths;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::iteration::Iteration;
@@ -117,7 +117,7 @@ pub(super) struct Scene<'s> {
     pub(super) iteration: &'s Iteration,
     pub(super) fabric: &'s Fabric,
     pub(super) placement: &'s [NodeId],
-    pub(super) carriage: &'s Carriage,
+    pub(super) carriage: &'s ExplicitPaths,
     pub(super) settings: Settings,
 }
 

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
-use reweave_common::carriage::Carriage;
+use reweave_common::explicit_paths::ExplicitPaths;
 use reweave_common::ids::Rank;
 use reweave_common::iteration::Iteration;
-use reweave_common::recorded::Recorded;
+use reweave_common::recorded_exchange::RecordedExchange;
 use reweave_formats::{chakra, flight_recorder, nccl_inspector};
 use reweave_planner::workload::Settings;
 use reweave_planner::workload::job::Work;
@@ -83,7 +83,7 @@ impl Trace {
             iteration: &work.iteration,
             fabric: &fabric,
             placement: &work.placement,
-            carriage: &Carriage::default(),
+            carriage: &ExplicitPaths::default(),
             settings: work.settings,
         };
         let answer = scene.simulate(&self.uncertainty, output);
@@ -101,7 +101,7 @@ impl Trace {
         self.allowed.judged(&answers, output)
     }
 
-    fn dumps(&self, files: &[Vec<u8>]) -> Result<Vec<Recorded>, CliError> {
+    fn dumps(&self, files: &[Vec<u8>]) -> Result<Vec<RecordedExchange>, CliError> {
         let mut records = Vec::new();
         for (rank, (path, bytes)) in self.files.iter().zip(files).enumerate() {
             let dump = flight_recorder::read(Rank::from_index(rank), bytes);
@@ -113,7 +113,7 @@ impl Trace {
         Ok(records)
     }
 
-    fn inspected(&self, files: &[Vec<u8>]) -> Result<Vec<Recorded>, CliError> {
+    fn inspected(&self, files: &[Vec<u8>]) -> Result<Vec<RecordedExchange>, CliError> {
         let text = |(path, bytes): (&PathBuf, &Vec<u8>)| as_text(path, bytes);
         let texts = self.files.iter().zip(files).map(text);
         let texts: Vec<_> = texts.collect::<Result<_, _>>()?;
@@ -133,7 +133,7 @@ impl Trace {
         })
     }
 
-    fn joined(&self, records: &[Recorded]) -> Result<Iteration, CliError> {
+    fn joined(&self, records: &[RecordedExchange]) -> Result<Iteration, CliError> {
         let iteration = recorded::iteration(self.files.len(), records);
         iteration.map_err(|source| CliError::Recorded {
             files: self.named(&self.whose(&source)),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use reweave_common::bandwidth::Bandwidth;
 use reweave_common::ids::NodeId;
 use reweave_common::operator::{Matrix, MatrixCell};
-use reweave_common::probing::{Spread, Tally};
+use reweave_common::probing::{ProbeTally, Spread};
 
 use super::probes::pairs;
 use crate::model::world::Measurements;
@@ -55,7 +55,7 @@ fn cells(known: Measurements<'_>) -> BTreeMap<Pair, MatrixCell> {
     cells
 }
 
-fn probed(cell: &mut MatrixCell, tally: &Tally) {
+fn probed(cell: &mut MatrixCell, tally: &ProbeTally) {
     let network = Spread::of(tally.network());
     cell.median_us = network.map(|spread| spread.median);
     cell.p99_us = network.map(|spread| spread.p99);

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 
 use reweave_common::bandwidth::{Bandwidth, BandwidthReading};
 use reweave_common::ids::NodeId;
-use reweave_common::observations::Aged;
+use reweave_common::observations::TimedReading;
 use reweave_common::operator::PathBandwidth;
 use reweave_common::snapshot::Hop;
 use reweave_common::units::Rate;
@@ -30,7 +30,11 @@ pub(super) fn bandwidths(world: &World<'_>) -> Vec<PathBandwidth> {
     all
 }
 
-fn path(world: &World<'_>, from: NodeId, aged: &Aged<BandwidthReading>) -> Option<PathBandwidth> {
+fn path(
+    world: &World<'_>,
+    from: NodeId,
+    aged: &TimedReading<BandwidthReading>,
+) -> Option<PathBandwidth> {
     let known = world.known;
     let BandwidthReading {
         flow,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use reweave_common::ids::NodeId;
 use reweave_common::operator::{PairStatus, ProbeStatus};
-use reweave_common::probing::{Summary, Tally};
+use reweave_common::probing::{ProbeTally, Summary};
 
 use crate::model::probe_summary::{ProbeSummary, pairs_of};
 use crate::model::world::Measurements;
@@ -37,7 +37,7 @@ fn pair(known: Measurements<'_>, from: NodeId, to: NodeId) -> Option<PairStatus>
     let flows = observed.probes.iter();
     let windows = flows.filter(|(flow, _)| is_it(*flow.destination.ip()));
     let windows: Vec<_> = windows.map(|(_, window)| window).collect();
-    let mut tally = Tally::default();
+    let mut tally = ProbeTally::default();
     windows.iter().for_each(|window| window.add_to(&mut tally));
     (!windows.is_empty()).then(|| PairStatus {
         from: known.fabric.name(from).to_owned(),
@@ -47,7 +47,7 @@ fn pair(known: Measurements<'_>, from: NodeId, to: NodeId) -> Option<PairStatus>
 }
 
 /// All paths from one host to another together.
-pub(super) fn pairs(known: Measurements<'_>) -> BTreeMap<(NodeId, NodeId), Tally> {
+pub(super) fn pairs(known: Measurements<'_>) -> BTreeMap<(NodeId, NodeId), ProbeTally> {
     let nodes = known.ingest.observations().nodes();
     let pairs = nodes.flat_map(|(from, observed)| {
         let pairs = pairs_of(known, observed).into_iter();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use reweave_common::ids::NodeId;
-use reweave_common::observations::Aged;
+use reweave_common::observations::TimedReading;
 use reweave_common::operator::RdmaStatus;
 use reweave_common::rdma::{RdmaReading, Transport};
 
@@ -36,7 +36,7 @@ pub(super) fn rdma(known: Measurements<'_>) -> Vec<RdmaStatus> {
 }
 
 /// Of several NICs the slowest counts.
-fn note(pair: &mut RdmaStatus, reading: &Aged<RdmaReading>, known: Measurements<'_>) {
+fn note(pair: &mut RdmaStatus, reading: &TimedReading<RdmaReading>, known: Measurements<'_>) {
     pair.age_ms = pair.age_ms.max(millis(reading.age(known.now)));
     match &reading.value {
         RdmaReading::Latency(latency) => {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::num::Saturating;
 use std::time::Duration;
 
-use reweave_common::health::{Health, Place, Signal, SignalReading};
+use reweave_common::health::{CounterSource, Health, Signal, SignalReading};
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
 use reweave_common::sample::{HostReading, Reading, Sample};
@@ -73,7 +73,7 @@ impl CounterTrends {
     pub(crate) fn handle_sample(&mut self, node: NodeId, now: Moment, sample: &Sample) {
         for reading in &sample.readings {
             if let Reading::Host(HostReading::Health(health)) = reading
-                && let Place::Interface(interface) = &health.place
+                && let CounterSource::Interface(interface) = &health.place
             {
                 self.add(node, interface, now, health);
             }
@@ -234,7 +234,7 @@ mod tests {
             of: Some(1000),
         };
         let health = Health {
-            place: Place::Interface("eth0".to_owned()),
+            place: CounterSource::Interface("eth0".to_owned()),
             over: TimeSpan::from_secs(1),
             signals: vec![reading],
         };

@@ -9,7 +9,7 @@ use reweave_common::fabric::Fabric;
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
-use reweave_common::observations::Aged;
+use reweave_common::observations::TimedReading;
 use reweave_common::probing::PROBE_PORT;
 use reweave_common::sample::TracedPath;
 use reweave_common::snapshot::Hop;
@@ -41,7 +41,7 @@ impl ProbePaths {
         &mut self,
         now: Moment,
         fabric: &Fabric,
-        traced: impl Iterator<Item = (NodeId, &'t Aged<TracedPath>)>,
+        traced: impl Iterator<Item = (NodeId, &'t TimedReading<TracedPath>)>,
         way: impl Fn(NodeId, &FlowKey) -> Option<Vec<Hop>>,
     ) {
         let hosts = fabric.endpoints().count();

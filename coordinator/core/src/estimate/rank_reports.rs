@@ -8,7 +8,7 @@ use std::time::Duration;
 use reweave_common::collective::{RankPeer, RankReading};
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
-use reweave_common::observations::Aged;
+use reweave_common::observations::TimedReading;
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Rate;
 
@@ -53,7 +53,7 @@ impl<'a> Ranks<'a> {
         Self::those(ingest, |_| true)
     }
 
-    fn those(ingest: &'a Ingest, is_one: impl Fn(&Aged<RankReading>) -> bool) -> Self {
+    fn those(ingest: &'a Ingest, is_one: impl Fn(&TimedReading<RankReading>) -> bool) -> Self {
         let mut communicators = BTreeMap::new();
         for (node, observed) in ingest.observations().nodes() {
             let ranks = observed.host.ranks.values();

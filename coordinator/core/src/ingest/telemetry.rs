@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use reweave_common::fabric::Fabric;
 use reweave_common::flow::FlowKey;
-use reweave_common::health::Place;
-use reweave_common::holding::Holding;
+use reweave_common::forwarding_state::ForwardingState;
+use reweave_common::health::CounterSource;
 use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::moment::Moment;
-use reweave_common::observations::{NodeObservations, Observations, Recent};
+use reweave_common::observations::{NodeObservations, Observations, RecentReadings};
 use reweave_common::sample::{HostReading, Interface, Reading, Sample};
 use reweave_common::units::Rate;
 
@@ -225,7 +225,7 @@ impl Ingest {
         self.addresses.owner(address)
     }
 
-    pub(crate) fn flow(&self, flow: &FlowKey) -> Option<&Recent> {
+    pub(crate) fn flow(&self, flow: &FlowKey) -> Option<&RecentReadings> {
         self.sender(flow)?.flows.get(flow)
     }
 
@@ -386,8 +386,10 @@ fn has_short_names(reading: &HostReading) -> bool {
     let is_short_or_none = |name: &Option<String>| name.as_deref().is_none_or(is_short);
     match reading {
         HostReading::Health(health) => match &health.place {
-            Place::Interface(name) | Place::RdmaPort { device: name, .. } => is_short(name),
-            Place::Host => true,
+            CounterSource::Interface(name) | CounterSource::RdmaPort { device: name, .. } => {
+                is_short(name)
+            }
+            CounterSource::Host => true,
         },
         HostReading::Nic(nic) => {
             is_short(&nic.interface) && [&nic.driver, &nic.rdma].into_iter().all(is_short_or_none)
@@ -407,7 +409,7 @@ fn has_short_names(reading: &HostReading) -> bool {
     }
 }
 
-fn interfaces(holding: &Holding) -> impl Iterator<Item = &str> {
+fn interfaces(holding: &ForwardingState) -> impl Iterator<Item = &str> {
     let hops = holding.routes.iter().flat_map(|route| &route.hops);
     let pins = holding.rules.iter().map(|rule| &rule.interface[..]);
     pins.chain(hops.map(|hop| &hop.interface[..]))
@@ -415,7 +417,12 @@ fn interfaces(holding: &Holding) -> impl Iterator<Item = &str> {
 
 /// The newest rates of a flow while it was sending, of readings that came at or after `from`; at
 /// most as many as a rate is taken from. None when the flow has been silent for too long.
-pub(crate) fn rates(recent: &Recent, from: Moment, now: Moment, policy: &Policy) -> Vec<Rate> {
+pub(crate) fn rates(
+    recent: &RecentReadings,
+    from: Moment,
+    now: Moment,
+    policy: &Policy,
+) -> Vec<Rate> {
     if !recent.newest().is_fresh(now, policy.most_age()) {
         return Vec::new();
     }

@@ -8,17 +8,17 @@ use std::time::Duration;
 use std::{fmt, mem, slice};
 
 use reweave_common::circuit::{CircuitSet, Readback};
-use reweave_common::claims::Claims;
-use reweave_common::course::Course;
 use reweave_common::fabric::Circuits;
 use reweave_common::flow::FlowKey;
-use reweave_common::holding::Holding;
+use reweave_common::forwarding_state::ForwardingState;
 use reweave_common::ids::{LinkId, NodeId, OpticalId};
 use reweave_common::instruction::Ack;
 use reweave_common::member::{Digest, Member};
+use reweave_common::migration_plan::MigrationPlan;
 use reweave_common::moment::Moment;
 use reweave_common::operator::{MaintenanceStage, Steering};
 use reweave_common::plan::{Generation, Plan};
+use reweave_common::resource_set::ResourceSet;
 use serde::{Deserialize, Serialize};
 
 use crate::log::device::Device;
@@ -44,7 +44,7 @@ pub enum Change {
     PlanProposed {
         plan: Box<Plan>,
         /// What it needs for itself alone, as the judge says.
-        claims: Box<Claims>,
+        claims: Box<ResourceSet>,
         by: Author,
     },
     /// Found wrong, or not fit for how things are, before anything was installed.
@@ -73,7 +73,7 @@ pub enum Change {
     /// It is given up, and this is the way back from where things are.
     TurnedBack {
         generation: Generation,
-        course: Course,
+        course: MigrationPlan,
         reasons: Vec<Reason>,
     },
     /// These ports were seen idle for long enough, so what they carry may move.
@@ -258,7 +258,7 @@ impl Change {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Departure {
     pub generation: Generation,
-    pub course: Course,
+    pub course: MigrationPlan,
     /// Of every optical switch.
     pub circuits: Circuits,
     /// The flows' rates just before.
@@ -292,7 +292,7 @@ pub struct StepIntent {
     pub generation: Generation,
     pub aim: Aim,
     /// All that each of these nodes shall hold.
-    pub targets: BTreeMap<NodeId, Holding>,
+    pub targets: BTreeMap<NodeId, ForwardingState>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use reweave_common::circuit::{Readback, Switchover};
 use reweave_common::ids::{NodeId, OpticalId};
-use reweave_common::instruction::{Ack, Closely, Install, Instruction, Unconfirmed, Watch};
+use reweave_common::instruction::{Ack, FastSampling, Install, Instruction, Unconfirmed, Watch};
 use reweave_common::member::{Digest, Member};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{About, Request, Response};
@@ -194,7 +194,7 @@ impl Outbox {
         self.instruct(node, Instruction::Watch(watch));
     }
 
-    pub(crate) fn look_closely(&mut self, node: NodeId, closely: Closely) {
+    pub(crate) fn look_closely(&mut self, node: NodeId, closely: FastSampling) {
         self.instruct(node, Instruction::Closely(closely));
     }
 
@@ -237,7 +237,7 @@ pub(crate) struct OperatorRequest {
 
 #[cfg(test)]
 mod tests {
-    use reweave_common::holding::Holding;
+    use reweave_common::forwarding_state::ForwardingState;
     use reweave_common::instruction::Token;
     use reweave_common::plan::Generation;
 
@@ -251,7 +251,7 @@ mod tests {
             let ack = Ack {
                 generation: Generation(1),
                 token: Token(1),
-                outcome: Ok(Holding::default()),
+                outcome: Ok(ForwardingState::default()),
             };
             let node = NodeId::from_index(node);
             outbox.join(Moment::default(), Change::Acked { node, ack });

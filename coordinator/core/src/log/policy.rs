@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reweave_common::moment::Moment;
-use reweave_common::observations::Recent;
+use reweave_common::observations::RecentReadings;
 use reweave_common::operator::Mode;
 use reweave_common::plan::Report;
 use serde::{Deserialize, Serialize};
@@ -135,7 +135,7 @@ impl Policy {
 
     /// No more than are kept, and at least one.
     pub(crate) fn readings(&self) -> usize {
-        self.readings.clamp(1, Recent::MAX_RECENT)
+        self.readings.clamp(1, RecentReadings::MAX_RECENT)
     }
 
     /// Nodes keep what they were told for so long before they are told that it stays. The slowest may take all sends to
@@ -192,7 +192,10 @@ mod tests {
             }
             .readings()
         };
-        assert_eq!([with(0), with(5), with(1000)], [1, 5, Recent::MAX_RECENT]);
+        assert_eq!(
+            [with(0), with(5), with(1000)],
+            [1, 5, RecentReadings::MAX_RECENT]
+        );
     }
 
     #[test]

@@ -2,12 +2,12 @@
 
 use reweave_check::Unsound;
 use reweave_common::circuit::NotSwitched;
-use reweave_common::claims::Claim;
 use reweave_common::fabric::Fabric;
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::{LinkId, NodeId, OpticalId};
-use reweave_common::instruction::Refusal;
+use reweave_common::instruction::InstallRefusal;
 use reweave_common::plan::Generation;
+use reweave_common::resource_set::Resource;
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Rate;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ pub enum Reason {
     /// Another plan on its way needs some of the same.
     Taken {
         by: Generation,
-        what: Claim,
+        what: Resource,
     },
     /// On its course it would have to tell a node that it was not made for.
     Beyond {
@@ -59,7 +59,7 @@ pub enum Reason {
     /// A switch did not do it.
     Refused {
         node: NodeId,
-        refusal: Refusal,
+        refusal: InstallRefusal,
     },
     /// A switch did something else.
     HoldsOtherRules {
@@ -153,14 +153,14 @@ fn too_large(entries: usize, most: usize) -> String {
     )
 }
 
-fn taken(fabric: &Fabric, by: Generation, what: &Claim) -> String {
+fn taken(fabric: &Fabric, by: Generation, what: &Resource) -> String {
     let what = match what {
-        Claim::Node(node) => fabric.name(*node).to_owned(),
-        Claim::Optical(optical) => fabric.optical(*optical).name.clone(),
-        Claim::Link(link) => fabric.link_name(*link),
-        Claim::Destination(node) => format!("traffic for {}", fabric.name(*node)),
-        Claim::Flow(flow) => flow.to_string(),
-        Claim::Job(job) => format!("the order of {job}'s ranks"),
+        Resource::Node(node) => fabric.name(*node).to_owned(),
+        Resource::Optical(optical) => fabric.optical(*optical).name.clone(),
+        Resource::Link(link) => fabric.link_name(*link),
+        Resource::Destination(node) => format!("traffic for {}", fabric.name(*node)),
+        Resource::Flow(flow) => flow.to_string(),
+        Resource::Job(job) => format!("the order of {job}'s ranks"),
     };
     format!("plan {by} is in progress and also changes {what}")
 }

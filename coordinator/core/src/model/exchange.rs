@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::NodeId;
-use reweave_common::observations::Recent;
+use reweave_common::observations::RecentReadings;
 use reweave_common::snapshot::FlowState;
 use reweave_planner::causes::{Exchange, ExchangedPair, ToldCollective, Way};
 
@@ -106,7 +106,7 @@ fn ways(known: Measurements<'_>, [from, to]: [NodeId; 2]) -> Vec<Way> {
 
 /// The part of the time that a flow sends, by the bytes of the readings that are kept of it.
 fn busy_share(known: Measurements<'_>, key: &FlowKey, flow: &FlowState) -> f64 {
-    let carried = known.ingest.flow(key).and_then(Recent::carried);
+    let carried = known.ingest.flow(key).and_then(RecentReadings::carried);
     let sending = flow.rate.bits_per_s().max(1) as f64;
     carried.map_or(1.0, |carried| {
         (carried.bits_per_s() as f64 / sending).min(1.0)

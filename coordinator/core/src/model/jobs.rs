@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::ids::NodeId;
-use reweave_common::observations::{Aged, Recent};
-use reweave_common::rhythm::{Beat, Rhythm};
-use reweave_common::snapshot::{Beating, FlowState, Snapshot};
+use reweave_common::observations::{RecentReadings, TimedReading};
+use reweave_common::periodicity::{IterationPeriod, Periodicity};
+use reweave_common::snapshot::{FlowState, PeriodicJob, Snapshot};
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::{Bytes, Rate};
 use reweave_planner::Together;
@@ -93,7 +93,7 @@ pub(crate) fn snapshot(world: &World<'_>, in_force: &InForce) -> Snapshot {
 }
 
 /// Those whose traffic has a beat.
-fn beating(world: &World<'_>) -> Vec<Beating> {
+fn beating(world: &World<'_>) -> Vec<PeriodicJob> {
     let mut hosts = world.fabric().endpoints();
     if !hosts.any(|host| beat(world.known, host).is_some()) {
         return Vec::new();
@@ -103,14 +103,14 @@ fn beating(world: &World<'_>) -> Vec<Beating> {
 }
 
 impl Job {
-    fn beating(&self, world: &World<'_>) -> Option<Beating> {
+    fn beating(&self, world: &World<'_>) -> Option<PeriodicJob> {
         let beat = self.beat(world.known)?;
         let flows = self.flows.iter().map(|it| it.flow);
         let carried = flows.map(|flow| {
             let recent = world.known.ingest.flow(&flow)?;
             Some((flow, recent.carried()?))
         });
-        Some(Beating {
+        Some(PeriodicJob {
             job: self.name(world.known),
             exchanged: self.exchanged(world.known, beat.period),
             flows: carried.collect::<Option<_>>()?,
@@ -139,7 +139,7 @@ impl Job {
         let heard = self.hosts.iter();
         let heard = heard.filter_map(|&host| Some((host, beat(known, host)?.value)));
         let in_period =
-            |beat: Beat| beat.exchanged() as f64 * period.div_duration_f64(*beat.period);
+            |beat: IterationPeriod| beat.exchanged() as f64 * period.div_duration_f64(*beat.period);
         heard
             .map(|(host, beat)| (host, Bytes::new(in_period(beat) as u64)))
             .collect()
@@ -167,7 +167,7 @@ impl Job {
     }
 
     /// The beat of its traffic that is surest.
-    pub(crate) fn beat(&self, known: Measurements<'_>) -> Option<Beat> {
+    pub(crate) fn beat(&self, known: Measurements<'_>) -> Option<IterationPeriod> {
         let beats = self.hosts.iter().filter_map(|&host| beat(known, host));
         let beats = beats.map(|heard| heard.value);
         let surest = beats.max_by_key(|beat| beat.confidence_percent)?;
@@ -176,7 +176,7 @@ impl Job {
 
     /// In an iteration ranks do each kind of collective once or more: a beat in which they did none of them so often
     /// is of its parts, as of the steps of a ring.
-    fn whole(&self, known: Measurements<'_>, beat: Beat) -> Beat {
+    fn whole(&self, known: Measurements<'_>, beat: IterationPeriod) -> IterationPeriod {
         let often = Ranks::of(known.ingest).most_often_per_s(&self.hosts);
         let in_beat = often.map_or(1.0, |often| often * beat.period.as_secs_f64());
         let parts = (1.0 / in_beat.max(1.0 / MAX_BEATS_PER_ITERATION)).round() as u32;
@@ -184,7 +184,7 @@ impl Job {
             return beat;
         }
         let times = |bytes: Bytes| Bytes::new(bytes.count().saturating_mul(parts.into()));
-        Beat {
+        IterationPeriod {
             period: beat.period.saturating_mul(parts).into(),
             sent: times(beat.sent),
             received: times(beat.received),
@@ -231,23 +231,25 @@ impl Job {
     }
 }
 
-pub(crate) fn beat(known: Measurements<'_>, host: NodeId) -> Option<Aged<Beat>> {
+pub(crate) fn beat(known: Measurements<'_>, host: NodeId) -> Option<TimedReading<IterationPeriod>> {
     let observed = known.ingest.observations().node(host)?;
-    let &Aged { value, at } = observed.host.rhythm.as_ref()?;
+    let &TimedReading { value, at } = observed.host.rhythm.as_ref()?;
     match value {
-        Rhythm::Found(value) if is_its_own(known, host, value) => Some(Aged { value, at }),
+        Periodicity::Found(value) if is_its_own(known, host, value) => {
+            Some(TimedReading { value, at })
+        }
         _ => None,
     }
 }
 
 /// An older agent tells of a host that forwards for others what its wires carry: their beats, and bytes of which
 /// other amounts pass once packets go other ways. That is more than its flows send.
-fn is_its_own(known: Measurements<'_>, host: NodeId, beat: Beat) -> bool {
+fn is_its_own(known: Measurements<'_>, host: NodeId, beat: IterationPeriod) -> bool {
     if !known.fabric.node(host).role.forwards() {
         return true;
     }
     let observed = known.ingest.observations().node(host).into_iter();
-    let carried = observed.flat_map(|it| it.flows.values().filter_map(Recent::carried));
+    let carried = observed.flat_map(|it| it.flows.values().filter_map(RecentReadings::carried));
     let carried: Rate = carried.sum();
     let told = Rate::mean(beat.sent, *beat.period).bits_per_s();
     told as f64 <= MAX_RATE_RATIO * carried.bits_per_s() as f64

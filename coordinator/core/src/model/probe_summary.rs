@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use reweave_common::ids::NodeId;
 use reweave_common::observations::NodeObservations;
-use reweave_common::probing::Tally;
+use reweave_common::probing::ProbeTally;
 
 use crate::estimate::interval_timer::IntervalTimer;
 use crate::ingest::round_robin::{Batch, RoundRobin};
@@ -33,7 +33,7 @@ pub(crate) struct ProbeSummary {
 #[derive(Debug, Clone)]
 struct Standing {
     pairs: usize,
-    all: Tally,
+    all: ProbeTally,
     /// The worst first.
     ranks: Vec<Rank>,
 }
@@ -81,8 +81,8 @@ impl ProbeSummary {
         self.hosts.values().map(|host| host.pairs).sum()
     }
 
-    pub(crate) fn all(&self) -> Tally {
-        let mut all = Tally::default();
+    pub(crate) fn all(&self) -> ProbeTally {
+        let mut all = ProbeTally::default();
         self.hosts.values().for_each(|host| all.merge(&host.all));
         all
     }
@@ -105,7 +105,7 @@ impl ProbeSummary {
 impl Standing {
     fn of(known: Measurements<'_>, from: NodeId, observed: &NodeObservations) -> Self {
         let pairs = pairs_of(known, observed);
-        let mut all = Tally::default();
+        let mut all = ProbeTally::default();
         pairs.values().for_each(|tally| all.merge(tally));
         let ranks = pairs.iter().map(|(&to, tally)| Rank {
             badness: Badness::of(tally),
@@ -123,7 +123,7 @@ impl Standing {
 }
 
 impl Badness {
-    fn of(tally: &Tally) -> Self {
+    fn of(tally: &ProbeTally) -> Self {
         let loss = tally.loss().map_or(0.0, |loss| loss.least);
         let slow = tally.network().quantile(0.99).unwrap_or_default();
         Self((loss * 1e9) as u32, slow)
@@ -134,8 +134,8 @@ impl Badness {
 pub(crate) fn pairs_of(
     known: Measurements<'_>,
     observed: &NodeObservations,
-) -> BTreeMap<NodeId, Tally> {
-    let mut pairs: BTreeMap<NodeId, Tally> = BTreeMap::new();
+) -> BTreeMap<NodeId, ProbeTally> {
+    let mut pairs: BTreeMap<NodeId, ProbeTally> = BTreeMap::new();
     for (flow, window) in &observed.probes {
         if let Some(to) = known.ingest.owner(*flow.destination.ip()) {
             window.add_to(pairs.entry(to).or_default());

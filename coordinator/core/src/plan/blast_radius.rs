@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_check::{Sent, Touch, Touches};
-use reweave_common::claims::Claims;
 use reweave_common::operator::{Refused, TouchedJob};
 use reweave_common::plan::Plan;
+use reweave_common::resource_set::ResourceSet;
 use reweave_common::snapshot::FlowState;
 
 use crate::log::rate_summary::scaled;
@@ -19,7 +19,7 @@ use crate::plan::plan_check::with_network;
 pub(crate) fn touched(
     world: &World<'_>,
     state: &State,
-    (plan, claims): (&Plan, &Claims),
+    (plan, claims): (&Plan, &ResourceSet),
 ) -> Vec<TouchedJob> {
     let mut jobs = by_job(world, state, (plan, claims));
     let is_touched = |(touch, _): &&Touched| touch.is_some();
@@ -45,7 +45,7 @@ fn told(job: String, flows: &[Touched]) -> TouchedJob {
 pub(crate) fn too_wide(
     world: &World<'_>,
     state: &State,
-    (plan, claims): (&Plan, &Claims),
+    (plan, claims): (&Plan, &ResourceSet),
 ) -> Option<Refused> {
     let most = world.known.policy.most_touched;
     if most >= 1.0 {
@@ -71,7 +71,7 @@ type Touched = (Option<Touch>, bool);
 fn by_job(
     world: &World<'_>,
     state: &State,
-    (plan, claims): (&Plan, &Claims),
+    (plan, claims): (&Plan, &ResourceSet),
 ) -> Vec<(String, Vec<Touched>)> {
     let tolerance = world.known.policy.tolerance;
     let foretold = plan.predictions.iter();

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use reweave_common::course::Tables;
 use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::migration_plan::Tables;
 use reweave_common::operator::FrozenStatus;
 use reweave_common::plan::{Pin, Plan};
 use reweave_common::snapshot::FlowState;

@@ -6,10 +6,10 @@
 
 use std::collections::BTreeSet;
 
-use reweave_common::course::Tables;
 use reweave_common::fabric::{Fabric, Role};
 use reweave_common::forwarding::{ForwardingTable, NextHop};
 use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::migration_plan::Tables;
 use reweave_common::plan::Plan;
 use reweave_common::routes::Routes;
 use reweave_planner::paths::drained;

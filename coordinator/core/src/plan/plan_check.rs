@@ -1,9 +1,9 @@
 //! Asking the judge of plans, who shares nothing with the planner.
 
 use reweave_check::{Network, check};
-use reweave_common::claims::Claims;
-use reweave_common::course::Tables;
+use reweave_common::migration_plan::Tables;
 use reweave_common::plan::Plan;
+use reweave_common::resource_set::ResourceSet;
 
 use crate::log::reason::Reason;
 use crate::log::state::State;
@@ -28,7 +28,7 @@ pub(crate) fn objections(world: &World<'_>, state: &State, plan: &Plan) -> Vec<R
 }
 
 /// What the plan needs for itself alone.
-pub(crate) fn claims(world: &World<'_>, state: &State, plan: &Plan) -> Claims {
+pub(crate) fn claims(world: &World<'_>, state: &State, plan: &Plan) -> ResourceSet {
     with_network(world, state, plan, |network| {
         reweave_check::claims(network, plan)
     })

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use reweave_common::course::Tables;
 use reweave_common::fabric::{Circuits, Fabric, Role};
 use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::migration_plan::Tables;
 use reweave_common::plan::Plan;
 use reweave_common::routes::Routes;
 use reweave_planner::Unsuited;

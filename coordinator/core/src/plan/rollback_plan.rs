@@ -1,6 +1,6 @@
 //! The way back: what was in force before a change that was kept, as far as the history remembers.
 
-use reweave_common::operator::NoWayBack;
+use reweave_common::operator::RollbackRefused;
 use reweave_common::plan::{Generation, Plan, RankOrder};
 
 use crate::log::state::{Ended, InForce, Outcome, State};
@@ -12,10 +12,10 @@ pub(crate) fn plan(
     world: &World<'_>,
     state: &State,
     which: Option<Generation>,
-) -> Result<Plan, NoWayBack> {
+) -> Result<Plan, RollbackRefused> {
     let taken = taken(state, which)?;
     let generation = taken.generation;
-    let before = before(state, taken).ok_or(NoWayBack::Forgotten { generation })?;
+    let before = before(state, taken).ok_or(RollbackRefused::Forgotten { generation })?;
     let (in_force, all) = (state.in_force(), before.circuits_of(world.fabric()));
     let moved = in_force.circuits.keys();
     let circuits = moved.filter_map(|optical| Some((*optical, all.get(optical)?.clone())));
@@ -76,11 +76,11 @@ fn held(plan: &Plan) -> InForce {
 }
 
 /// The plan that is meant, if nothing stands on it.
-fn taken(state: &State, which: Option<Generation>) -> Result<&Plan, NoWayBack> {
+fn taken(state: &State, which: Option<Generation>) -> Result<&Plan, RollbackRefused> {
     let (top, undone) = standing(state);
     match (which, top) {
         (None, Some(top)) => Ok(top),
-        (None, None) => Err(NoWayBack::NothingKept),
+        (None, None) => Err(RollbackRefused::NothingKept),
         (Some(which), Some(top)) if which == top.generation => Ok(top),
         (Some(generation), top) => Err(why_not(state, generation, (top, &undone))),
     }
@@ -110,19 +110,21 @@ fn why_not(
     state: &State,
     generation: Generation,
     (top, undone): (Option<&Plan>, &[[Generation; 2]]),
-) -> NoWayBack {
+) -> RollbackRefused {
     let found = kept(state).find(|plan| plan.generation == generation);
     let mut undone = undone.iter();
     match (found, top, undone.find(|[taken, _]| *taken == generation)) {
-        (Some(_), _, Some([_, by])) => NoWayBack::Undone {
+        (Some(_), _, Some([_, by])) => RollbackRefused::Undone {
             generation,
             by: *by,
         },
-        (Some(plan), ..) if plan.takes_back.is_some() => NoWayBack::IsOneItself { generation },
-        (Some(_), Some(top), None) => NoWayBack::BuiltUpon {
+        (Some(plan), ..) if plan.takes_back.is_some() => {
+            RollbackRefused::IsOneItself { generation }
+        }
+        (Some(_), Some(top), None) => RollbackRefused::BuiltUpon {
             generation,
             by: top.generation,
         },
-        _ => NoWayBack::NotKept { generation },
+        _ => RollbackRefused::NotKept { generation },
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use reweave_common::ids::NodeId;
-use reweave_common::instruction::Closely;
+use reweave_common::instruction::FastSampling;
 
 use super::DecisionContext;
 use super::idle_proof::Port;
@@ -12,7 +12,7 @@ use crate::estimate::interval_timer::IntervalTimer;
 
 const REQUEST_INTERVAL: Duration = Duration::from_secs(1);
 /// Until it is asked again, and a little longer.
-const CLOSE_SAMPLING: Closely = Closely { for_ms: 1500 };
+const CLOSE_SAMPLING: FastSampling = FastSampling { for_ms: 1500 };
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CloseSampling {

@@ -2,8 +2,8 @@
 //! the others may be in just now. Each next leg of theirs is judged in the same way against this one.
 
 use reweave_common::circuit::CircuitSet;
-use reweave_common::course::{Round, Tables};
 use reweave_common::fabric::{Circuits, Fabric};
+use reweave_common::migration_plan::{Round, Tables};
 use reweave_common::plan::Generation;
 
 use crate::log::state::{Migration, Rollout, Stage, State};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use reweave_common::fabric::Fabric;
 use reweave_common::flow::FlowKey;
 use reweave_common::forwarding::{ForwardingTable, NextHop};
-use reweave_common::holding::{RouteHop, RouteRule};
+use reweave_common::forwarding_state::{RouteHop, RouteRule};
 use reweave_common::ids::NodeId;
 use reweave_common::plan::Pin;
 use reweave_common::sample::PinRule;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use reweave_common::health::{Place, Signal};
+use reweave_common::health::{CounterSource, Signal};
 use reweave_common::moment::Moment;
 
 use super::idle_proof::Port;
@@ -78,7 +78,7 @@ impl LinkUpCheck {
 /// How often the light of a port has gone, and when that was read.
 fn falls(known: Measurements<'_>, (node, interface): &Port) -> Option<(Moment, u64)> {
     let observed = known.ingest.observations().node(*node)?;
-    let place = Place::Interface(interface.clone());
+    let place = CounterSource::Interface(interface.clone());
     let health = observed.host.health.get(&place)?;
     let mut signals = health.value.signals.iter();
     let falls = signals.find(|it| it.signal == Signal::LinkDowns)?;

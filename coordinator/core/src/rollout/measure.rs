@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use reweave_common::flow::FlowKey;
 use reweave_common::moment::Moment;
+use reweave_common::periodicity::{IterationPeriod, is_same_period};
 use reweave_common::plan::{Iteration, Plan};
-use reweave_common::rhythm::{Beat, is_same_beat};
 use reweave_common::snapshot::FlowState;
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Bytes;
@@ -97,7 +97,7 @@ fn period(known: Measurements<'_>, promised: &Iteration, since: Moment) -> Optio
     let timed = heard.filter_map(|(heard, work)| {
         let period = time_for(work, heard.value)?;
         let is_new = heard.at.since(since) >= learned_for(heard.value);
-        let is_same = is_same_beat(period, promised.before);
+        let is_same = is_same_period(period, promised.before);
         let is_told = is_new || is_same && heard.at.since(since) >= BEAT_SETTLE_TIMEOUT;
         is_told.then_some((heard.value.confidence_percent, period))
     });
@@ -106,14 +106,14 @@ fn period(known: Measurements<'_>, promised: &Iteration, since: Moment) -> Optio
 }
 
 /// Two iterations that are alike are heard now as one, now as two: what counts is how long the same work takes.
-fn time_for(work: Bytes, beat: Beat) -> Option<TimeSpan> {
+fn time_for(work: Bytes, beat: IterationPeriod) -> Option<TimeSpan> {
     let share = work.count() as f64 / beat.exchanged() as f64;
     let is_sane = share.is_finite() && share < MAX_ITERATION_SHARE;
     is_sane.then(|| beat.period.scaled(share))
 }
 
 /// All of that is from before it was told.
-fn learned_for(beat: Beat) -> Duration {
+fn learned_for(beat: IterationPeriod) -> Duration {
     beat.period.saturating_mul(beat.iterations)
 }
 

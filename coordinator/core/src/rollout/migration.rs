@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use reweave_check::{Network, Unsound, check_leg};
 use reweave_common::circuit::{Circuit, CircuitSet, NotSwitched, Switchover};
-use reweave_common::claims::Claims;
-use reweave_common::course::{Course, Leg, Round, Tables};
 use reweave_common::fabric::{Circuits, Fabric, Fibre};
-use reweave_common::holding::Holding;
+use reweave_common::forwarding_state::ForwardingState;
 use reweave_common::ids::{LinkId, NodeId, OpticalId};
+use reweave_common::migration_plan::{MigrationPlan, MigrationStep, Round, Tables};
 use reweave_common::moment::Moment;
 use reweave_common::operator;
 use reweave_common::plan::Plan;
+use reweave_common::resource_set::ResourceSet;
 
 use super::effective_state::EffectiveState;
 use super::idle_proof::{IdleProof, IdleTracker, Port};
@@ -92,8 +92,8 @@ pub(super) fn departure(
     let rounds: Vec<_> = course
         .legs()
         .filter_map(|(_, leg)| match leg {
-            Leg::Round(round) => Some(round),
-            Leg::Switch(_) => None,
+            MigrationStep::Round(round) => Some(round),
+            MigrationStep::Switch(_) => None,
         })
         .collect();
     let nodes: BTreeSet<_> = rounds
@@ -118,7 +118,7 @@ pub(super) fn departure(
 }
 
 /// Optical switches on the course that nobody could tell anything.
-fn undriven(known: Measurements<'_>, course: &Course) -> Vec<Reason> {
+fn undriven(known: Measurements<'_>, course: &MigrationPlan) -> Vec<Reason> {
     let opticals = course.waves.iter().flat_map(|wave| wave.circuits.keys());
     let missing = opticals.filter(|optical| !known.ingest.is_driven(**optical));
     missing
@@ -153,7 +153,7 @@ fn network<'a>(
 /// What the network comes to when only this plan goes on.
 pub(super) fn wanted(
     around: &EffectiveState,
-    claims: &Claims,
+    claims: &ResourceSet,
     (tables, circuits): (&Tables, &Circuits),
 ) -> (Tables, Circuits) {
     let mut wanted = (around.tables.clone(), around.circuits.clone());
@@ -173,10 +173,10 @@ pub(super) fn wanted(
 }
 
 /// A node on the course that the plan does not speak for.
-pub(super) fn beyond(course: &Course, claims: &Claims) -> Option<NodeId> {
+pub(super) fn beyond(course: &MigrationPlan, claims: &ResourceSet) -> Option<NodeId> {
     let mut told = course.legs().flat_map(|(_, leg)| match leg {
-        Leg::Round(round) => round.keys().copied().collect(),
-        Leg::Switch(_) => Vec::new(),
+        MigrationStep::Round(round) => round.keys().copied().collect(),
+        MigrationStep::Switch(_) => Vec::new(),
     });
     told.find(|node| !claims.nodes.contains(node))
 }
@@ -210,11 +210,11 @@ fn holdings(
     turn: &DecisionContext<'_>,
     world: &World<'_>,
     round: &Round,
-) -> Result<BTreeMap<NodeId, Holding>, Vec<Reason>> {
+) -> Result<BTreeMap<NodeId, ForwardingState>, Vec<Reason>> {
     let holding = |(&node, table)| {
         let routes = forwarding_rules::routes(table, world.fabric(), &world.wiring);
-        let Holding { rules, .. } = turn.state.in_force().holding(node);
-        routes.map(|routes| (node, Holding { rules, routes }))
+        let ForwardingState { rules, .. } = turn.state.in_force().holding(node);
+        routes.map(|routes| (node, ForwardingState { rules, routes }))
     };
     let holdings: Result<_, Reason> = round.iter().map(holding).collect();
     holdings.map_err(|reason| vec![reason])
@@ -230,14 +230,20 @@ impl Controller {
         let plan = &rollout.plan;
         match (&journey.stage, journey.leg()) {
             (Stage::Due | Stage::Proven, _) if rollout.is_stopped() => {}
-            (Stage::Due, Some(Leg::Round(round))) => self.begin_round(turn, plan, journey, round),
-            (Stage::Due, Some(Leg::Switch(moved))) => self.prove(turn, plan, journey, moved),
+            (Stage::Due, Some(MigrationStep::Round(round))) => {
+                self.begin_round(turn, plan, journey, round)
+            }
+            (Stage::Due, Some(MigrationStep::Switch(moved))) => {
+                self.prove(turn, plan, journey, moved)
+            }
             (Stage::Unconfirmed(step) | Stage::Telling(step), _) => {
                 self.tell(turn, plan, journey, step);
             }
-            (Stage::Proven, Some(Leg::Switch(moved))) => self.set_out(turn, plan, journey, moved),
+            (Stage::Proven, Some(MigrationStep::Switch(moved))) => {
+                self.set_out(turn, plan, journey, moved)
+            }
             (Stage::Switching(moving), _) => self.switch(turn, plan, journey, moving),
-            (Stage::Switched, Some(Leg::Switch(moved))) => {
+            (Stage::Switched, Some(MigrationStep::Switch(moved))) => {
                 self.await_light(turn, plan, journey, moved);
             }
             // It has arrived, and what becomes of it the verdict says.
@@ -260,7 +266,7 @@ impl Controller {
         if connected.is_err() && (!is_late || is_settled) {
             return;
         }
-        let ready = judge(turn, plan, Leg::Round(round)).and_then(|()| {
+        let ready = judge(turn, plan, MigrationStep::Round(round)).and_then(|()| {
             connected?;
             holdings(turn, &turn.known.world(), round)
         });
@@ -344,7 +350,7 @@ impl Controller {
         if quiet.is_err() && !is_late {
             return;
         }
-        match judge(turn, plan, Leg::Switch(moved)).and(quiet) {
+        match judge(turn, plan, MigrationStep::Switch(moved)).and(quiet) {
             Ok(proof) => {
                 self.proven = proof.at.or(Some(turn.known.now));
                 turn.decide(Change::DrainProof {
@@ -378,7 +384,7 @@ impl Controller {
         journey: &Migration,
         moved: &Circuits,
     ) {
-        match judge(turn, plan, Leg::Switch(moved)) {
+        match judge(turn, plan, MigrationStep::Switch(moved)) {
             Ok(()) => intend_move(turn, plan, journey, moved),
             Err(reasons) if self.waited(turn) >= turn.known.policy.begin_within => {
                 give_up(turn, plan, journey, reasons);
@@ -568,7 +574,11 @@ pub(super) fn may_pass(why: &NotSwitched) -> bool {
 }
 
 /// Whether the leg is sound for the network as it is now, wherever others are on their courses.
-fn judge(turn: &DecisionContext<'_>, plan: &Plan, leg: Leg<'_>) -> Result<(), Vec<Reason>> {
+fn judge(
+    turn: &DecisionContext<'_>,
+    plan: &Plan,
+    leg: MigrationStep<'_>,
+) -> Result<(), Vec<Reason>> {
     let around = EffectiveState::new(turn.state, turn.known.fabric, plan.generation);
     let down = down(&turn.known.world(), &around.circuits);
     check_leg(&network(turn, &around, &down), leg).map_err(reasons)
@@ -585,14 +595,14 @@ fn judge_now(
 }
 
 fn judge_move(turn: &DecisionContext<'_>, plan: &Plan, moving: &Moving) -> Result<(), Vec<Reason>> {
-    judge(turn, plan, Leg::Switch(&moving.desired()))
+    judge(turn, plan, MigrationStep::Switch(&moving.desired()))
 }
 
 pub(super) fn start<'a>(
     turn: &DecisionContext<'a>,
     around: &'a EffectiveState,
     down: &'a BTreeSet<LinkId>,
-    claims: &'a Claims,
+    claims: &'a ResourceSet,
 ) -> MigrationStart<'a> {
     let pace = match turn.known.policy.lossless {
         true => RoundWidth::Narrow,
@@ -610,7 +620,11 @@ pub(super) fn start<'a>(
     }
 }
 
-fn tell_round(turn: &mut DecisionContext<'_>, plan: &Plan, targets: BTreeMap<NodeId, Holding>) {
+fn tell_round(
+    turn: &mut DecisionContext<'_>,
+    plan: &Plan,
+    targets: BTreeMap<NodeId, ForwardingState>,
+) {
     turn.decide(Change::StepIntent(StepIntent {
         plan: plan.generation,
         generation: turn.state.next_generation(),
@@ -668,7 +682,7 @@ pub(super) fn is_given_up(
 fn give_up(turn: &mut DecisionContext<'_>, plan: &Plan, journey: &Migration, reasons: Vec<Reason>) {
     let is_stale = journey.leads_back() && judge_now(turn, plan, journey).is_err();
     let anew = way_back(turn, plan, journey).filter(|_| is_stale);
-    let leads_on = |course: &Course| {
+    let leads_on = |course: &MigrationPlan| {
         let first = course.legs().next();
         first.is_none_or(|(_, leg)| judge(turn, plan, leg).is_ok())
     };
@@ -697,7 +711,7 @@ fn turn_back(
     turn: &mut DecisionContext<'_>,
     plan: &Plan,
     journey: &Migration,
-    course: &Course,
+    course: &MigrationPlan,
     reasons: Vec<Reason>,
 ) {
     let around = EffectiveState::new(turn.state, turn.known.fabric, plan.generation);
@@ -715,7 +729,7 @@ fn hold(turn: &mut DecisionContext<'_>, plan: &Plan, reasons: Vec<Reason>) {
     });
 }
 
-fn way_back(turn: &DecisionContext<'_>, plan: &Plan, journey: &Migration) -> Option<Course> {
+fn way_back(turn: &DecisionContext<'_>, plan: &Plan, journey: &Migration) -> Option<MigrationPlan> {
     let (in_force, claims) = (turn.state.in_force(), turn.claims(plan));
     let mut around = EffectiveState::new(turn.state, turn.known.fabric, plan.generation);
     around.own_unsure = journey.unsure_now();

@@ -10,9 +10,9 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use reweave_check::{CourseCheck, Network, Unsound};
-use reweave_common::course::{Course, Leg, Tables};
 use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::migration_plan::{MigrationPlan, MigrationStep, Tables};
 use reweave_common::plan::{Generation, Pin, Plan};
 
 use super::effective_state::EffectiveState;
@@ -49,7 +49,7 @@ struct Case {
 pub(super) struct Trial {
     plan: Plan,
     pub(super) basis: Basis,
-    pub(super) course: Course,
+    pub(super) course: MigrationPlan,
     /// What all legs are to lead to.
     wanted: (Tables, Circuits),
     check: CourseCheck,
@@ -113,7 +113,7 @@ impl Judge {
         self.cases.retain(|&generation, _| may_begin(generation));
     }
 
-    fn is_at_once(&self, course: &Course) -> bool {
+    fn is_at_once(&self, course: &MigrationPlan) -> bool {
         course.legs().nth(1).is_none() || hops(course) <= self.max_hops_at_once
     }
 
@@ -138,10 +138,10 @@ impl Judge {
 }
 
 /// Next hops in all of its rounds.
-fn hops(course: &Course) -> usize {
+fn hops(course: &MigrationPlan) -> usize {
     let rounds = course.legs().filter_map(|(_, leg)| match leg {
-        Leg::Round(round) => Some(round),
-        Leg::Switch(_) => None,
+        MigrationStep::Round(round) => Some(round),
+        MigrationStep::Switch(_) => None,
     });
     let tables = rounds.flat_map(BTreeMap::values);
     let towards = tables.flat_map(|table| table.towards.values());

@@ -10,11 +10,11 @@ use std::mem::{Discriminant, discriminant};
 use std::time::Duration;
 
 use reweave_common::circuit::NotSwitched;
-use reweave_common::claims::{Claim, Claims};
 use reweave_common::ids::{NodeId, OpticalId};
-use reweave_common::instruction::{Install, Refusal, Token};
+use reweave_common::instruction::{Install, InstallRefusal, Token};
 use reweave_common::moment::Moment;
 use reweave_common::plan::{Generation, Plan};
+use reweave_common::resource_set::{Resource, ResourceSet};
 
 use crate::log::command::{Aim, Author, Change, StepIntent};
 use crate::log::effect::Outbox;
@@ -72,14 +72,14 @@ impl DecisionContext<'_> {
     }
 
     /// What a plan needs for itself alone. One that was proposed has said so.
-    pub(crate) fn claims(&self, plan: &Plan) -> Claims {
+    pub(crate) fn claims(&self, plan: &Plan) -> ResourceSet {
         let known = self.state.rollout(plan.generation);
         let anew = || plan_check::claims(&self.known.world(), self.state, plan);
         known.map_or_else(anew, |it| it.claims.clone())
     }
 
     /// The plan on its way beside which this one cannot be, and what both need.
-    pub(crate) fn in_the_way(&self, plan: &Plan) -> Option<(Generation, Claim)> {
+    pub(crate) fn in_the_way(&self, plan: &Plan) -> Option<(Generation, Resource)> {
         self.state.beside(plan.generation).next()?;
         self.state.taken(plan.generation, &self.claims(plan))
     }
@@ -516,7 +516,7 @@ fn reads_back(turn: &DecisionContext<'_>, undo: &Undo, step: &Step) -> bool {
 
 /// Whether a switch follows the next instruction, since that goes beyond all it knows.
 fn is_ahead(answer: &StepAnswer) -> bool {
-    use Refusal::{DifferentContent, Older};
+    use InstallRefusal::{DifferentContent, Older};
     matches!(
         answer,
         StepAnswer::Refused(Older { .. } | DifferentContent { .. })

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use reweave_common::holding::Holding;
+use reweave_common::forwarding_state::ForwardingState;
 use reweave_common::ids::NodeId;
 use reweave_common::plan::Plan;
 
@@ -123,8 +123,8 @@ fn prepare(
     let before = measure::before(turn.known, world, plan)?;
     let rules = forwarding_rules::changed(parent, &plan.pins, turn.known.fabric, &world.wiring)?;
     let beside_routes = |(node, rules)| {
-        let Holding { routes, .. } = turn.state.in_force().holding(node);
-        (node, Holding { rules, routes })
+        let ForwardingState { routes, .. } = turn.state.in_force().holding(node);
+        (node, ForwardingState { rules, routes })
     };
     let targets = rules.into_iter().map(beside_routes).collect();
     Ok(StepIntent {

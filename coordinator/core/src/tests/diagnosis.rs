@@ -9,7 +9,7 @@ use reweave_common::bandwidth::{Bandwidth, BandwidthReading};
 use reweave_common::cause::{Cause, Class, Subject};
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::hardware::{Machine, Nic, Pcie, PcieLink, Setting};
-use reweave_common::health::{Health, Place, Signal, SignalReading};
+use reweave_common::health::{CounterSource, Health, Signal, SignalReading};
 use reweave_common::operator::{About, Finding, Mode, Request, Response};
 use reweave_common::probing::PROBE_PORT;
 use reweave_common::sample::{HostReading, Reading, Sample};
@@ -358,7 +358,7 @@ pub(super) fn health(interface: &str, signal: Signal, grown: u64) -> Reading {
         of: Some(1_000_000),
     };
     Reading::Host(HostReading::Health(Health {
-        place: Place::Interface(interface.to_owned()),
+        place: CounterSource::Interface(interface.to_owned()),
         over: about_a_second().into(),
         signals: vec![reading],
     }))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reweave_common::instruction::{Ack, Refusal};
+use reweave_common::instruction::{Ack, InstallRefusal};
 use reweave_common::operator::{Phase, Refused, Request, Response};
 use reweave_common::plan::Generation;
 
@@ -21,7 +21,7 @@ fn refusing_switch_rolls_plan_back() {
     assert!(matches!(
         reasons(&cluster)[..],
         [Reason::Refused {
-            refusal: Refusal::Kernel { .. },
+            refusal: InstallRefusal::Kernel { .. },
             ..
         }]
     ));

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Iteration, IterationOutcome, Mode, Request, Response};
+use reweave_common::periodicity::{ExchangePattern, IterationPeriod, Periodicity};
 use reweave_common::plan::Generation;
-use reweave_common::rhythm::{Beat, Rhythm, Shape};
 use reweave_common::sample::{HostReading, Reading};
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::{Bytes, Percent};
@@ -31,18 +31,18 @@ fn beat_of(cluster: &mut Cluster, period_ms: u64, iterations: u32, as_one: u64) 
 
 /// Of so many bytes each way.
 fn beat_of_bytes(cluster: &mut Cluster, period_ms: u64, iterations: u32, bytes: u64) {
-    let beat = Beat {
+    let beat = IterationPeriod {
         period: TimeSpan::from_millis(period_ms),
         gap: TimeSpan::from_millis(40),
         sent: Bytes::new(bytes),
         received: Bytes::new(bytes),
-        shape: Some(Shape::Ring),
+        shape: Some(ExchangePattern::Ring),
         confidence_percent: Percent::new(90).unwrap(),
         iterations,
         since: Moment::default(),
         next_gap: Moment::default(),
     };
-    let rhythm = Reading::Host(HostReading::Rhythm(Rhythm::Found(beat)));
+    let rhythm = Reading::Host(HostReading::Rhythm(Periodicity::Found(beat)));
     say(cluster, "h0", vec![rhythm]);
 }
 

@@ -8,7 +8,7 @@ use reweave_common::moment::Moment;
 use reweave_common::operator::{
     Explanation, Finding, JobStatus, MeasuredPair, Mode, Refused, Request, Response,
 };
-use reweave_common::rhythm::{Beat, Rhythm, Shape};
+use reweave_common::periodicity::{ExchangePattern, IterationPeriod, Periodicity};
 use reweave_common::sample::{HostReading, Reading};
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::{Bytes, Percent, Rate};
@@ -140,12 +140,12 @@ fn host_bound_job_spares_fabric() {
     let mut cluster = Cluster::new(Mode::Manual);
     cluster.network.start("h0", "h3", 1000, 0);
     cluster.run_for(SETTLE_TIME);
-    let beat = Beat {
+    let beat = IterationPeriod {
         period: TimeSpan::from_millis(200),
         gap: TimeSpan::from_millis(190),
         sent: Bytes::new(1 << 20),
         received: Bytes::new(1 << 20),
-        shape: Some(Shape::Ring),
+        shape: Some(ExchangePattern::Ring),
         confidence_percent: Percent::new(90).unwrap(),
         iterations: 20,
         since: Moment::default(),
@@ -154,7 +154,7 @@ fn host_bound_job_spares_fabric() {
     say(
         &mut cluster,
         "h0",
-        vec![Reading::Host(HostReading::Rhythm(Rhythm::Found(beat)))],
+        vec![Reading::Host(HostReading::Rhythm(Periodicity::Found(beat)))],
     );
     let told = told(&mut cluster, "h3", &[]);
     assert_eq!(

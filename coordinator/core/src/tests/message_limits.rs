@@ -7,12 +7,12 @@ use std::time::Duration;
 use reweave_common::bandwidth::{Bandwidth, BandwidthReading, Unclear};
 use reweave_common::collective::{Rank, RankPeer, RankReading, Works};
 use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::forwarding_state::{ForwardingState, RouteHop, RouteRule};
 use reweave_common::hardware::{Lack, Machine, Neighbour, Nic, NumaNode, Setting};
-use reweave_common::health::{Health, Place, Signal, SignalReading};
-use reweave_common::holding::{Holding, RouteHop, RouteRule};
+use reweave_common::health::{CounterSource, Health, Signal, SignalReading};
 use reweave_common::moment::Moment;
 use reweave_common::plan::Generation;
-use reweave_common::probing::{PROBE_PORT, Part, ProbeReading, Stamps, Tally};
+use reweave_common::probing::{PROBE_PORT, ProbePart, ProbeReading, ProbeTally, Stamps};
 use reweave_common::rdma::{Gid, GidKind, LinkLayer, RdmaBandwidth, RdmaPort, RdmaReading};
 use reweave_common::sample::{
     Counters, FlowReading, HostReading, Interface, PinRule, Reading, Sample, Spare, TracedPath,
@@ -71,11 +71,13 @@ fn of_flows(source: Ipv4Addr, port: u16) -> Vec<Reading> {
         why: Unclear::Few,
         trains: 1,
     };
-    let mut tally = Tally {
+    let mut tally = ProbeTally {
         answered: 1,
-        ..Tally::default()
+        ..ProbeTally::default()
     };
-    tally.times.record(Part::Network, Duration::from_micros(7));
+    tally
+        .times
+        .record(ProbePart::Network, Duration::from_micros(7));
     vec![
         Reading::Flow(FlowReading {
             flow: sent,
@@ -103,12 +105,12 @@ fn of_flows(source: Ipv4Addr, port: u16) -> Vec<Reading> {
 
 /// Times that are all different, as many as may be said meanwhile.
 fn of_windows(source: Ipv4Addr) -> Vec<Reading> {
-    let mut tally = Tally::default();
+    let mut tally = ProbeTally::default();
     for step in 0..1000 {
         let took = Duration::from_nanos(1 << (step / 50));
         tally
             .times
-            .record(Part::Network, took + took * (step % 50) / 50);
+            .record(ProbePart::Network, took + took * (step % 50) / 50);
     }
     let reading = |port| {
         Reading::Probes(Box::new(ProbeReading {
@@ -160,7 +162,7 @@ fn of_hardware(number: u16, name: fn(u16) -> String) -> [HostReading; 7] {
     };
     [
         HostReading::Health(Health {
-            place: Place::Interface(name(number)),
+            place: CounterSource::Interface(name(number)),
             over: TimeSpan::from_secs(1),
             signals: vec![signal; 64],
         }),
@@ -265,7 +267,7 @@ fn held() -> Reading {
     });
     Reading::Holds {
         generation: Generation(1),
-        holding: Holding {
+        holding: ForwardingState {
             rules: pins.collect(),
             routes: routes.collect(),
         },

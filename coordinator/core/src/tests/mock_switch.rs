@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use reweave_common::holding::{Holding, RouteRule};
-use reweave_common::instruction::{Ack, Install, Instruction, Refusal, Token};
+use reweave_common::forwarding_state::{ForwardingState, RouteRule};
+use reweave_common::instruction::{Ack, Install, InstallRefusal, Instruction, Token};
 use reweave_common::plan::Generation;
 use reweave_common::sample::{PinRule, Reading};
 
@@ -58,25 +58,29 @@ impl Switch {
         (self.mood != Mood::Mute).then_some(ack)
     }
 
-    fn holding(&self) -> Holding {
-        Holding {
+    fn holding(&self) -> ForwardingState {
+        ForwardingState {
             rules: self.rules.clone(),
             routes: self.routes.clone(),
         }
     }
 
-    fn act(&mut self, install: Install, is_for_good: bool) -> Result<Holding, Refusal> {
+    fn act(
+        &mut self,
+        install: Install,
+        is_for_good: bool,
+    ) -> Result<ForwardingState, InstallRefusal> {
         let (held, token) = (self.generation, self.token);
         if install.token < token || install.generation < held {
-            return Err(Refusal::Older { held, token });
+            return Err(InstallRefusal::Older { held, token });
         }
         if install.generation == held && install.holding != self.holding() {
-            return Err(Refusal::DifferentContent { held, token });
+            return Err(InstallRefusal::DifferentContent { held, token });
         }
         self.token = install.token;
         match self.mood {
             Mood::Refuses => {
-                return Err(Refusal::Kernel {
+                return Err(InstallRefusal::Kernel {
                     error: "no space".to_owned(),
                 });
             }
@@ -84,13 +88,13 @@ impl Switch {
             _ => {}
         }
         self.generation = install.generation;
-        Holding {
+        ForwardingState {
             rules: self.rules,
             routes: self.routes,
         } = install.holding;
         if self.mood == Mood::Botches {
             let error = "no space, then: no space".to_owned();
-            return Err(Refusal::RestoreFailed { error });
+            return Err(InstallRefusal::RestoreFailed { error });
         }
         if self.mood == Mood::Careless {
             self.rules.clear();

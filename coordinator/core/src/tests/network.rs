@@ -12,7 +12,9 @@ use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::instruction::Watch;
 use reweave_common::moment::Moment;
-use reweave_common::probing::{Large, Lost, Part, ProbeList, ProbeReading, Tally, Unsent};
+use reweave_common::probing::{
+    Large, LossByDirection, ProbeList, ProbePart, ProbeReading, ProbeTally, Unsent,
+};
 use reweave_common::sample::{Counters, FlowReading, Interface, Reading, Sample, TracedPath};
 use reweave_common::snapshot::Hop;
 use reweave_common::time_span::TimeSpan;
@@ -344,11 +346,11 @@ impl Network {
             let both = both.map(|flow| self.path(&flow, &self.probe_flow(&flow)));
             // Without any answer nobody tells which way they were lost.
             let lost = match both.iter().flatten().any(|hop| self.dead.contains(hop)) {
-                true => Lost {
+                true => LossByDirection {
                     somewhere: 20,
-                    ..Lost::default()
+                    ..LossByDirection::default()
                 },
-                false => Lost {
+                false => LossByDirection {
                     there: lost(flow),
                     back: lost(flow.reversed()),
                     somewhere: 0,
@@ -370,11 +372,11 @@ impl Network {
                     lost: 0,
                 },
             };
-            let mut tally = Tally {
+            let mut tally = ProbeTally {
                 answered: 20 - lost.there - lost.back - lost.somewhere,
                 lost,
                 large,
-                ..Tally::default()
+                ..ProbeTally::default()
             };
             let hops = both.concat();
             let slow_us = hops.iter().filter_map(|hop| self.slow_us.get(hop));
@@ -386,7 +388,7 @@ impl Network {
             }
             tally
                 .times
-                .record(Part::Network, Duration::from_micros(micros));
+                .record(ProbePart::Network, Duration::from_micros(micros));
             Reading::Probes(Box::new(ProbeReading { flow, tally }))
         };
         flows.map(reading).collect()
@@ -602,9 +604,9 @@ fn unsent(flow: FlowKey) -> Reading {
         forbidden: 20,
         ..Unsent::default()
     };
-    let tally = Tally {
+    let tally = ProbeTally {
         unsent,
-        ..Tally::default()
+        ..ProbeTally::default()
     };
     Reading::Probes(Box::new(ProbeReading { flow, tally }))
 }

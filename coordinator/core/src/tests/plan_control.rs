@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reweave_common::instruction::Refusal;
+use reweave_common::instruction::InstallRefusal;
 use reweave_common::member::Role;
 use reweave_common::operator::{Mode, Phase, Refused, Request, Response, Steering};
 use reweave_common::plan::Generation;
@@ -179,7 +179,7 @@ fn refused_rollback_waits_for_operator() {
         let refused = matches!(
             reason,
             Reason::Refused {
-                refusal: Refusal::Kernel { .. },
+                refusal: InstallRefusal::Kernel { .. },
                 ..
             }
         );

@@ -7,7 +7,7 @@ use std::time::Duration;
 use reweave_common::flow::FlowKey;
 use reweave_common::instruction::Instruction;
 use reweave_common::operator::{Mode, Request, Response};
-use reweave_common::probing::{PROBE_PORT, Part, ProbeList, ProbeReading, Tally};
+use reweave_common::probing::{PROBE_PORT, ProbeList, ProbePart, ProbeReading, ProbeTally};
 use reweave_common::sample::{Reading, Sample};
 
 use super::cluster::Cluster;
@@ -116,7 +116,7 @@ fn only_instructed_hosts_are_probed() {
     assert_eq!((probes.len(), probes.map(flows).min()), (520, Some(157)));
 }
 
-fn say(cluster: &mut Cluster, from: &str, flow: FlowKey, tally: Tally) {
+fn say(cluster: &mut Cluster, from: &str, flow: FlowKey, tally: ProbeTally) {
     let node = cluster.network.node(from);
     let readings = vec![Reading::Probes(Box::new(ProbeReading { flow, tally }))];
     let taken = cluster.now();
@@ -133,14 +133,14 @@ fn flow(cluster: &Cluster, from: &str, to: &str, path: usize) -> FlowKey {
     *flows.nth(path).unwrap()
 }
 
-fn tally(answered: u32, lost: u32, micros: u64) -> Tally {
-    let mut tally = Tally {
+fn tally(answered: u32, lost: u32, micros: u64) -> ProbeTally {
+    let mut tally = ProbeTally {
         answered,
-        ..Tally::default()
+        ..ProbeTally::default()
     };
     tally.lost.somewhere = lost;
     let took = Duration::from_micros(micros);
-    tally.times.record(Part::Network, took);
+    tally.times.record(ProbePart::Network, took);
     tally
 }
 

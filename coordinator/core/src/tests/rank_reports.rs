@@ -6,7 +6,7 @@ use reweave_common::cause::Class;
 use reweave_common::collective::{Rank, RankPeer, RankReading, Works};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Explanation, JobOrder, JobStatus, Request, Response};
-use reweave_common::rhythm::{Beat, Rhythm};
+use reweave_common::periodicity::{IterationPeriod, Periodicity};
 use reweave_common::sample::{HostReading, Reading};
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::{Bytes, Percent, Rate};
@@ -97,15 +97,15 @@ fn partial_collective_period_is_corrected() {
     ring(&mut cluster, &["h0", "h5", "h2", "h7"], 90_000_000, |_| 500);
     for (heard_ms, told_ms) in [(25, 100.0), (50, 100.0), (98, 98.0), (200, 200.0)] {
         let beat = beat_of(Duration::from_millis(heard_ms));
-        let beat = Reading::Host(HostReading::Rhythm(Rhythm::Found(beat)));
+        let beat = Reading::Host(HostReading::Rhythm(Periodicity::Found(beat)));
         say(&mut cluster, "h0", vec![beat]);
         let [job] = jobs(&mut cluster).try_into().unwrap();
         assert_eq!(job.iteration_ms, Some(told_ms), "{heard_ms} ms are heard");
     }
 }
 
-fn beat_of(period: Duration) -> Beat {
-    Beat {
+fn beat_of(period: Duration) -> IterationPeriod {
+    IterationPeriod {
         period: period.into(),
         gap: (period / 4).into(),
         sent: Bytes::new(1 << 20),

@@ -6,7 +6,7 @@ use reweave_common::cause::Class;
 use reweave_common::hardware::{Fec, Machine, Nic};
 use reweave_common::health::Signal;
 use reweave_common::moment::Moment;
-use reweave_common::rhythm::{Beat, Rhythm, Shape};
+use reweave_common::periodicity::{ExchangePattern, IterationPeriod, Periodicity};
 use reweave_common::sample::{HostReading, Reading};
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::{Bytes, Percent, Rate};
@@ -104,18 +104,18 @@ fn is_busy(cluster: &mut Cluster, host: usize, percent: u8) {
 #[test]
 fn busy_host_makes_job_host_bound() {
     let mut cluster = exchanging(None);
-    let beat = Beat {
+    let beat = IterationPeriod {
         period: TimeSpan::from_millis(200),
         gap: TimeSpan::from_millis(190),
         sent: Bytes::new(1000),
         received: Bytes::new(1000),
-        shape: Some(Shape::AllToAll),
+        shape: Some(ExchangePattern::AllToAll),
         confidence_percent: Percent::new(90).unwrap(),
         iterations: 20,
         since: Moment::default(),
         next_gap: Moment::default(),
     };
-    let rhythm = Reading::Host(HostReading::Rhythm(Rhythm::Found(beat)));
+    let rhythm = Reading::Host(HostReading::Rhythm(Periodicity::Found(beat)));
     say(&mut cluster, "h0", vec![rhythm]);
     (0..8).for_each(|host| is_busy(&mut cluster, host, 96));
     assert_eq!(causes(&mut cluster), [], "all are as busy");

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use reweave_common::operator::{Mode, NoWayBack, Plan, Record, Refused, Request, Response, What};
+use reweave_common::operator::{
+    Mode, Plan, Record, Refused, Request, Response, RollbackRefused, What,
+};
 use reweave_common::plan::Generation;
 
 use super::cluster::Cluster;
@@ -27,7 +29,7 @@ pub(super) fn back(cluster: &mut Cluster, which: Option<u64>) -> Plan {
     offered(cluster, Request::TakeBack { generation })
 }
 
-fn why_not(cluster: &mut Cluster, which: Option<u64>) -> NoWayBack {
+fn why_not(cluster: &mut Cluster, which: Option<u64>) -> RollbackRefused {
     let generation = which.map(Generation);
     match cluster.ask(Request::TakeBack { generation }) {
         Response::Refused(Refused::NoWayBack(why)) => why,
@@ -92,11 +94,11 @@ fn pin_rollback_needs_operator_choice() {
 #[test]
 fn rollbacks_undo_newest_change_first() {
     let mut cluster = quiet();
-    assert_eq!(why_not(&mut cluster, None), NoWayBack::NothingKept);
+    assert_eq!(why_not(&mut cluster, None), RollbackRefused::NothingKept);
     let first = drain(&mut cluster, &["leaf0-spine1"]);
     let tables = cluster.core.state().in_force().tables.clone();
     let second = drain(&mut cluster, &["leaf0-spine1", "leaf0-spine2"]);
-    let built = NoWayBack::BuiltUpon {
+    let built = RollbackRefused::BuiltUpon {
         generation: Generation(first),
         by: Generation(second),
     };
@@ -104,20 +106,20 @@ fn rollbacks_undo_newest_change_first() {
     let undo = back(&mut cluster, None);
     let undo = carry_out(&mut cluster, &undo);
     assert_eq!(cluster.core.state().in_force().tables, tables);
-    let undone = NoWayBack::Undone {
+    let undone = RollbackRefused::Undone {
         generation: Generation(second),
         by: Generation(undo),
     };
     assert_eq!(why_not(&mut cluster, Some(second)), undone);
-    let itself = NoWayBack::IsOneItself {
+    let itself = RollbackRefused::IsOneItself {
         generation: Generation(undo),
     };
     assert_eq!(why_not(&mut cluster, Some(undo)), itself);
     let last = back(&mut cluster, Some(first));
     carry_out(&mut cluster, &last);
     assert!(cluster.core.state().in_force().tables.is_empty());
-    assert_eq!(why_not(&mut cluster, None), NoWayBack::NothingKept);
-    let never = NoWayBack::NotKept {
+    assert_eq!(why_not(&mut cluster, None), RollbackRefused::NothingKept);
+    let never = RollbackRefused::NotKept {
         generation: Generation(u64::MAX),
     };
     assert_eq!(why_not(&mut cluster, Some(u64::MAX)), never);

@@ -3,14 +3,14 @@
 use reweave_check::{PinFault, Trouble, Unsound};
 use reweave_common::cause::{Class, Subject, Suspect};
 use reweave_common::circuit::{CircuitSet, NotSwitched, SwitchOutcome};
-use reweave_common::claims::Claim;
 use reweave_common::finding::{Finding, Useless};
 use reweave_common::flow::Protocol;
-use reweave_common::holding::Holding;
-use reweave_common::instruction::Refusal;
+use reweave_common::forwarding_state::ForwardingState;
+use reweave_common::instruction::InstallRefusal;
 use reweave_common::member::Role;
 use reweave_common::operator::{FlowChange, MaintenanceStage, Steering};
 use reweave_common::plan::LostBecause;
+use reweave_common::resource_set::Resource;
 use serde_reflection::Tracer;
 
 use super::minors::{NewKind, assert_only_added, earlier};
@@ -38,7 +38,7 @@ const KINDS_SINCE_1_1: [NewKind; 6] = [
 fn written() -> Formats {
     let common: [fn(&mut Tracer); 23] = [
         trace::<Author>,
-        trace::<Claim>,
+        trace::<Resource>,
         trace::<Class>,
         trace::<Decision>,
         trace::<Finding>,
@@ -50,7 +50,7 @@ fn written() -> Formats {
         trace::<Device>,
         trace::<Protocol>,
         trace::<Reason>,
-        trace::<Refusal>,
+        trace::<InstallRefusal>,
         trace::<Role>,
         trace::<Steering>,
         trace::<Subject>,
@@ -64,7 +64,7 @@ fn written() -> Formats {
     let commands: [fn(&mut Tracer); 3] = [
         trace::<Aim>,
         trace::<Change>,
-        trace::<Result<Holding, Refusal>>,
+        trace::<Result<ForwardingState, InstallRefusal>>,
     ];
     let states: [fn(&mut Tracer); 6] = [
         trace::<StepAnswer>,

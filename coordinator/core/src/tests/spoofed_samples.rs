@@ -7,7 +7,7 @@ use reweave_common::bandwidth::{Bandwidth, BandwidthReading, Unclear};
 use reweave_common::cause::Class;
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::operator::{Mode, Request, Response};
-use reweave_common::probing::{PROBE_PORT, ProbeReading, Routers, Tally};
+use reweave_common::probing::{PROBE_PORT, ProbeReading, ProbeTally, Routers};
 use reweave_common::sample::{FlowReading, Interface, Reading, Sample, TracedPath};
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::{Bytes, Rate};
@@ -241,9 +241,9 @@ fn impossible_measurement_is_left_out() {
         },
         routers: None,
     });
-    let mut tally = Tally {
+    let mut tally = ProbeTally {
         answered: 20,
-        ..Tally::default()
+        ..ProbeTally::default()
     };
     tally.routers = Some(Routers { there: 1, back: 1 });
     let flow = to_itself;

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use futures_util::{StreamExt, stream};
 use reweave_common::circuit::{Circuit, CircuitSet};
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_formats::optical::Pair;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -129,7 +129,7 @@ impl Device {
                 Ok(()) => {}
                 // What was not answered may still be done, whatever else was refused.
                 Err(error) if !error.is_refusal() => moved = Moved::Late,
-                Err(error) if moved == Moved::Done => moved = Moved::Refused(told(&error)),
+                Err(error) if moved == Moved::Done => moved = Moved::Refused(error_chain(&error)),
                 Err(_) => {}
             }
         }

@@ -74,7 +74,7 @@ async fn device_contract_violation_is_quoted() {
     ] {
         let script = Script::new(body);
         let error = script.device(30_000).read().await.unwrap_err();
-        assert!(told(&error).contains(says), "{error}");
+        assert!(error_chain(&error).contains(says), "{error}");
     }
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use reweave_common::ids::Rank;
 use reweave_common::iteration::{
-    Iteration, IterationBuilder, IterationError, Operation, TaskId, Work,
+    Iteration, IterationBuilder, IterationError, Operation, TaskId, TaskWork,
 };
 use reweave_common::units::Bytes;
 use thiserror::Error;
@@ -162,7 +162,7 @@ impl Joining {
         &self.nodes[rank][at]
     }
 
-    fn add(&mut self, places: &[Place], name: &str, work: Work) -> Result<(), ChakraError> {
+    fn add(&mut self, places: &[Place], name: &str, work: TaskWork) -> Result<(), ChakraError> {
         let name = self.builder.name(name);
         let task = self.builder.add(name, work);
         for &(rank, at) in places {
@@ -183,9 +183,9 @@ impl Joining {
             let (name, work) = match on_processor {
                 true => {
                     let rank = Rank::from_index(place.0);
-                    ("compute", Work::Compute { rank, time })
+                    ("compute", TaskWork::Compute { rank, time })
                 }
-                false => ("host", Work::Delay { time }),
+                false => ("host", TaskWork::Delay { time }),
             };
             self.add(&[place], name, work)?;
         }
@@ -237,7 +237,7 @@ impl Joining {
             .iter()
             .map(|(rank, _)| Rank::from_index(*rank))
             .collect();
-        let work = Work::Collective {
+        let work = TaskWork::Collective {
             operation,
             group: self.builder.group(&members),
             bytes: Bytes::new(bytes),
@@ -261,7 +261,7 @@ impl Joining {
             self.add(
                 &[sender, place],
                 "message",
-                Work::Transfer { from, to, bytes },
+                TaskWork::Transfer { from, to, bytes },
             )?;
         }
         match sent.values().flatten().next() {

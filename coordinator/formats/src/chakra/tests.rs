@@ -1,4 +1,4 @@
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 
 use super::*;
 use crate::mutations;
@@ -104,19 +104,19 @@ fn separate_rank_traces_are_merged() {
     let micros = Duration::from_micros;
     assert_eq!(
         works[0],
-        Work::Compute {
+        TaskWork::Compute {
             rank: zero,
             time: micros(30)
         }
     );
     assert_eq!(
         works[1],
-        Work::Compute {
+        TaskWork::Compute {
             rank: one,
             time: micros(40)
         }
     );
-    let Work::Collective {
+    let TaskWork::Collective {
         operation,
         group,
         bytes,
@@ -130,7 +130,7 @@ fn separate_rank_traces_are_merged() {
     let bytes = Bytes::new(700);
     assert_eq!(
         works[3],
-        Work::Transfer {
+        TaskWork::Transfer {
             from: zero,
             to: one,
             bytes
@@ -144,13 +144,13 @@ fn all_gather_size_sums_contributions() {
     let traces = [0, 1, 2].map(|_| trace(&[collective(1, 2, 100, &[])]));
     let iteration = read_both(&traces).unwrap();
     let (_, task) = iteration.tasks().next().unwrap();
-    assert!(matches!(task.work, Work::Collective { bytes, .. } if bytes == Bytes::new(300)));
+    assert!(matches!(task.work, TaskWork::Collective { bytes, .. } if bytes == Bytes::new(300)));
 }
 
 #[test]
 fn inconsistent_traces_are_refused() {
     let refused =
-        |a: &[Vec<u8>], b: &[Vec<u8>]| told(&read_both(&[trace(a), trace(b)]).unwrap_err());
+        |a: &[Vec<u8>], b: &[Vec<u8>]| error_chain(&read_both(&[trace(a), trace(b)]).unwrap_err());
     let one = collective(1, 0, 4096, &[]);
     assert_eq!(
         refused(std::slice::from_ref(&one), &[collective(1, 0, 100, &[])]),

@@ -4,11 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use reweave_common::carriage::{Carriage, Ring, Way};
+use reweave_common::explicit_paths::{ExplicitPaths, GroupRing, NodePath};
 use reweave_common::fabric::{Fabric, FabricBuilder, Role, WiringError};
 use reweave_common::ids::{NodeId, Rank};
 use reweave_common::iteration::{
-    Iteration, IterationBuilder, IterationError, NameId, Operation, TaskId, Work,
+    Iteration, IterationBuilder, IterationError, NameId, Operation, TaskId, TaskWork,
 };
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::{Bytes, Rate};
@@ -109,7 +109,7 @@ pub struct TaskGraph {
     pub iteration: Iteration,
     /// On which node each rank runs.
     pub placement: Vec<NodeId>,
-    pub carriage: Carriage,
+    pub carriage: ExplicitPaths,
     /// What each link of the network carries, as the writer had it.
     pub link_rate: Rate,
     nodes: usize,
@@ -125,10 +125,10 @@ impl TaskGraph {
         let size = Size::read(&root)?;
         let joined = read_joined(&root, size)?;
         let iteration = Tasks::read(&root, size)?;
-        let carriage = Carriage {
+        let carriage = ExplicitPaths {
             ways: read_ways(&root, size)?,
             rings: read_rings(&root, size, &iteration)?,
-            ..Carriage::default()
+            ..ExplicitPaths::default()
         };
         let node = |rank: usize| NodeId::from_index(rank / size.gpus_per_node);
         Ok(Self {
@@ -247,8 +247,8 @@ fn read_joined(root: &Table<'_>, size: Size) -> Result<BTreeMap<[u32; 2], u32>, 
 fn read_ways(
     root: &Table<'_>,
     size: Size,
-) -> Result<BTreeMap<(NodeId, NodeId), Vec<Way>>, TaskGraphError> {
-    let mut ways: BTreeMap<_, Vec<Way>> = BTreeMap::new();
+) -> Result<BTreeMap<(NodeId, NodeId), Vec<NodePath>>, TaskGraphError> {
+    let mut ways: BTreeMap<_, Vec<NodePath>> = BTreeMap::new();
     for route in root.tables(field::graph::ROUTES)? {
         let [from, to]: [u32; 2] = [route.scalar(0)?, route.scalar(1)?];
         let pair = (
@@ -267,10 +267,10 @@ fn read_ways(
     Ok(ways)
 }
 
-fn read_way(path: &Table<'_>, size: Size) -> Result<Way, TaskGraphError> {
+fn read_way(path: &Table<'_>, size: Size) -> Result<NodePath, TaskGraphError> {
     let hops: Vec<u32> = path.scalars(0)?;
     let nodes = hops.iter().map(|&hop| size.node("a route", hop.into()));
-    Ok(Way {
+    Ok(NodePath {
         nodes: nodes.collect::<Result<_, _>>()?,
         weight: path.scalar::<f32>(1)?.into(),
     })
@@ -282,7 +282,7 @@ fn read_rings(
     root: &Table<'_>,
     size: Size,
     iteration: &Iteration,
-) -> Result<BTreeMap<Vec<Rank>, Vec<Ring>>, TaskGraphError> {
+) -> Result<BTreeMap<Vec<Rank>, Vec<GroupRing>>, TaskGraphError> {
     let mut jumps_by_size: BTreeMap<u64, Vec<Vec<i32>>> = BTreeMap::new();
     for rings in root.tables(field::graph::RINGS)? {
         let jumps = jumps_by_size.entry(rings.scalar(0)?).or_default();
@@ -306,7 +306,7 @@ fn read_rings(
     Ok(rings)
 }
 
-fn ring(size: Size, group: &[Rank], jumps: &[i32]) -> Result<Ring, TaskGraphError> {
+fn ring(size: Size, group: &[Rank], jumps: &[i32]) -> Result<GroupRing, TaskGraphError> {
     let mut to_meet: BTreeSet<_> = group.iter().copied().collect();
     let (mut members, mut legs) = (Vec::new(), Vec::new());
     let mut at = group[0];
@@ -319,7 +319,7 @@ fn ring(size: Size, group: &[Rank], jumps: &[i32]) -> Result<Ring, TaskGraphErro
     }
     let closed = to_meet.is_empty() && at == group[0];
     closed
-        .then_some(Ring {
+        .then_some(GroupRing {
             members,
             legs,
             weight: 1.0,
@@ -411,14 +411,14 @@ impl<'b> Tasks<'b> {
         kind: i16,
         device: u64,
         time: Duration,
-    ) -> Result<(NameId, Work), TaskGraphError> {
+    ) -> Result<(NameId, TaskWork), TaskGraphError> {
         let device = self.device(id, device)?;
         if device.kind != GPU_KIND {
             return Err(unfit(id, kind, device));
         }
         let rank = self.size.rank("a device", device.node, device.property)?;
         let name = ["forward", "backward", "", "update", "barrier"][kind as usize];
-        Ok((self.builder.name(name), Work::Compute { rank, time }))
+        Ok((self.builder.name(name), TaskWork::Compute { rank, time }))
     }
 
     fn transfer(
@@ -428,10 +428,10 @@ impl<'b> Tasks<'b> {
         device: u64,
         time: Duration,
         bytes: Bytes,
-    ) -> Result<(NameId, Work), TaskGraphError> {
+    ) -> Result<(NameId, TaskWork), TaskGraphError> {
         let device = self.device(id, device)?;
         if INTRA_SERVER_KINDS.contains(&device.kind) {
-            return Ok((self.builder.name("copy"), Work::Delay { time }));
+            return Ok((self.builder.name("copy"), TaskWork::Delay { time }));
         }
         if !NETWORK_KINDS.contains(&device.kind) {
             return Err(unfit(id, kind, device));
@@ -441,7 +441,7 @@ impl<'b> Tasks<'b> {
         let (from, to) = (end(device.property / side)?, end(device.property % side)?);
         Ok((
             self.builder.name("transfer"),
-            Work::Transfer { from, to, bytes },
+            TaskWork::Transfer { from, to, bytes },
         ))
     }
 
@@ -451,10 +451,10 @@ impl<'b> Tasks<'b> {
         nodes: &[u64],
         bytes: Bytes,
         local: Duration,
-    ) -> Result<(NameId, Work), TaskGraphError> {
+    ) -> Result<(NameId, TaskWork), TaskGraphError> {
         let member = |&node| self.size.rank("an all-reduce", node, 0);
         let members: Vec<_> = nodes.iter().map(member).collect::<Result<_, _>>()?;
-        let work = Work::Collective {
+        let work = TaskWork::Collective {
             operation: Operation::AllReduce,
             group: self.builder.group(&members),
             bytes,

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use reweave_common::ids::{NodeId, Rank};
-use reweave_common::iteration::{IterationError, Operation, Work};
+use reweave_common::iteration::{IterationError, Operation, TaskWork};
 use reweave_common::units::{Bytes, Rate};
 
 use super::flatbuf::FlatbufError;
@@ -166,18 +166,18 @@ fn task_graph_is_read_with_network() {
     let graph = TaskGraph::decode(&graph_of(tasks(), devices())).unwrap();
     let works: Vec<_> = graph.iteration.tasks().map(|(_, task)| task.work).collect();
     let [zero, one, two] = [0, 1, 2].map(Rank::from_index);
-    let compute = |rank, us| Work::Compute {
+    let compute = |rank, us| TaskWork::Compute {
         rank,
         time: Duration::from_micros(us),
     };
     assert_eq!(works[..2], [compute(zero, 1500), compute(one, 2000)]);
-    let transfer = Work::Transfer {
+    let transfer = TaskWork::Transfer {
         from: zero,
         to: one,
         bytes: Bytes::new(4096),
     };
     assert_eq!(works[2], transfer);
-    let Work::Collective {
+    let TaskWork::Collective {
         operation,
         group,
         bytes,

@@ -7,7 +7,7 @@ use reweave_common::fabric::Fabric;
 use reweave_common::finding::Imbalance;
 use reweave_common::hardware::Machine;
 use reweave_common::plan::Generation;
-use reweave_common::probing::{ProbeReading, Tally};
+use reweave_common::probing::{ProbeReading, ProbeTally};
 use reweave_common::sample::{Interface, TracedPath};
 use reweave_common::traffic::{PeerTraffic, TrafficSource, Volume};
 use reweave_common::units::{Bytes, Rate};
@@ -79,7 +79,7 @@ fn every_kind_roundtrips() {
     };
     let mut probes = ProbeReading {
         flow: flow(2),
-        tally: Tally::default(),
+        tally: ProbeTally::default(),
     };
     (probes.tally.answered, probes.tally.lost.there) = (3, 1);
     let machine = Machine {

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use reweave_common::fabric::Fabric;
 use reweave_common::operator::Explanation;
-use reweave_common::rhythm::{Beat, Shape};
+use reweave_common::periodicity::{ExchangePattern, IterationPeriod};
 use reweave_common::units::Rate;
 
 use super::error::EvidenceError;
@@ -26,7 +26,7 @@ const MIN_SENDING_RATIO: f64 = 0.9;
 pub struct Exchange {
     pub job: String,
     /// Where its traffic repeats itself.
-    pub beat: Option<Beat>,
+    pub beat: Option<IterationPeriod>,
     /// Where it tells of its collectives: the slowest.
     pub collective: Option<ToldCollective>,
     pub pairs: Vec<ExchangedPair>,
@@ -293,21 +293,21 @@ fn common(all: &[&Vec<String>]) -> Vec<String> {
 }
 
 /// How long of an iteration there is something on the wires, in seconds.
-fn wires(beat: &Beat) -> f64 {
+fn wires(beat: &IterationPeriod) -> f64 {
     beat.period.saturating_sub(beat.gap).as_secs_f64()
 }
 
-fn exchanged(beat: &Beat) -> String {
+fn exchanged(beat: &IterationPeriod) -> String {
     let shape = match beat.shape {
-        Some(Shape::Ring) => "around a ring",
-        Some(Shape::AllToAll) => "from all to all",
-        Some(Shape::Pipeline) => "along a pipeline",
+        Some(ExchangePattern::Ring) => "around a ring",
+        Some(ExchangePattern::AllToAll) => "from all to all",
+        Some(ExchangePattern::Pipeline) => "along a pipeline",
         None => "between its hosts",
     };
     format!("what an iteration sends {shape}")
 }
 
-fn rest(beat: &Beat) -> Option<String> {
+fn rest(beat: &IterationPeriod) -> Option<String> {
     let share = wires(beat) / beat.period.as_secs_f64();
     let percent = 100.0 * (1.0 - share);
     (share < MIN_COMMUNICATION_SHARE).then(|| {
@@ -317,7 +317,7 @@ fn rest(beat: &Beat) -> Option<String> {
 
 impl Exchange {
     /// What it tells of, or else what its traffic shows; and how long that takes.
-    fn collective(&self, beat: Option<Beat>) -> (Option<String>, Option<f64>) {
+    fn collective(&self, beat: Option<IterationPeriod>) -> (Option<String>, Option<f64>) {
         match &self.collective {
             Some(told) => (Some(told.name.clone()), told.ms),
             None => (

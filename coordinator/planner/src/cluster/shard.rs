@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
 
-use reweave_common::carriage::Carriage;
+use reweave_common::explicit_paths::ExplicitPaths;
 use reweave_common::ids::NodeId;
 use reweave_common::iteration::Iteration;
 use reweave_common::units::Rate;
@@ -514,7 +514,7 @@ impl Bare<'_> {
         let switch = ideal_switch(self.hosts.len(), rate);
         let switch = switch.map_err(TopologyError::from)?;
         let placement: Vec<_> = self.place.iter().map(|&host| node(host + 1)).collect();
-        let (carriage, settings) = (Carriage::default(), self.spread.settings.clone());
+        let (carriage, settings) = (ExplicitPaths::default(), self.spread.settings.clone());
         let network = Network::new(&switch, &placement, &carriage, settings);
         let timeline = simulate(&self.spread.iteration, &network, self.forming.work);
         Ok(timeline.map_err(TopologyError::from)?.end.millis())

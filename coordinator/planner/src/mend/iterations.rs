@@ -4,7 +4,7 @@
 //! of an iteration stays as it is.
 
 use reweave_common::plan::Iteration;
-use reweave_common::snapshot::Beating;
+use reweave_common::snapshot::PeriodicJob;
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Rate;
 
@@ -26,14 +26,14 @@ pub(super) fn foretold(model: &Model<'_>, present: &Weighed, after: &Weighed) ->
 /// What a job does in one iteration.
 struct Course<'m> {
     model: &'m Model<'m>,
-    job: &'m Beating,
+    job: &'m PeriodicJob,
     /// Flows of the model, and how many bits each carries.
     carried: Vec<(usize, f64)>,
 }
 
 impl<'m> Course<'m> {
     /// Where a way is not known, that may be what it waits for.
-    fn new(model: &'m Model<'m>, job: &'m Beating) -> Option<Self> {
+    fn new(model: &'m Model<'m>, job: &'m PeriodicJob) -> Option<Self> {
         let bits = |rate: &Rate| rate.bits_per_s() as f64 * job.period.as_secs_f64();
         let flows = job.flows.iter();
         let carried = flows.map(|(flow, rate)| Some((model.find(*flow)?, bits(rate))));
@@ -52,7 +52,7 @@ impl<'m> Course<'m> {
         let is_moved = |(flow, _): &(usize, f64)| after.detours.contains_key(flow);
         let stays =
             (new - old).abs() <= MAX_UNCHANGED_RATIO * old && !self.carried.iter().any(is_moved);
-        let Beating { period, gap, .. } = self.job;
+        let PeriodicJob { period, gap, .. } = self.job;
         let busy = period.saturating_sub(*gap).as_secs_f64();
         if stays || old <= 0.0 || busy <= 0.0 {
             return None;

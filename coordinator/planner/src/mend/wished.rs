@@ -7,10 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use reweave_common::course::Tables;
 use reweave_common::fabric::Circuits;
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::migration_plan::Tables;
 use reweave_common::plan::{Iteration, Pin, Plan, Prediction};
 use reweave_common::routes::Routes;
 use reweave_common::snapshot::{Hop, Snapshot};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reweave_common::carriage::Carriage;
+use reweave_common::explicit_paths::ExplicitPaths;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_common::iteration::Iteration;
@@ -161,7 +161,7 @@ impl<'g> Ground<'g> {
         simulate: impl FnOnce(&Network<'_>, u64, &mut dyn FnMut() -> bool) -> Result<R, SimulationError>,
     ) -> Result<R, TopologyError> {
         let carriage = match &self.found {
-            None => Carriage::default(),
+            None => ExplicitPaths::default(),
             Some(found) => {
                 let demand = self.demand(iteration);
                 topology::carriage(found.wired(), iteration, &self.place, &demand, 0)

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use reweave_common::course::Tables;
 use reweave_common::fabric::{Fabric, Role};
 use reweave_common::forwarding::ForwardingTable;
 use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::migration_plan::Tables;
 
 use super::Atlas;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use reweave_common::ids::Rank;
-use reweave_common::iteration::{Iteration, Operation, Work};
+use reweave_common::iteration::{Iteration, Operation, TaskWork};
 
 /// Bytes between places. A place is a host with all its ranks.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -24,10 +24,10 @@ impl Demand {
         let place = |rank: Rank| rank.index() / ranks_per_host.max(1);
         for (_, task) in iteration.tasks() {
             match task.work {
-                Work::Transfer { from, to, bytes } => {
+                TaskWork::Transfer { from, to, bytes } => {
                     demand.add(place(from), place(to), bytes.count() as f64);
                 }
-                Work::Collective {
+                TaskWork::Collective {
                     operation,
                     group,
                     bytes,
@@ -40,7 +40,7 @@ impl Demand {
                         bytes.count() as f64,
                     );
                 }
-                Work::Compute { .. } | Work::Delay { .. } => {}
+                TaskWork::Compute { .. } | TaskWork::Delay { .. } => {}
             }
         }
         demand

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use reweave_common::course::Tables;
 use reweave_common::fabric::Fabric;
 use reweave_common::forwarding::{ForwardingTable, NextHop};
 use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::migration_plan::Tables;
 use reweave_common::routes;
 
 use super::lanes::Lanes;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use reweave_common::course::Tables;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
+use reweave_common::migration_plan::Tables;
 use reweave_common::units::Rate;
 
 use super::*;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use reweave_common::carriage::{Carriage, Way};
+use reweave_common::explicit_paths::{ExplicitPaths, NodePath};
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::{LinkId, NodeId};
 use serde::Serialize;
@@ -48,7 +48,7 @@ pub fn compare_jobs(
     variant: &Variant,
     effort: &mut Effort<'_>,
 ) -> Result<JobCompared, SandboxError> {
-    let carriage = Carriage::default();
+    let carriage = ExplicitPaths::default();
     let recorded = &variant.recorded;
     let network = Network::new(recorded, &job.placement, &carriage, job.settings.clone());
     let as_it_was = effort.evaluate(job, &network);
@@ -84,15 +84,15 @@ impl Variant {
         hosts.map(|name| self.host(name)).collect()
     }
 
-    fn carriage(&self) -> Carriage {
+    fn carriage(&self) -> ExplicitPaths {
         let way = |(&pair, nodes): (&(NodeId, NodeId), &Vec<NodeId>)| {
             let nodes = nodes.clone();
-            (pair, vec![Way { nodes, weight: 1.0 }])
+            (pair, vec![NodePath { nodes, weight: 1.0 }])
         };
         let ways: BTreeMap<_, _> = self.ways.iter().map(way).collect();
-        Carriage {
+        ExplicitPaths {
             ways,
-            ..Carriage::default()
+            ..ExplicitPaths::default()
         }
     }
 

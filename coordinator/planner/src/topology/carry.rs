@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use reweave_common::carriage::{self, Branch, Carriage, Forest, Ring};
+use reweave_common::explicit_paths::{self, ExplicitPaths, Forest, ForestEdge, GroupRing};
 use reweave_common::ids::{NodeId, Rank};
-use reweave_common::iteration::{Iteration, Work};
+use reweave_common::iteration::{Iteration, TaskWork};
 
 use super::candidates::Design;
 use super::demand::Demand;
@@ -69,8 +69,8 @@ pub fn carriage(
     place: &[u32],
     demand: &Demand,
     most_spread: usize,
-) -> Carriage {
-    let way = |way: Way| carriage::Way {
+) -> ExplicitPaths {
+    let way = |way: Way| explicit_paths::NodePath {
         nodes: way.hosts.into_iter().map(node).collect(),
         weight: way.share,
     };
@@ -83,9 +83,9 @@ pub fn carriage(
         let ways = ways.into_iter().map(way);
         ((node(from), node(to)), ways.collect())
     });
-    let mut carriage = Carriage {
+    let mut carriage = ExplicitPaths {
         ways: ways.collect(),
-        ..Carriage::default()
+        ..ExplicitPaths::default()
     };
     let carrying = Carrying {
         design: wired.design,
@@ -106,7 +106,7 @@ fn node(host: u32) -> NodeId {
 fn reduced(iteration: &Iteration) -> BTreeSet<&[Rank]> {
     use reweave_common::iteration::Operation::{AllGather, AllReduce, ReduceScatter};
     let tasks = iteration.tasks().filter_map(|(_, task)| match task.work {
-        Work::Collective {
+        TaskWork::Collective {
             operation: AllReduce | AllGather | ReduceScatter,
             group,
             ..
@@ -123,7 +123,7 @@ struct Carrying<'c> {
 }
 
 impl Carrying<'_> {
-    fn group(&self, group: &[Rank], carriage: &mut Carriage) {
+    fn group(&self, group: &[Rank], carriage: &mut ExplicitPaths) {
         let mut on_host: BTreeMap<u32, Vec<Rank>> = BTreeMap::new();
         for &rank in group {
             on_host
@@ -156,7 +156,7 @@ impl Carrying<'_> {
     }
 
     /// From each host to the nearest that is left.
-    fn nearest_ring(&self, hosts: &[u32], on_host: &BTreeMap<u32, Vec<Rank>>) -> Ring {
+    fn nearest_ring(&self, hosts: &[u32], on_host: &BTreeMap<u32, Vec<Rank>>) -> GroupRing {
         let wiring = &self.design.wiring;
         let distances = self.known.distances.get_or_init(|| Distances::of(wiring));
         let mut left = hosts.to_vec();
@@ -169,14 +169,14 @@ impl Carrying<'_> {
         self.ring(&order, on_host)
     }
 
-    fn both_ways(&self, hosts: &[u32], on_host: &BTreeMap<u32, Vec<Rank>>) -> [Ring; 2] {
+    fn both_ways(&self, hosts: &[u32], on_host: &BTreeMap<u32, Vec<Rank>>) -> [GroupRing; 2] {
         let turned: Vec<_> = hosts.iter().rev().copied().collect();
         [self.ring(hosts, on_host), self.ring(&turned, on_host)]
     }
 
     /// Around the hosts, through all ranks of each. Over the cable between neighbours where there is
     /// one, else as between any two.
-    fn ring(&self, hosts: &[u32], on_host: &BTreeMap<u32, Vec<Rank>>) -> Ring {
+    fn ring(&self, hosts: &[u32], on_host: &BTreeMap<u32, Vec<Rank>>) -> GroupRing {
         let members = hosts.iter().flat_map(|host| &on_host[host]).copied();
         let mut legs = Vec::with_capacity(hosts.len());
         for (nth, &host) in hosts.iter().enumerate() {
@@ -185,7 +185,7 @@ impl Carrying<'_> {
             let joined = self.design.wiring.joins(host, next);
             legs.push(joined.then(|| [host, next].map(node).to_vec()));
         }
-        Ring {
+        GroupRing {
             members: members.collect(),
             legs,
             weight: 1.0,
@@ -196,13 +196,13 @@ impl Carrying<'_> {
 /// Ranks of one host hang on its first.
 fn forest_of(shares: &forest::Shares, on_host: &BTreeMap<u32, Vec<Rank>>) -> Forest {
     let first = |host: u32| on_host[&host][0];
-    let outside = shares.cables.iter().map(|&(ends, share)| Branch {
+    let outside = shares.cables.iter().map(|&(ends, share)| ForestEdge {
         ends: ends.map(first),
         along: Some(ends.map(node).to_vec()),
         share,
     });
     let inside = on_host.values().flat_map(|ranks| {
-        ranks[1..].iter().map(|&rank| Branch {
+        ranks[1..].iter().map(|&rank| ForestEdge {
             ends: [ranks[0], rank],
             along: None,
             share: 1.0,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use reweave_common::ids::Rank;
-use reweave_common::iteration::{Iteration, Operation, Work};
+use reweave_common::iteration::{Iteration, Operation, TaskWork};
 
 /// Hosts that reduce, scatter or gather among themselves. In which order does not matter, so that
 /// the order can be chosen with the topology.
@@ -32,11 +32,11 @@ impl Demand {
         let at = |rank: Rank| place[rank.index()];
         for (_, task) in iteration.tasks() {
             match task.work {
-                Work::Compute { .. } | Work::Delay { .. } => {}
-                Work::Transfer { from, to, bytes } => {
+                TaskWork::Compute { .. } | TaskWork::Delay { .. } => {}
+                TaskWork::Transfer { from, to, bytes } => {
                     adding.pair(at(from), at(to), bytes.count() as f64);
                 }
-                Work::Collective {
+                TaskWork::Collective {
                     operation,
                     group,
                     bytes,

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::time::Duration;
 
-use reweave_common::carriage::Carriage;
+use reweave_common::explicit_paths::ExplicitPaths;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_common::iteration::Iteration;
@@ -76,7 +76,7 @@ pub struct Proposal {
     pub design: Design,
     pub fabric: Fabric,
     pub routes: Routes,
-    pub carriage: Carriage,
+    pub carriage: ExplicitPaths,
     pub distances: Distances,
     pub evaluation: Evaluation,
     /// On one switch that gives each host all its ports' rates at one.
@@ -231,7 +231,7 @@ fn on_ideal_switch(
     let switch = ideal_switch(request.limits.hosts(), request.whole_rate())?;
     let hosts: Vec<_> = switch.endpoints().collect();
     let place = job.place.iter().map(|&host| hosts[host as usize]);
-    let (placement, carriage) = (place.collect::<Vec<_>>(), Carriage::default());
+    let (placement, carriage) = (place.collect::<Vec<_>>(), ExplicitPaths::default());
     let settings = request.settings(job.settings);
     let network = Network::new(&switch, &placement, &carriage, settings);
     let watch = &mut |_| in_time();
@@ -488,7 +488,7 @@ impl Draft {
 struct Played {
     draft: Draft,
     fabric: Fabric,
-    carriage: Carriage,
+    carriage: ExplicitPaths,
     evaluation: Evaluation,
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use reweave_common::carriage::Carriage;
+use reweave_common::explicit_paths::ExplicitPaths;
 use reweave_common::fabric::Fabric;
 use reweave_common::iteration::Iteration;
 
@@ -28,7 +28,7 @@ const MAX_REPAIR_ROUNDS: u32 = 12;
 pub struct Repair {
     pub design: Design,
     pub routes: Routes,
-    pub carriage: Carriage,
+    pub carriage: ExplicitPaths,
     /// Hosts whose tables are others than before.
     pub changed: Vec<u32>,
     /// What those do that are left.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reweave_common::carriage::Carriage;
+use reweave_common::explicit_paths::ExplicitPaths;
 use reweave_common::fabric::{Fabric, FabricBuilder, Role, WiringError};
 use reweave_common::ids::NodeId;
 use reweave_common::units::Rate;
@@ -98,7 +98,7 @@ pub fn rivals(
         };
         let hosts: Vec<NodeId> = fabric.endpoints().collect();
         let placement: Vec<_> = job.place.iter().map(|&host| hosts[host as usize]).collect();
-        let carriage = Carriage::default();
+        let carriage = ExplicitPaths::default();
         let network = Network::new(&fabric, &placement, &carriage, job.settings.clone());
         let go_on = &mut || in_time();
         let timeline = workload::simulate_while(job.iteration, &network, request.work, go_on);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use reweave_common::ids::Rank;
-use reweave_common::iteration::{Iteration, IterationBuilder, Task, Work};
+use reweave_common::iteration::{Iteration, IterationBuilder, Task, TaskWork};
 
 use super::error::TopologyError;
 use super::plan::Job;
@@ -35,15 +35,15 @@ fn left_of(
     job: &Job<'_>,
     dead: &BTreeSet<u32>,
     builder: &mut IterationBuilder,
-) -> Work {
+) -> TaskWork {
     let lives = |rank: Rank| !dead.contains(&job.place[rank.index()]);
-    let nothing = Work::Delay {
+    let nothing = TaskWork::Delay {
         time: Duration::ZERO,
     };
     match task.work {
-        Work::Compute { rank, .. } if !lives(rank) => nothing,
-        Work::Transfer { from, to, .. } if !lives(from) || !lives(to) => nothing,
-        Work::Collective {
+        TaskWork::Compute { rank, .. } if !lives(rank) => nothing,
+        TaskWork::Transfer { from, to, .. } if !lives(from) || !lives(to) => nothing,
+        TaskWork::Collective {
             operation,
             group,
             bytes,
@@ -53,7 +53,7 @@ fn left_of(
             let left: Vec<_> = members.filter(|&rank| lives(rank)).collect();
             match left.len() {
                 0 | 1 => nothing,
-                _ => Work::Collective {
+                _ => TaskWork::Collective {
                     operation,
                     group: builder.group(&left),
                     bytes,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use reweave_common::ids::Rank;
-use reweave_common::iteration::{Iteration, NameId, Work};
+use reweave_common::iteration::{Iteration, NameId, TaskWork};
 
 use super::evaluation::{Exposed, RankTime};
 use super::lowering::Timeline;
@@ -58,13 +58,13 @@ fn changes(iteration: &Iteration, timeline: &Timeline) -> Vec<Vec<Change>> {
         };
         let name = Some(task.name);
         match task.work {
-            Work::Compute { rank, .. } => lasts(rank, start, None),
-            Work::Delay { .. } => {}
-            Work::Transfer { from, to, .. } => {
+            TaskWork::Compute { rank, .. } => lasts(rank, start, None),
+            TaskWork::Delay { .. } => {}
+            TaskWork::Transfer { from, to, .. } => {
                 lasts(from, ready, name);
                 lasts(to, ready, name);
             }
-            Work::Collective { group, .. } => {
+            TaskWork::Collective { group, .. } => {
                 let group = iteration.group(group).iter();
                 group.for_each(|&member| lasts(member, ready, name));
             }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use reweave_common::carriage::{Branch, Forest, Ring};
+use reweave_common::explicit_paths::{Forest, ForestEdge, GroupRing};
 use reweave_common::ids::{NodeId, Rank};
 use reweave_common::iteration::Operation;
 
@@ -66,7 +66,7 @@ impl<'n> Network<'n> {
             return Ok(vec![self.ring(operation, &legs, bytes)]);
         };
         let total: f64 = rings.iter().map(|ring| ring.weight).sum();
-        let chain = |ring: &'n Ring| {
+        let chain = |ring: &'n GroupRing| {
             check(ring, group)?;
             let legs = around(&ring.members, |nth| ring.legs[nth].as_deref());
             Ok(self.ring(operation, &legs, bytes * ring.weight / total))
@@ -161,7 +161,7 @@ fn around<'c>(members: &[Rank], along: impl Fn(usize) -> Option<&'c [NodeId]>) -
 /// Both ways over each branch.
 fn forested<'c>(forest: &'c Forest, group: &[Rank], bytes: f64) -> Result<Chain<'c>, NetworkError> {
     check_forest(forest, group)?;
-    let both_ways = |branch: &'c Branch| {
+    let both_ways = |branch: &'c ForestEdge| {
         let [a, b] = branch.ends;
         [(a, b, false), (b, a, true)].map(|(from, to, backwards)| Piece {
             leg: Leg {
@@ -196,7 +196,7 @@ fn check_forest(forest: &Forest, group: &[Rank]) -> Result<(), NetworkError> {
     }
 }
 
-fn check(ring: &Ring, group: &[Rank]) -> Result<(), NetworkError> {
+fn check(ring: &GroupRing, group: &[Rank]) -> Result<(), NetworkError> {
     let [members, wanted]: [BTreeSet<_>; 2] = [&ring.members, group].map(|of| of.iter().collect());
     let problem = if ring.members.len() != group.len() || members != wanted {
         "does not meet each member of its group once"

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use reweave_common::ids::Rank;
-use reweave_common::iteration::{Iteration, NameId, TaskId, Work};
+use reweave_common::iteration::{Iteration, NameId, TaskId, TaskWork};
 
 use super::evaluation::{Segment, Stretch};
 use super::lowering::Timeline;
@@ -41,8 +41,8 @@ pub(super) fn critical_path(iteration: &Iteration, timeline: &Timeline) -> Vec<S
 fn piece(iteration: &Iteration, timeline: &Timeline, task: TaskId) -> (Stretch, SimTime) {
     let index = task.index();
     match iteration.task(task).work {
-        Work::Compute { .. } => (Stretch::Compute, timeline.start[index]),
-        Work::Delay { .. } => (Stretch::Delay, timeline.ready[index]),
+        TaskWork::Compute { .. } => (Stretch::Compute, timeline.start[index]),
+        TaskWork::Delay { .. } => (Stretch::Delay, timeline.ready[index]),
         _ => (Stretch::Communication, timeline.ready[index]),
     }
 }
@@ -66,7 +66,7 @@ impl Before {
             for next in &task.then {
                 before.tasks[next.index()].push(id);
             }
-            if let Work::Compute { rank, time } = task.work {
+            if let TaskWork::Compute { rank, time } = task.work {
                 before.rank[id.index()] = Some(rank);
                 // One that takes no time would be said to come before itself.
                 if !time.is_zero() {

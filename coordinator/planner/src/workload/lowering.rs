@@ -6,7 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use reweave_common::ids::{NodeId, Rank};
-use reweave_common::iteration::{Iteration, Operation, Task, TaskId, Work};
+use reweave_common::iteration::{Iteration, Operation, Task, TaskId, TaskWork};
 
 use super::choice;
 use super::collective::{Chain, Leg, Piece};
@@ -236,7 +236,7 @@ impl<'l> Lowering<'l> {
 
     fn task(&mut self, task: &Task, iteration: &Iteration) -> Result<Span, SimulationError> {
         match task.work {
-            Work::Compute { rank, time } => {
+            TaskWork::Compute { rank, time } => {
                 let time = SimTime::from_duration(time);
                 let only = self.problem.add_compute(rank.index() as u32, time)?;
                 Ok(Span {
@@ -244,8 +244,8 @@ impl<'l> Lowering<'l> {
                     last: only,
                 })
             }
-            Work::Delay { time } => self.pause(time),
-            Work::Transfer { from, to, bytes } => {
+            TaskWork::Delay { time } => self.pause(time),
+            TaskWork::Transfer { from, to, bytes } => {
                 let leg = Leg {
                     from,
                     to,
@@ -265,7 +265,7 @@ impl<'l> Lowering<'l> {
                 };
                 self.chains(&[chain], Duration::ZERO)
             }
-            Work::Collective {
+            TaskWork::Collective {
                 operation,
                 group,
                 bytes,

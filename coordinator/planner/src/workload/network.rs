@@ -4,7 +4,7 @@ use std::cell::{OnceCell, RefCell};
 use std::fmt;
 use std::rc::Rc;
 
-use reweave_common::carriage::{self, Carriage};
+use reweave_common::explicit_paths::{self, ExplicitPaths};
 use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::{LinkId, NodeId, Rank};
 use reweave_common::units::Rate;
@@ -116,7 +116,7 @@ pub struct Network<'n> {
     pub(super) fabric: &'n Fabric,
     pub(super) links: network::Network,
     pub(super) settings: Settings,
-    pub(super) carriage: &'n Carriage,
+    pub(super) carriage: &'n ExplicitPaths,
     placement: &'n [NodeId],
     compass: RefCell<Compass>,
     pub(super) findings: Rc<Findings>,
@@ -129,7 +129,7 @@ impl<'n> Network<'n> {
     pub fn new(
         fabric: &'n Fabric,
         placement: &'n [NodeId],
-        carriage: &'n Carriage,
+        carriage: &'n ExplicitPaths,
         settings: Settings,
     ) -> Self {
         Self {
@@ -186,7 +186,11 @@ impl<'n> Network<'n> {
         way
     }
 
-    fn given(&self, ways: &[carriage::Way], pair: [Rank; 2]) -> Result<Vec<Part>, NetworkError> {
+    fn given(
+        &self,
+        ways: &[explicit_paths::NodePath],
+        pair: [Rank; 2],
+    ) -> Result<Vec<Part>, NetworkError> {
         let total: f64 = ways.iter().map(|way| way.weight).sum();
         match self.settings.spreading {
             Spreading::Hashed(ecmp) => {

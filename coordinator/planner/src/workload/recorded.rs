@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use reweave_common::ids::Rank;
 use reweave_common::iteration::{
-    Iteration, IterationBuilder, IterationError, Operation, TaskId, Work,
+    Iteration, IterationBuilder, IterationError, Operation, TaskId, TaskWork,
 };
-use reweave_common::recorded::{Exchange, Recorded};
+use reweave_common::recorded_exchange::{ExchangeKind, RecordedExchange};
 use reweave_common::units::Bytes;
 
 /// Why records do not make an iteration.
@@ -41,7 +41,7 @@ impl std::error::Error for RecordedError {}
 /// the same on all its members; the n-th message between two is the one that was received n-th, and
 /// one that only one end recorded counts as well. Between two records, a rank computes as long as it
 /// did not wait.
-pub fn iteration(ranks: usize, records: &[Recorded]) -> Result<Iteration, RecordedError> {
+pub fn iteration(ranks: usize, records: &[RecordedExchange]) -> Result<Iteration, RecordedError> {
     let mut joining = Joining {
         builder: IterationBuilder::new(ranks),
         tails: BTreeMap::new(),
@@ -81,7 +81,7 @@ struct Joining {
 }
 
 impl Joining {
-    fn add(&mut self, record: &Recorded) -> Result<(), RecordedError> {
+    fn add(&mut self, record: &RecordedExchange) -> Result<(), RecordedError> {
         self.compute_until(record);
         let (task, rank) = (self.exchange(record)?, record.rank);
         if let Some(before) = self.tails.insert(rank, task) {
@@ -95,7 +95,7 @@ impl Joining {
         Ok(())
     }
 
-    fn compute_until(&mut self, record: &Recorded) {
+    fn compute_until(&mut self, record: &RecordedExchange) {
         let free_ns = self.free_ns.get(&record.rank).copied();
         let gap = free_ns.zip(record.asked_ns);
         let gap = gap.map_or(0, |(free, asked)| asked.saturating_sub(free));
@@ -103,7 +103,7 @@ impl Joining {
             return;
         }
         let name = self.builder.name("compute");
-        let work = Work::Compute {
+        let work = TaskWork::Compute {
             rank: record.rank,
             time: Duration::from_nanos(gap),
         };
@@ -113,10 +113,10 @@ impl Joining {
         }
     }
 
-    fn exchange(&mut self, record: &Recorded) -> Result<TaskId, RecordedError> {
+    fn exchange(&mut self, record: &RecordedExchange) -> Result<TaskId, RecordedError> {
         let key = self.key(record);
         let operation = match &record.what {
-            Exchange::Collective { operation, .. } => Some(*operation),
+            ExchangeKind::Collective { operation, .. } => Some(*operation),
             _ => None,
         };
         if let Some(&(task, known, bytes)) = self.met.get(&key) {
@@ -137,19 +137,19 @@ impl Joining {
     }
 
     /// Counted by rank, so that the second of a kind on one rank meets the second on the others.
-    fn key(&mut self, record: &Recorded) -> Key {
+    fn key(&mut self, record: &RecordedExchange) -> Key {
         let first = match &record.what {
-            Exchange::Collective { name, group, .. } => Key::Group {
+            ExchangeKind::Collective { name, group, .. } => Key::Group {
                 name: name.clone(),
                 members: group.clone(),
                 nth: 0,
             },
-            Exchange::Sent { to } => Key::Pair {
+            ExchangeKind::Sent { to } => Key::Pair {
                 from: record.rank,
                 to: *to,
                 nth: 0,
             },
-            Exchange::Received { from } => Key::Pair {
+            ExchangeKind::Received { from } => Key::Pair {
                 from: *from,
                 to: record.rank,
                 nth: 0,
@@ -163,18 +163,18 @@ impl Joining {
         key
     }
 
-    fn work(&mut self, record: &Recorded) -> (String, Work) {
+    fn work(&mut self, record: &RecordedExchange) -> (String, TaskWork) {
         let bytes = record.bytes;
-        let transfer = |from, to| ("message".to_owned(), Work::Transfer { from, to, bytes });
+        let transfer = |from, to| ("message".to_owned(), TaskWork::Transfer { from, to, bytes });
         match &record.what {
-            Exchange::Sent { to } => transfer(record.rank, *to),
-            Exchange::Received { from } => transfer(*from, record.rank),
-            Exchange::Collective {
+            ExchangeKind::Sent { to } => transfer(record.rank, *to),
+            ExchangeKind::Received { from } => transfer(*from, record.rank),
+            ExchangeKind::Collective {
                 operation,
                 group,
                 name,
             } => {
-                let work = Work::Collective {
+                let work = TaskWork::Collective {
                     operation: *operation,
                     group: self.builder.group(group),
                     bytes,

@@ -1,7 +1,7 @@
 //! Who sends how much to whom in an iteration.
 
 use reweave_common::ids::Rank;
-use reweave_common::iteration::{Iteration, Operation, Work};
+use reweave_common::iteration::{Iteration, Operation, TaskWork};
 use reweave_common::traffic::TrafficMatrix;
 use reweave_common::units::Bytes;
 
@@ -25,9 +25,9 @@ pub fn matrix(
     };
     for (_, task) in iteration.tasks() {
         match task.work {
-            Work::Compute { .. } | Work::Delay { .. } => {}
-            Work::Transfer { from, to, bytes } => add(from, to, bytes),
-            Work::Collective {
+            TaskWork::Compute { .. } | TaskWork::Delay { .. } => {}
+            TaskWork::Transfer { from, to, bytes } => add(from, to, bytes),
+            TaskWork::Collective {
                 operation,
                 group,
                 bytes,

@@ -248,7 +248,7 @@ mod tests {
 
     use axum::http::HeaderName;
     use axum::response::IntoResponse as _;
-    use reweave_link::visit::Visit;
+    use reweave_link::access_token::AccessToken;
     use tokio::sync::oneshot;
     use tokio::time::timeout;
 
@@ -278,7 +278,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn request_of_unknown_fate_conflicts() {
-        let by = Visitor::Token(Visit::random().digest());
+        let by = Visitor::Token(AccessToken::random().digest());
         let answers = Answers::default();
         let lost = async { Err(Problem::no_answer()) };
         assert!(answers.answer(idempotency(&by, 0), lost).await.is_err());
@@ -300,7 +300,7 @@ mod tests {
 
     #[tokio::test]
     async fn abandoned_request_is_answered_once() {
-        let by = Visitor::Token(Visit::random().digest());
+        let by = Visitor::Token(AccessToken::random().digest());
         let answers = Answers::default();
         let (begins, begun) = oneshot::channel();
         let (ends, ended) = oneshot::channel::<()>();
@@ -331,7 +331,7 @@ mod tests {
 
     #[tokio::test]
     async fn kept_responses_are_bounded_oldest_leave() {
-        let by = Visitor::Token(Visit::random().digest());
+        let by = Visitor::Token(AccessToken::random().digest());
         let (answers, third) = (Answers::default(), MAX_ANSWERS_BYTES / 3);
         assert_eq!(made(&answers, &by, &[0, 1, 2], third).await, 3);
         assert_eq!(made(&answers, &by, &[0, 1, 2], third).await, 0);

@@ -199,7 +199,7 @@ impl Budget {
 mod tests {
     use std::time::Duration;
 
-    use reweave_link::visit::Visit;
+    use reweave_link::access_token::AccessToken;
 
     use super::*;
 
@@ -215,7 +215,7 @@ mod tests {
     }
 
     fn token() -> Visitor {
-        Visitor::Token(Visit::random().digest())
+        Visitor::Token(AccessToken::random().digest())
     }
 
     fn known(limits: &RateLimits, now: Instant) -> Visitor {

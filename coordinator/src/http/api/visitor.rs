@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, HeaderName};
 use reweave_common::member::{Digest, Member};
 use reweave_common::operator::{Refused, Request, Response};
-use reweave_link::visit::Visit;
+use reweave_link::access_token::AccessToken;
 
 use super::problem::Problem;
 use crate::http;
@@ -41,7 +41,7 @@ impl Visitor {
     fn by_token(headers: &HeaderMap) -> Result<Self, Problem> {
         let value = headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok());
         let token = value.and_then(|value| value.strip_prefix("Bearer "));
-        let visit: Visit = token
+        let visit: AccessToken = token
             .and_then(|token| token.parse().ok())
             .ok_or_else(Problem::no_token)?;
         Ok(Self::Token(visit.digest()))

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{ClientConfig, Connection};
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_proto::frame;
 use reweave_proto::hello::{Hello, MAX_HELLO_BYTES};
 use rustls::client::Resumption;
@@ -19,14 +19,14 @@ use tokio::time::timeout;
 
 use super::token::TokenError;
 use super::verify::Newcomer;
-use super::{ALPN, Answer, Application, MAX_MESSAGE_BYTES, Token};
+use super::{ALPN, Application, JoinAnswer, MAX_MESSAGE_BYTES, Token};
 use crate::error::LinkError;
 use crate::identity::Identity;
 use crate::pki::{KeyRequest, PkiError};
+use crate::receive_limit::ReceiveFlag;
 use crate::session::{CLOSE_DONE, Reader, Writer};
-use crate::sieve::Heard;
 use crate::tls::SERVER_NAME;
-use crate::verify::Refusal;
+use crate::verify::PeerRefusal;
 use crate::{opening, transport};
 
 #[derive(Debug, Error)]
@@ -53,7 +53,7 @@ pub enum JoinError {
     #[error("{address} gave a certificate that cannot be used")]
     Unusable {
         address: SocketAddr,
-        source: Refusal,
+        source: PeerRefusal,
     },
     #[error("no address to join at")]
     NoAddress,
@@ -62,7 +62,7 @@ pub enum JoinError {
 }
 
 fn joined(errors: &[JoinError]) -> String {
-    let reasons: Vec<_> = errors.iter().map(|error| told(error)).collect();
+    let reasons: Vec<_> = errors.iter().map(|error| error_chain(error)).collect();
     reasons.join("; ")
 }
 
@@ -92,10 +92,14 @@ pub async fn enter(
     }
 }
 
-async fn knock(address: SocketAddr, token: &Token, key: &KeyRequest) -> Result<Answer, JoinError> {
+async fn knock(
+    address: SocketAddr,
+    token: &Token,
+    key: &KeyRequest,
+) -> Result<JoinAnswer, JoinError> {
     let verdict = Arc::default();
     let config = client_config(token, &verdict)?;
-    let endpoint = transport::client_endpoint(address, None, Heard::default())?;
+    let endpoint = transport::client_endpoint(address, None, ReceiveFlag::default())?;
     let connecting = endpoint.connect_with(config, address, SERVER_NAME);
     let connection = connecting
         .map_err(|source| LinkError::Connect { address, source })?
@@ -110,7 +114,7 @@ async fn knock(address: SocketAddr, token: &Token, key: &KeyRequest) -> Result<A
 /// What we found wrong with the door comes before what TLS says of it.
 fn refusal(
     address: SocketAddr,
-    verdict: &OnceLock<Refusal>,
+    verdict: &OnceLock<PeerRefusal>,
     source: quinn::ConnectionError,
 ) -> LinkError {
     match verdict.get().cloned() {
@@ -124,7 +128,7 @@ async fn ask(
     connection: &Connection,
     token: &Token,
     key: &KeyRequest,
-) -> Result<Answer, JoinError> {
+) -> Result<JoinAnswer, JoinError> {
     let (send, receive) = connection.open_bi().await.map_err(LinkError::from)?;
     let mut writer = Writer::new(send);
     let mut reader = Reader::new(receive, MAX_HELLO_BYTES);
@@ -147,19 +151,19 @@ fn take(
     token: &Token,
     key: &KeyRequest,
     dir: &Path,
-    answer: Answer,
+    answer: JoinAnswer,
 ) -> Result<Identity, JoinError> {
     let (authority_pem, chain_pem) = match answer {
-        Answer::Welcome {
+        JoinAnswer::Welcome {
             authority_pem,
             chain_pem,
         } => (authority_pem, chain_pem),
-        Answer::AskAnother => return Err(JoinError::DoesNotLead { address }),
-        Answer::Refused => return Err(JoinError::Refused { address }),
+        JoinAnswer::AskAnother => return Err(JoinError::DoesNotLead { address }),
+        JoinAnswer::Refused => return Err(JoinError::Refused { address }),
     };
     let authority = CertificateDer::from_pem_slice(authority_pem.as_bytes());
     if !authority.is_ok_and(|authority| token.is_authority(&authority)) {
-        let source = Refusal::OtherAuthority;
+        let source = PeerRefusal::OtherAuthority;
         return Err(JoinError::Unusable { address, source });
     }
     let installed = key.install_with(&authority_pem, &chain_pem);
@@ -181,7 +185,7 @@ fn take(
 
 fn client_config(
     token: &Token,
-    verdict: &Arc<OnceLock<Refusal>>,
+    verdict: &Arc<OnceLock<PeerRefusal>>,
 ) -> Result<ClientConfig, JoinError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier = Newcomer::new(token, provider.clone(), verdict.clone());

@@ -5,13 +5,13 @@
 //! digest in the token, and nobody else's door. The key is made where it is used and stays there:
 //! what goes over the wire is the token's secret and a request that proves who has the key.
 
-mod door;
 mod enter;
+mod join_listener;
 mod token;
 mod verify;
 
-pub use door::{Applicant, Door};
 pub use enter::{JoinError, enter};
+pub use join_listener::{Applicant, JoinListener};
 pub use token::{Token, TokenError};
 
 use reweave_proto::frame;
@@ -30,7 +30,7 @@ struct Application {
 }
 
 #[derive(Serialize, Deserialize)]
-enum Answer {
+enum JoinAnswer {
     Welcome {
         authority_pem: String,
         chain_pem: String,
@@ -44,5 +44,5 @@ enum Answer {
 /// See `decoders`.
 pub(crate) fn read(frame: &[u8]) {
     let _ = frame::decode::<Application>(frame);
-    let _ = frame::decode::<Answer>(frame);
+    let _ = frame::decode::<JoinAnswer>(frame);
 }

@@ -10,20 +10,20 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 
 use super::Token;
 use crate::signatures::verify_signatures;
-use crate::verify::{Judge, Refusal};
+use crate::verify::{PeerRefusal, PeerVerifier};
 
 pub(super) struct Newcomer {
     token: Token,
     provider: Arc<CryptoProvider>,
     /// What is wrong with the door.
-    found: Arc<OnceLock<Refusal>>,
+    found: Arc<OnceLock<PeerRefusal>>,
 }
 
 impl Newcomer {
     pub(super) fn new(
         token: &Token,
         provider: Arc<CryptoProvider>,
-        found: Arc<OnceLock<Refusal>>,
+        found: Arc<OnceLock<PeerRefusal>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             token: token.clone(),
@@ -37,13 +37,13 @@ impl Newcomer {
         certificate: &CertificateDer<'_>,
         others: &[CertificateDer<'_>],
         now: UnixTime,
-    ) -> Result<(), Refusal> {
+    ) -> Result<(), PeerRefusal> {
         let authority = others.iter().find(|other| self.token.is_authority(other));
-        let authority = authority.ok_or(Refusal::OtherAuthority)?;
-        let anchor = webpki::anchor_from_trusted_cert(authority).map_err(Refusal::Unusable)?;
+        let authority = authority.ok_or(PeerRefusal::OtherAuthority)?;
+        let anchor = webpki::anchor_from_trusted_cert(authority).map_err(PeerRefusal::Unusable)?;
         let cluster = self.token.cluster();
-        let cluster = cluster.map_err(|_| Refusal::OtherAuthority)?;
-        let judge = Judge::of_door(anchor.to_owned(), cluster, self.provider.clone());
+        let cluster = cluster.map_err(|_| PeerRefusal::OtherAuthority)?;
+        let judge = PeerVerifier::of_door(anchor.to_owned(), cluster, self.provider.clone());
         judge.examine(certificate, others, now).map(drop)
     }
 }

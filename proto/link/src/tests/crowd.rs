@@ -13,9 +13,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::cluster::{Cluster, listen, soon};
-use crate::admit::Handshakes;
+use crate::handshake_limit::Handshakes;
 use crate::listener::{HANDSHAKE_LIMITS, server_config};
-use crate::sieve::{Heard, Shares};
+use crate::receive_limit::{ReceiveFlag, ReceiveLimits};
 use crate::transport;
 use crate::{Channel, Dialer, Identity, LinkError, Listener, Role, Session};
 
@@ -119,8 +119,8 @@ fn favoured_peers_get_own_runtime() {
         "127.0.0.1:0".parse().unwrap(),
         ours.return_key().endpoint_config(),
         Some(config),
-        Shares::default(),
-        Heard::default(),
+        ReceiveLimits::default(),
+        ReceiveFlag::default(),
     )
     .unwrap();
     let mut handshakes = Handshakes::new(HANDSHAKE_LIMITS);

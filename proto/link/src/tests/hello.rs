@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use quinn::ClientConfig;
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_common::operator::Request;
 use reweave_proto::hello::{Hello, PROTOCOL_VERSION, Version};
 use reweave_proto::message::CoordinatorMessage;
@@ -12,8 +12,8 @@ use tokio::time::Instant;
 
 use super::cluster::{ANY_ROLE, Cluster, listen, pair, soon};
 use crate::connect::{Caller, reach};
+use crate::receive_limit::ReceiveFlag;
 use crate::session::Channel;
-use crate::sieve::Heard;
 use crate::{HANDSHAKE_TIMEOUT, LinkError, Listener, Role, Session, connect, tls, transport};
 
 fn hello(major: u16, minor: u16, cluster: &str) -> Hello {
@@ -37,7 +37,7 @@ async fn greet(host: Hello, visitor: Hello) -> (Outcome, Outcome) {
         hello: visitor,
         ..Caller::new(&cluster.agent(), Role::Coordinator)
     };
-    let reaching = reach(address, &caller, Heard::default());
+    let reaching = reach(address, &caller, ReceiveFlag::default());
     let (accepted, connected) = soon(async { tokio::join!(listener.accept(), reaching) }).await;
     (accepted.unwrap(), connected)
 }
@@ -45,7 +45,7 @@ async fn greet(host: Hello, visitor: Hello) -> (Outcome, Outcome) {
 fn disagreement(outcome: Outcome) -> String {
     match outcome {
         Err(error @ LinkError::Hello { .. }) => {
-            let text = told(&error);
+            let text = error_chain(&error);
             let (_, why) = text.split_once(": ").unwrap();
             why.to_owned()
         }
@@ -131,7 +131,7 @@ async fn stray(cluster: &Cluster, address: SocketAddr) -> quinn::Connection {
     let agent = cluster.member(Role::Agent, "stray");
     let crypto = tls::client(&agent, Role::Coordinator, Arc::default()).unwrap();
     let config = ClientConfig::new(Arc::new(crypto));
-    let endpoint = transport::client_endpoint(address, None, Heard::default()).unwrap();
+    let endpoint = transport::client_endpoint(address, None, ReceiveFlag::default()).unwrap();
     let connecting = endpoint.connect_with(config, address, "x").unwrap();
     connecting.await.unwrap()
 }
@@ -178,7 +178,7 @@ async fn hello_length_is_limited() {
         let telemetry = open(&connection, b"\x01").await;
         (connection, commands, telemetry)
     });
-    let error = told(&error.await);
+    let error = error_chain(&error.await);
     let (_, why) = error.split_once(": ").unwrap();
     assert_eq!(
         why,

@@ -8,15 +8,15 @@ use reweave_common::member::{Admission, Member};
 use tempfile::TempDir;
 
 use super::cluster::{Cluster, listen, meet, soon};
-use crate::join::{Applicant, Door, JoinError, Token, enter};
+use crate::join::{Applicant, JoinError, JoinListener, Token, enter};
 use crate::pki::{Authority, Validity};
-use crate::{Identity, LinkError, Refusal, Role};
+use crate::{Identity, LinkError, PeerRefusal, Role};
 
 const ADMISSION: Admission = Admission(7);
 
-fn door(cluster: &Cluster) -> (Door, SocketAddr) {
+fn door(cluster: &Cluster) -> (JoinListener, SocketAddr) {
     let loopback = "127.0.0.1:0".parse().unwrap();
-    let door = Door::bind(loopback, &cluster.coordinator()).unwrap();
+    let door = JoinListener::bind(loopback, &cluster.coordinator()).unwrap();
     let address = door.address().unwrap();
     (door, address)
 }
@@ -103,7 +103,7 @@ async fn token_stays_within_its_cluster() {
     let Err(JoinError::Link(LinkError::Refused { source, .. })) = refused else {
         panic!("somebody else's door was believed");
     };
-    assert_eq!(source, Refusal::OtherAuthority);
+    assert_eq!(source, PeerRefusal::OtherAuthority);
     assert!(knocked.unwrap().is_err());
 }
 

@@ -11,8 +11,8 @@ use crate::pki::{
     AUTHORITY_CERTIFICATE_FILE, AUTHORITY_KEY_FILE, Authority, KeyRequest, MEMBER_CERTIFICATE_FILE,
     MEMBER_KEY_FILE, PkiError, Validity, files,
 };
-use crate::{Identity, Refusal, Role};
-use reweave_common::error::told;
+use crate::{Identity, PeerRefusal, Role};
+use reweave_common::error::error_chain;
 
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
@@ -118,7 +118,7 @@ fn certificate_lasts_day_or_as_requested() {
     assert_eq!(short.problem(hours(23)), None);
     assert!(matches!(
         short.problem(hours(25)),
-        Some(Refusal::Expired { .. })
+        Some(PeerRefusal::Expired { .. })
     ));
     let year = Validity::lasting(Duration::from_hours(24 * 365)).unwrap();
     let long = cluster.member_for(Role::Agent, "h1", year);
@@ -165,7 +165,7 @@ fn missing_or_broken_file_is_named() {
             matches!(&error, PkiError::Read { path: at, .. } if *at == path),
             "{error:?}"
         );
-        let text = told(&error);
+        let text = error_chain(&error);
         assert!(
             text.starts_with(&format!("cannot read {}: No such", path.display())),
             "{text}"

@@ -9,9 +9,9 @@ use rustls::version::TLS13;
 
 use super::cluster::{Cluster, listen, meet, soon};
 use crate::pki::Validity;
-use crate::sieve::Heard;
-use crate::verify::Judge;
-use crate::{Identity, LinkError, Listener, Refusal, Role, opening, tls, transport};
+use crate::receive_limit::ReceiveFlag;
+use crate::verify::PeerVerifier;
+use crate::{Identity, LinkError, Listener, PeerRefusal, Role, opening, tls, transport};
 
 const ONE_HOUR: Duration = Duration::from_hours(1);
 
@@ -32,7 +32,7 @@ fn future() -> Validity {
 }
 
 /// The reason of the side that refused.
-fn refusal<T>(outcome: Result<T, LinkError>) -> Refusal {
+fn refusal<T>(outcome: Result<T, LinkError>) -> PeerRefusal {
     match outcome.map(drop) {
         Err(LinkError::Refused { source, .. }) => source,
         other => panic!("not a refusal: {other:?}"),
@@ -40,7 +40,7 @@ fn refusal<T>(outcome: Result<T, LinkError>) -> Refusal {
 }
 
 /// What the side that was refused can see for itself.
-fn refused<T>(outcome: Result<T, LinkError>) -> Option<Refusal> {
+fn refused<T>(outcome: Result<T, LinkError>) -> Option<PeerRefusal> {
     match outcome.map(drop) {
         Err(LinkError::RefusedByPeer { own_problem, .. }) => own_problem,
         other => panic!("not refused by the peer: {other:?}"),
@@ -48,14 +48,17 @@ fn refused<T>(outcome: Result<T, LinkError>) -> Option<Refusal> {
 }
 
 /// `visitor` is refused by a coordinator of `cluster`.
-async fn refused_visitor(cluster: &Cluster, visitor: &Identity) -> (Refusal, Option<Refusal>) {
+async fn refused_visitor(
+    cluster: &Cluster,
+    visitor: &Identity,
+) -> (PeerRefusal, Option<PeerRefusal>) {
     let (mut listener, _) = listen(&cluster.coordinator());
     let (accepted, connected) = meet(&mut listener, visitor).await;
     (refusal(accepted), refused(connected))
 }
 
 /// An agent of `cluster` refuses `host`.
-async fn refused_host(cluster: &Cluster, host: &Identity) -> (Refusal, Option<Refusal>) {
+async fn refused_host(cluster: &Cluster, host: &Identity) -> (PeerRefusal, Option<PeerRefusal>) {
     let (mut listener, _) = listen(host);
     let (accepted, connected) = meet(&mut listener, &cluster.agent()).await;
     (refusal(connected), refused(accepted))
@@ -66,15 +69,15 @@ async fn agent_of_other_authority_is_refused() {
     let (ours, theirs) = (Cluster::new("lab"), Cluster::new("lab"));
     let visitor = ours.infiltrator(&theirs, Role::Agent, "h0");
     let (why, own_problem) = refused_visitor(&ours, &visitor).await;
-    assert_eq!(why, Refusal::OtherAuthority);
-    assert_eq!(own_problem, Some(Refusal::OtherAuthority));
+    assert_eq!(why, PeerRefusal::OtherAuthority);
+    assert_eq!(own_problem, Some(PeerRefusal::OtherAuthority));
 }
 
 #[tokio::test]
 async fn coordinator_of_other_authority_is_refused() {
     let (ours, theirs) = (Cluster::new("lab"), Cluster::new("lab"));
     let (why, own_problem) = refused_host(&ours, &theirs.coordinator()).await;
-    assert_eq!((why, own_problem), (Refusal::OtherAuthority, None));
+    assert_eq!((why, own_problem), (PeerRefusal::OtherAuthority, None));
 }
 
 #[tokio::test]
@@ -83,12 +86,12 @@ async fn expired_agent_is_refused() {
     let visitor = cluster.member_for(Role::Agent, "h0", past());
     let (why, own_problem) = refused_visitor(&cluster, &visitor).await;
     assert!(
-        matches!(why, Refusal::Expired { ago, .. } if ago >= ONE_HOUR),
+        matches!(why, PeerRefusal::Expired { ago, .. } if ago >= ONE_HOUR),
         "{why:?}"
     );
     let named = "its certificate as agent h0 expired";
     assert!(why.to_string().starts_with(named), "{why}");
-    assert!(matches!(own_problem, Some(Refusal::Expired { .. })));
+    assert!(matches!(own_problem, Some(PeerRefusal::Expired { .. })));
 }
 
 /// Whoever can write any name into a certificate is not called by it.
@@ -98,7 +101,7 @@ async fn expired_foreign_agent_is_unnamed() {
     let visitor = ours.infiltrator_for(&theirs, Role::Agent, "h0", past());
     let (why, _) = refused_visitor(&ours, &visitor).await;
     assert!(
-        matches!(why, Refusal::Expired { whose: None, .. }),
+        matches!(why, PeerRefusal::Expired { whose: None, .. }),
         "{why:?}"
     );
 }
@@ -108,8 +111,8 @@ async fn expired_coordinator_is_refused() {
     let cluster = Cluster::new("lab");
     let host = cluster.member_for(Role::Coordinator, "c0", past());
     let (why, own_problem) = refused_host(&cluster, &host).await;
-    assert!(matches!(why, Refusal::Expired { .. }), "{why:?}");
-    assert!(matches!(own_problem, Some(Refusal::Expired { .. })));
+    assert!(matches!(why, PeerRefusal::Expired { .. }), "{why:?}");
+    assert!(matches!(own_problem, Some(PeerRefusal::Expired { .. })));
 }
 
 #[tokio::test]
@@ -117,7 +120,7 @@ async fn not_yet_valid_agent_is_refused() {
     let cluster = Cluster::new("lab");
     let visitor = cluster.member_for(Role::Agent, "h0", future());
     let (why, _) = refused_visitor(&cluster, &visitor).await;
-    assert!(matches!(why, Refusal::NotYetValid { .. }), "{why:?}");
+    assert!(matches!(why, PeerRefusal::NotYetValid { .. }), "{why:?}");
 }
 
 #[tokio::test]
@@ -125,7 +128,7 @@ async fn not_yet_valid_coordinator_is_refused() {
     let cluster = Cluster::new("lab");
     let host = cluster.member_for(Role::Coordinator, "c0", future());
     let (why, _) = refused_host(&cluster, &host).await;
-    assert!(matches!(why, Refusal::NotYetValid { .. }), "{why:?}");
+    assert!(matches!(why, PeerRefusal::NotYetValid { .. }), "{why:?}");
 }
 
 #[tokio::test]
@@ -134,7 +137,7 @@ async fn agent_posing_as_coordinator_is_refused() {
     for role in [Role::Agent, Role::Operator] {
         let host = cluster.member(role, "h9");
         let (why, own_problem) = refused_host(&cluster, &host).await;
-        let expected = Refusal::WrongRole {
+        let expected = PeerRefusal::WrongRole {
             theirs: host.member().clone(),
             accepted: vec![Role::Coordinator],
         };
@@ -168,7 +171,7 @@ fn impostor(cluster: &Cluster, uris: &[&str]) -> Identity {
 #[tokio::test]
 async fn member_of_other_cluster_is_refused() {
     let cluster = Cluster::new("lab");
-    let other = Refusal::OtherCluster {
+    let other = PeerRefusal::OtherCluster {
         theirs: "prod".parse().unwrap(),
         ours: "lab".parse().unwrap(),
     };
@@ -185,7 +188,7 @@ async fn certificate_must_name_one_member() {
     let unknown_role = ["spiffe://lab/root/h0"];
     for uris in [&[][..], &twice, &unknown_role, &["https://lab/agent/h0"]] {
         let (why, _) = refused_visitor(&cluster, &impostor(&cluster, uris)).await;
-        assert!(matches!(why, Refusal::Unnamed(_)), "{uris:?}: {why:?}");
+        assert!(matches!(why, PeerRefusal::Unnamed(_)), "{uris:?}: {why:?}");
     }
 }
 
@@ -196,7 +199,7 @@ async fn visit(listener: &mut Listener, visitor: &Identity, shows: bool) -> Visi
         .with_protocol_versions(&[&TLS13])
         .unwrap()
         .dangerous()
-        .with_custom_certificate_verifier(Judge::new(visitor, &roles, Arc::default()));
+        .with_custom_certificate_verifier(PeerVerifier::new(visitor, &roles, Arc::default()));
     let mut config = match shows {
         true => builder.with_client_cert_resolver(Arc::new(tls::certificate(visitor))),
         false => builder.with_no_client_auth(),
@@ -204,7 +207,7 @@ async fn visit(listener: &mut Listener, visitor: &Identity, shows: bool) -> Visi
     config.alpn_protocols = vec![tls::ALPN.to_vec()];
     let config: quinn::crypto::rustls::QuicClientConfig = config.try_into().unwrap();
     let address = listener.address().unwrap();
-    let endpoint = transport::client_endpoint(address, None, Heard::default()).unwrap();
+    let endpoint = transport::client_endpoint(address, None, ReceiveFlag::default()).unwrap();
     let connecting = endpoint
         .connect_with(ClientConfig::new(Arc::new(config)), address, "x")
         .unwrap();
@@ -222,7 +225,7 @@ async fn visit(listener: &mut Listener, visitor: &Identity, shows: bool) -> Visi
 }
 
 struct Visit {
-    why: Refusal,
+    why: PeerRefusal,
     seen: ConnectionError,
 }
 
@@ -231,7 +234,7 @@ async fn missing_certificate_is_refused() {
     let cluster = Cluster::new("lab");
     let (mut listener, _) = listen(&cluster.coordinator());
     let visit = visit(&mut listener, &cluster.agent(), false).await;
-    assert_eq!(visit.why, Refusal::NoCertificate);
+    assert_eq!(visit.why, PeerRefusal::NoCertificate);
 }
 
 #[tokio::test]
@@ -267,7 +270,7 @@ async fn session_tickets_are_never_resumed() {
     // One configuration for both, so that it could remember.
     let crypto = tls::client(&agent, Role::Coordinator, Arc::default()).unwrap();
     let config = ClientConfig::new(Arc::new(crypto));
-    let endpoint = transport::client_endpoint(address, None, Heard::default()).unwrap();
+    let endpoint = transport::client_endpoint(address, None, ReceiveFlag::default()).unwrap();
     let connecting = || endpoint.connect_with(config.clone(), address, "x").unwrap();
     let hello = Hello::new(agent.cluster());
     let greeting = async {

@@ -6,7 +6,7 @@ use reweave_common::member::{Admission, DenyList, Member};
 
 use super::cluster::{Cluster, listen, meet, session, soon};
 use crate::pki::{Authority, KeyRequest, PkiError, Validity};
-use crate::{Identity, LinkError, Refusal, Role};
+use crate::{Identity, LinkError, PeerRefusal, Role};
 
 fn denying(member: &Member, up_to: u64) -> DenyList {
     let mut list = DenyList::default();
@@ -15,7 +15,7 @@ fn denying(member: &Member, up_to: u64) -> DenyList {
 }
 
 /// What the listening side finds of `visitor`.
-async fn refused(ours: &Identity, visitor: &Identity) -> Refusal {
+async fn refused(ours: &Identity, visitor: &Identity) -> PeerRefusal {
     let (mut listener, _) = listen(ours);
     match meet(&mut listener, visitor).await.0 {
         Err(LinkError::Refused { source, .. }) => source,
@@ -54,7 +54,7 @@ async fn revoked_member_loses_session() {
     coordinator.deny(denying(&h0, 3));
     let ended = soon(ended).await.unwrap();
     assert!(
-        matches!(ended, LinkError::ShutOut(Refusal::Revoked { .. })),
+        matches!(ended, LinkError::ShutOut(PeerRefusal::Revoked { .. })),
         "{ended:?}"
     );
     let seen = soon(connected.closed()).await;
@@ -63,7 +63,7 @@ async fn revoked_member_loses_session() {
     };
     assert!(!reason.contains("revoked"), "{reason}");
     let again = refused(&coordinator, &agent).await;
-    assert_eq!(again, Refusal::Revoked { theirs: h0 });
+    assert_eq!(again, PeerRefusal::Revoked { theirs: h0 });
 }
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn readmitted_member_is_accepted() {
     let early = certified(&cluster, &signer, "h0", 3);
     assert!(matches!(
         refused(&coordinator, &early).await,
-        Refusal::Revoked { .. }
+        PeerRefusal::Revoked { .. }
     ));
 }
 
@@ -94,7 +94,7 @@ async fn revoked_signer_voids_its_certificates() {
     let c1 = Member::new(Role::Coordinator, "c1");
     coordinator.deny(denying(&c1, 20));
     let why = refused(&coordinator, &one).await;
-    assert_eq!(why, Refusal::SignerRevoked { signer: c1 });
+    assert_eq!(why, PeerRefusal::SignerRevoked { signer: c1 });
     let (mut listener, _) = listen(&coordinator);
     session(&mut listener, &other).await;
 }
@@ -113,7 +113,7 @@ async fn signer_cannot_sign_long_lifetimes() {
         .unwrap();
     let visitor = Identity::load(&dir).unwrap();
     let why = refused(&cluster.coordinator(), &visitor).await;
-    assert!(matches!(why, Refusal::LivesTooLong { .. }), "{why:?}");
+    assert!(matches!(why, PeerRefusal::LivesTooLong { .. }), "{why:?}");
 }
 
 #[tokio::test]
@@ -135,7 +135,10 @@ async fn session_expires_with_certificate_unless_renewed() {
     assert!(early.is_err(), "it is good for an hour");
     accepted.renewed(now - Duration::from_secs(1));
     let ended = soon(accepted.expired()).await;
-    assert!(matches!(ended, LinkError::ShutOut(Refusal::Expired { .. })));
+    assert!(matches!(
+        ended,
+        LinkError::ShutOut(PeerRefusal::Expired { .. })
+    ));
 }
 
 /// Cut short anywhere, the folder holds one pair or the other.

@@ -3,8 +3,8 @@
 use std::future::poll_fn;
 use std::task::Poll;
 
-use reweave_common::holding::Holding;
-use reweave_common::instruction::{Ack, Install, Refusal, Token, Watch};
+use reweave_common::forwarding_state::ForwardingState;
+use reweave_common::instruction::{Ack, Install, InstallRefusal, Token, Watch};
 use reweave_common::moment::Moment;
 use reweave_common::plan::Generation;
 use reweave_common::sample::Sample;
@@ -26,7 +26,7 @@ async fn messages_come_through_on_both_channels() {
     let install = CoordinatorMessage::Install(Install {
         generation: Generation(3),
         token: Token(9),
-        holding: Holding::default(),
+        holding: ForwardingState::default(),
     });
     coordinator
         .send_any(Channel::Commands, &install)
@@ -38,7 +38,7 @@ async fn messages_come_through_on_both_channels() {
     let ack = AgentMessage::Ack(Ack {
         generation: Generation(3),
         token: Token(9),
-        outcome: Err(Refusal::NotASwitch),
+        outcome: Err(InstallRefusal::NotASwitch),
     });
     let sample = AgentMessage::Sample(Sample {
         taken: Moment::from_micros(7),

@@ -1,7 +1,7 @@
 //! Packets beyond a peer's share are dropped unseen; others are heard as before.
 
 use super::cluster::{Cluster, listen, session, soon};
-use crate::{Channel, Pace, Role, Session};
+use crate::{Channel, Role, Session, TokenBucket};
 
 const SHARE_PACKETS: u64 = 40;
 const SENT_PACKETS: usize = 400;
@@ -27,7 +27,7 @@ async fn peer_is_limited_to_its_share() {
     let (from_hostile, hostile) = session(&mut listener, &hostile).await;
     let (from_honest, honest) = session(&mut listener, &honest).await;
     let before = from_hostile.heard_packets();
-    let share = from_hostile.pace_packets(Pace::new(1, SHARE_PACKETS as u32));
+    let share = from_hostile.pace_packets(TokenBucket::new(1, SHARE_PACKETS as u32));
     for _ in 0..4 {
         soon(flood(&hostile)).await;
         soon(is_heard(&honest, &from_honest)).await;

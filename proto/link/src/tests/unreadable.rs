@@ -1,7 +1,7 @@
 //! What is no message ends the session, and both sides say why.
 
 use bytes::Bytes;
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_proto::frame::WireError;
 use reweave_proto::message::AgentMessage;
 
@@ -26,7 +26,7 @@ async fn after(bytes: &'static [u8]) -> (WireError, String) {
     // The other channel is as dead as this one.
     let telemetry = soon(coordinator.receive::<u8>(Channel::Telemetry)).await;
     assert!(matches!(telemetry, Err(LinkError::ClosedHere)));
-    (wire, told(&farewell.unwrap_err()))
+    (wire, error_chain(&farewell.unwrap_err()))
 }
 
 #[tokio::test]

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use reweave_common::bandwidth::{Bandwidth, Unclear};
 use reweave_common::operator::{PairStatus, PathBandwidth, ProbeCoverage, ProbeStatus};
 use reweave_common::probing::{
-    Large, Loss, Lost, Part, ProbeList, ProbeReading, Routers, Spread, Stamped, Summary, Tally,
-    Times, Unsent,
+    Large, Loss, LossByDirection, ProbeList, ProbePart, ProbeReading, ProbeTally, Routers, Spread,
+    Stamped, Summary, Times, Unsent,
 };
 
 use super::{MAX_LIST_ITEMS, addresses, finite, flow, hop, rate, text, time_span};
@@ -75,7 +75,7 @@ pub(super) fn reading() -> impl Strategy<Value = ProbeReading> {
 }
 
 fn times() -> impl Strategy<Value = Times> {
-    let part = prop::sample::select(&Part::ALL[..]);
+    let part = prop::sample::select(&ProbePart::ALL[..]);
     vec((part, any::<u64>()), 0..MAX_LIST_ITEMS).prop_map(|durations| {
         let mut times = Times::default();
         for (part, nanos) in durations {
@@ -85,16 +85,16 @@ fn times() -> impl Strategy<Value = Times> {
     })
 }
 
-fn tally() -> impl Strategy<Value = Tally> {
+fn tally() -> impl Strategy<Value = ProbeTally> {
     let counts = any::<[u32; 14]>();
     let parts = (counts, times(), stamped(), routers());
     parts.prop_map(|(counts, times, stamped, routers)| {
-        let lost = Lost {
+        let lost = LossByDirection {
             there: counts[1],
             back: counts[2],
             somewhere: counts[3],
         };
-        Tally {
+        ProbeTally {
             answered: counts[0],
             lost,
             refused: counts[4],

@@ -9,10 +9,10 @@ mod peer_messages;
 
 use peer_messages::PeerMessage;
 use reweave_proto::message::PeerPart;
-use reweave_proto::parts::{Joiner, cut};
+use reweave_proto::parts::{PartAssembler, cut};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let mut joiner = Joiner::default();
+    let mut joiner = PartAssembler::default();
     let size = bytes.first().map_or(1, |first| usize::from(*first) + 1);
     let pieces = bytes.get(1..).unwrap_or_default().chunks(size);
     let count = pieces.len();
@@ -34,7 +34,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
 /// What was understood is understood again, and whole with its last part.
 fn passed_on(message: &PeerMessage) {
     let said = postcard::to_stdvec(message).expect("it can be written");
-    let mut joiner = Joiner::default();
+    let mut joiner = PartAssembler::default();
     let joined = cut(&said, 7).map(|part| joiner.join::<PeerMessage>(&part).expect("and read"));
     let again = joined.last().flatten().expect("it is whole");
     assert_eq!(postcard::to_stdvec(&again), Ok(said));

@@ -2,8 +2,8 @@
 
 #![no_main]
 
-use reweave_agent_core::probe::Mark;
+use reweave_agent_core::probe::ProbeMark;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let _ = Mark(0x1234).read(bytes);
+    let _ = ProbeMark(0x1234).read(bytes);
 });

@@ -2,17 +2,20 @@
 
 #![no_main]
 
-use reweave_agent_core::preflight::Word;
-use reweave_agent_core::trains::Message;
+use reweave_agent_core::packet_trains::TrainMessage;
+use reweave_agent_core::preflight::PreflightMessage;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    if let Some((train, message)) = Message::read(bytes) {
+    if let Some((train, message)) = TrainMessage::read(bytes) {
         assert_eq!(
-            Message::read(&message.to_bytes(train)),
+            TrainMessage::read(&message.to_bytes(train)),
             Some((train, message))
         );
     }
-    if let Some((session, word)) = Word::read(bytes) {
-        assert_eq!(Word::read(&word.to_bytes(session)), Some((session, word)));
+    if let Some((session, word)) = PreflightMessage::read(bytes) {
+        assert_eq!(
+            PreflightMessage::read(&word.to_bytes(session)),
+            Some((session, word))
+        );
     }
 });

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::ids::Rank;
-use reweave_common::workload::{Step, Transfer};
+use reweave_common::workload::{ProgramStep, Transfer};
 use thiserror::Error;
 
 use super::protocol::{Assignment, FlowSpec};
@@ -68,7 +68,7 @@ impl Assignment {
         let (to, from): (BTreeSet<_>, BTreeSet<_>) =
             (peers(|flow| flow.to), peers(|flow| flow.from));
         for step in &self.program {
-            let Step::Exchange { sends, receives } = step else {
+            let ProgramStep::Exchange { sends, receives } = step else {
                 continue;
             };
             let missing = |transfers: &[Transfer], there: &BTreeSet<Rank>| {

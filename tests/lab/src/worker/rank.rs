@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use reweave_common::ids::Rank;
 use reweave_common::units::Bytes;
-use reweave_common::workload::{Step, Transfer};
+use reweave_common::workload::{ProgramStep, Transfer};
 use tokio::sync::{Notify, oneshot};
 
 use super::clock;
@@ -30,13 +30,13 @@ impl RankFlows {
 
     /// One iteration: how long it took, and how much of that was spent exchanging. It never ends
     /// when a session it needs has broken.
-    pub(crate) async fn iterate(&self, program: &[Step]) -> io::Result<[Duration; 2]> {
+    pub(crate) async fn iterate(&self, program: &[ProgramStep]) -> io::Result<[Duration; 2]> {
         let began = clock::now();
         let mut exposed = Duration::ZERO;
         for step in program {
             match step {
-                Step::Compute(duration) => clock::sleep(*duration).await?,
-                Step::Exchange { sends, receives } => {
+                ProgramStep::Compute(duration) => clock::sleep(*duration).await?,
+                ProgramStep::Exchange { sends, receives } => {
                     let began = clock::now();
                     self.exchange(sends, receives).await;
                     exposed += clock::now() - began;

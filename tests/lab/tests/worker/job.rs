@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use reweave_common::ids::Rank;
 use reweave_common::units::Bytes;
-use reweave_common::workload::{Pattern, Program, Step, Transfer};
+use reweave_common::workload::{Pattern, Program, ProgramStep, Transfer};
 use serde_json::{Value, json};
 
 /// Longer than anything here takes, on a machine that is busy with other tests.
@@ -58,7 +58,7 @@ impl Order {
     fn programs(&self) -> Vec<Program> {
         let mut programs = self.pattern.programs(self.ranks, Bytes::new(self.bytes));
         for program in &mut programs {
-            program.insert(0, Step::Compute(self.compute));
+            program.insert(0, ProgramStep::Compute(self.compute));
         }
         programs
     }
@@ -307,8 +307,8 @@ fn flows(programs: &[Program], transport: Transport) -> Vec<Flow> {
 
 fn sends(program: &Program) -> impl Iterator<Item = &Transfer> {
     let sends = program.iter().filter_map(|step| match step {
-        Step::Compute(_) => None,
-        Step::Exchange { sends, .. } => Some(sends),
+        ProgramStep::Compute(_) => None,
+        ProgramStep::Exchange { sends, .. } => Some(sends),
     });
     sends.flatten()
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use reweave_common::course::{Leg, Round, Tables};
 use reweave_common::fabric::Circuits;
 use reweave_common::forwarding::ForwardingTable;
 use reweave_common::ids::NodeId;
+use reweave_common::migration_plan::{MigrationStep, Round, Tables};
 
 #[derive(Debug)]
 pub(crate) struct Held {
@@ -45,10 +45,10 @@ impl Held {
     }
 
     /// All have followed it.
-    pub(crate) fn pass(&mut self, leg: Leg<'_>) {
+    pub(crate) fn pass(&mut self, leg: MigrationStep<'_>) {
         match leg {
-            Leg::Round(round) => self.tables.extend(round.clone()),
-            Leg::Switch(moved) => self.circuits.extend(moved.clone()),
+            MigrationStep::Round(round) => self.tables.extend(round.clone()),
+            MigrationStep::Switch(moved) => self.circuits.extend(moved.clone()),
         }
     }
 }

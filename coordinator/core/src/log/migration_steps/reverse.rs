@@ -2,17 +2,17 @@
 //! judged in all mixtures of before and after, and nothing passes circuits while they move, to either side. How
 //! much capacity nodes keep meanwhile is looked at anew.
 
-use reweave_common::course::{Course, Leg, Round, Tables, Wave};
 use reweave_common::fabric::Circuits;
+use reweave_common::migration_plan::{MigrationPlan, MigrationStep, Round, Tables, Wave};
 
 use super::held_state::Held;
 
 /// From behind so many legs to where the course began, at these tables and circuits.
 pub(crate) fn retraced(
-    course: &Course,
+    course: &MigrationPlan,
     legs: usize,
     (tables, circuits): (&Tables, &Circuits),
-) -> Course {
+) -> MigrationPlan {
     let mut held = Held::first(tables, circuits);
     let mut undone = Vec::new();
     for (_, leg) in course.legs().take(legs) {
@@ -23,7 +23,7 @@ pub(crate) fn retraced(
     for leg in undone.into_iter().rev() {
         leg.follow(&mut waves);
     }
-    Course { waves }
+    MigrationPlan { waves }
 }
 
 /// What was there before a leg, of all that it changes.
@@ -33,10 +33,10 @@ enum Undone {
 }
 
 impl Undone {
-    fn of(leg: Leg<'_>, held: &Held) -> Self {
+    fn of(leg: MigrationStep<'_>, held: &Held) -> Self {
         match leg {
-            Leg::Round(round) => Self::Round(held.tables_of(round.keys().copied())),
-            Leg::Switch(moved) => Self::Switch(held.circuits_of(moved)),
+            MigrationStep::Round(round) => Self::Round(held.tables_of(round.keys().copied())),
+            MigrationStep::Switch(moved) => Self::Switch(held.circuits_of(moved)),
         }
     }
 

@@ -1,43 +1,51 @@
 //! A node that may hold either of two tables gets no third one before it has answered which it holds: every mixture on a
 //! course is judged with two per node.
 
-use reweave_common::course::{Course, Leg, Place, Round, Stretch, Tables, Wave};
 use reweave_common::fabric::Circuits;
 use reweave_common::forwarding::ForwardingTable;
+use reweave_common::migration_plan::{
+    MigrationPlan, MigrationStage, MigrationStep, Round, StepPosition, Tables, Wave,
+};
 
 use super::held_state::Held;
 
 /// The course with a round before each in which nodes would get a third table: there they are to hold the one that they
 /// held for certain.
-pub(crate) fn settled(course: &Course, tables: &Tables, unsure: &Round) -> Course {
+pub(crate) fn settled(course: &MigrationPlan, tables: &Tables, unsure: &Round) -> MigrationPlan {
     let mut held = Held::first(tables, &Circuits::new());
     // Once it has answered to any round, a node is sure.
     let mut unsure = unsure.clone();
     let mut waves = Vec::new();
     for (place, leg) in course.legs() {
-        if let Leg::Round(round) = leg {
+        if let MigrationStep::Round(round) = leg {
             let first = first_for(round, &held, &unsure);
             if !first.is_empty() {
-                follow(&mut waves, place, Leg::Round(&first));
+                follow(&mut waves, place, MigrationStep::Round(&first));
             }
             unsure.retain(|node, _| !round.contains_key(node));
         }
         follow(&mut waves, place, leg);
         held.pass(leg);
     }
-    Course { waves }
+    MigrationPlan { waves }
 }
 
 /// Behind all that is there already, in the same part of the same wave.
-fn follow(waves: &mut Vec<Wave>, Place { wave, stretch }: Place, leg: Leg<'_>) {
+fn follow(
+    waves: &mut Vec<Wave>,
+    StepPosition { wave, stretch }: StepPosition,
+    leg: MigrationStep<'_>,
+) {
     if waves.len() <= wave {
         waves.resize_with(wave + 1, Wave::default);
     }
     let wave = &mut waves[wave];
     match (leg, stretch) {
-        (Leg::Round(round), Stretch::Draining { .. }) => wave.drain.push(round.clone()),
-        (Leg::Round(round), _) => wave.undrain.push(round.clone()),
-        (Leg::Switch(circuits), _) => wave.circuits.clone_from(circuits),
+        (MigrationStep::Round(round), MigrationStage::Draining { .. }) => {
+            wave.drain.push(round.clone())
+        }
+        (MigrationStep::Round(round), _) => wave.undrain.push(round.clone()),
+        (MigrationStep::Switch(circuits), _) => wave.circuits.clone_from(circuits),
     }
 }
 
@@ -90,12 +98,12 @@ mod tests {
         Round::from([(node(), table)])
     }
 
-    fn course(rounds: &[Round]) -> Course {
+    fn course(rounds: &[Round]) -> MigrationPlan {
         let wave = Wave {
             undrain: rounds.to_vec(),
             ..Wave::default()
         };
-        Course { waves: vec![wave] }
+        MigrationPlan { waves: vec![wave] }
     }
 
     #[test]

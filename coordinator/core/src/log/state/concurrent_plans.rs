@@ -1,18 +1,22 @@
 //! Plans side by side. Each speaks for what it claims alone, and none that was approved shares anything of
 //! that with another: whatever order they end in, the rest is as the others have left it.
 
-use reweave_common::claims::{Claim, Claims};
-use reweave_common::course::Tables;
 use reweave_common::ids::NodeId;
+use reweave_common::migration_plan::Tables;
 use reweave_common::moment::Moment;
 use reweave_common::plan::{Generation, Pin, Plan};
+use reweave_common::resource_set::{Resource, ResourceSet};
 
 use super::{InForce, Outcome, Phase, Rollout, State};
 use crate::log::reason::Reason;
 
 impl State {
     /// Another plan on its way that needs any of this, and what.
-    pub(crate) fn taken(&self, plan: Generation, claims: &Claims) -> Option<(Generation, Claim)> {
+    pub(crate) fn taken(
+        &self,
+        plan: Generation,
+        claims: &ResourceSet,
+    ) -> Option<(Generation, Resource)> {
         let mut under_way = self.beside(plan);
         under_way.find_map(|it| Some((it.plan.generation, it.claims.shared_with(claims)?)))
     }
@@ -40,7 +44,7 @@ impl State {
         known.map_or(self.in_force.generation, |it| it.plan.parent)
     }
 
-    pub(super) fn drop_offers_sharing(&mut self, at: Moment, claims: &Claims, why: &Outcome) {
+    pub(super) fn drop_offers_sharing(&mut self, at: Moment, claims: &ResourceSet, why: &Outcome) {
         let sharing = self
             .offers()
             .filter(|it| it.claims.shared_with(claims).is_some());
@@ -52,7 +56,7 @@ impl State {
 
     /// Offers that were made for what this plan has changed are of no use any more; all others stand, on what
     /// is in force now.
-    pub(super) fn make_room(&mut self, at: Moment, claims: &Claims, by: Generation) {
+    pub(super) fn make_room(&mut self, at: Moment, claims: &ResourceSet, by: Generation) {
         let reasons = vec![Reason::Superseded { by }];
         self.drop_offers_sharing(at, claims, &Outcome::Withdrawn { reasons });
         let in_force = &self.in_force;
@@ -81,7 +85,7 @@ impl State {
 
 impl InForce {
     /// Whether a plan made for this changes nothing but what it claims.
-    pub(super) fn is_all_that_changes(&self, plan: &Plan, claims: &Claims) -> bool {
+    pub(super) fn is_all_that_changes(&self, plan: &Plan, claims: &ResourceSet) -> bool {
         let is_in_both = |pin: &&Pin| self.pins.contains(pin) && plan.pins.contains(pin);
         let mut pins = self
             .pins
@@ -102,7 +106,7 @@ impl InForce {
     }
 
     /// The plan laid over this: it speaks for what it claims, and for nothing else.
-    fn with(&self, plan: &Plan, claims: &Claims) -> Plan {
+    fn with(&self, plan: &Plan, claims: &ResourceSet) -> Plan {
         let is_own = |node: &NodeId| claims.nodes.contains(node);
         let kept = plan.pins.iter();
         let kept = kept.filter(|pin| is_own(&pin.at) || self.pins.contains(pin));

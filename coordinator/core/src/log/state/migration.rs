@@ -11,10 +11,10 @@
 use std::collections::BTreeMap;
 
 use reweave_common::circuit::{Circuit, CircuitSet, NotSwitched, Readback, Switchover};
-use reweave_common::course::{Course, Leg, Round, Tables};
 use reweave_common::fabric::Circuits;
 use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::{Ack, Install, Token};
+use reweave_common::migration_plan::{MigrationPlan, MigrationStep, Round, Tables};
 use reweave_common::plan::Generation;
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ use crate::log::reason::Reason;
 #[serde(rename = "Journey")]
 pub struct Migration {
     pub heading: Heading,
-    pub course: Course,
+    pub course: MigrationPlan,
     /// How many legs lie behind.
     pub leg: usize,
     pub stage: Stage,
@@ -95,7 +95,7 @@ impl Migration {
 
     /// Unless circuits may be moving, for nobody knows then where things are. On the way back that is another
     /// way, for the same reasons as before.
-    pub(super) fn turn_back(&mut self, course: Course, reasons: Vec<Reason>) -> bool {
+    pub(super) fn turn_back(&mut self, course: MigrationPlan, reasons: Vec<Reason>) -> bool {
         if self.is_moving() {
             return false;
         }
@@ -109,7 +109,7 @@ impl Migration {
     }
 
     /// Over the legs that it has begun, to where it started from. On the way back nobody knows those any more.
-    pub(crate) fn retraced(&self, start: (&Tables, &Circuits)) -> Option<Course> {
+    pub(crate) fn retraced(&self, start: (&Tables, &Circuits)) -> Option<MigrationPlan> {
         let has_begun = !matches!(self.stage, Stage::Due | Stage::Proven);
         let legs = self.leg + usize::from(has_begun);
         (!self.leads_back()).then(|| retraced(&self.course, legs, start))
@@ -160,7 +160,7 @@ impl Migration {
         }
         let mut before = first.clone();
         for (_, leg) in self.course.legs().take(self.leg) {
-            if let Leg::Switch(circuits) = leg {
+            if let MigrationStep::Switch(circuits) = leg {
                 before.extend(circuits.clone());
             }
         }
@@ -176,7 +176,7 @@ impl Migration {
         self.leg().is_none()
     }
 
-    pub(crate) fn leg(&self) -> Option<Leg<'_>> {
+    pub(crate) fn leg(&self) -> Option<MigrationStep<'_>> {
         self.course.legs().nth(self.leg).map(|(_, leg)| leg)
     }
 
@@ -194,7 +194,7 @@ impl Migration {
     /// Nodes that were told and have not answered that they hold their part of the round for good may hold it, or not.
     pub(crate) fn unsure_now(&self) -> Round {
         let mut unsure = self.unsure.clone();
-        if let (Some(step), Some(Leg::Round(round))) = (self.step(), self.leg()) {
+        if let (Some(step), Some(MigrationStep::Round(round))) = (self.step(), self.leg()) {
             let is_sure = |node| step.is_done(node) && !self.is_unconfirmed();
             let may_hold = round.iter().filter(|(node, _)| !is_sure(**node));
             // Where it is told to hold what it held first, what it may hold besides is the other one still.
@@ -218,7 +218,7 @@ impl Migration {
     /// Whether a round was due, or is told once more.
     pub(super) fn tell(&mut self, step: Step, is_confirmed_later: bool) -> bool {
         let is_due = self.stage == Stage::Due || self.step().is_some();
-        let is_round = matches!(self.leg(), Some(Leg::Round(_)));
+        let is_round = matches!(self.leg(), Some(MigrationStep::Round(_)));
         if is_due && is_round {
             self.stage = match is_confirmed_later && !self.leads_back() {
                 true => Stage::Unconfirmed(step),
@@ -247,7 +247,7 @@ impl Migration {
         };
         let heard = step.acknowledge(node, ack);
         let is_done = step.is_done(node);
-        if let (true, Some(Leg::Round(round))) = (heard && is_done, self.leg()) {
+        if let (true, Some(MigrationStep::Round(round))) = (heard && is_done, self.leg()) {
             let table = round.get(&node).cloned();
             self.tables.extend(table.map(|table| (node, table)));
             self.unsure.remove(&node);
@@ -271,7 +271,7 @@ impl Migration {
     }
 
     pub(super) fn prove(&mut self) {
-        if self.stage == Stage::Due && matches!(self.leg(), Some(Leg::Switch(_))) {
+        if self.stage == Stage::Due && matches!(self.leg(), Some(MigrationStep::Switch(_))) {
             self.stage = Stage::Proven;
         }
     }
@@ -384,9 +384,9 @@ impl Target {
 
 #[cfg(test)]
 mod tests {
-    use reweave_common::course::Wave;
     use reweave_common::forwarding::{ForwardingTable, NextHop};
     use reweave_common::ids::LinkId;
+    use reweave_common::migration_plan::Wave;
 
     use super::super::step::Step;
     use super::*;
@@ -410,7 +410,7 @@ mod tests {
         let [old, new] = [0, 1].map(|link| Round::from([(node, table(node, link))]));
         let mut journey = Migration {
             heading: Heading::Back { reasons: vec![] },
-            course: Course {
+            course: MigrationPlan {
                 waves: vec![Wave {
                     drain: vec![old.clone()],
                     circuits: Circuits::new(),
@@ -425,7 +425,10 @@ mod tests {
             circuits: Circuits::new(),
             installs: BTreeMap::new(),
         };
-        let told = BTreeMap::from([(node, reweave_common::holding::Holding::default())]);
+        let told = BTreeMap::from([(
+            node,
+            reweave_common::forwarding_state::ForwardingState::default(),
+        )]);
         let step = Step::new(Generation(2), Token(7), told.clone());
         assert!(journey.tell(step, true));
         assert_eq!(journey.unsure_now(), new);

@@ -6,14 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use reweave_common::circuit::Readback;
-use reweave_common::claims::Claims;
-use reweave_common::course::Tables;
 use reweave_common::fabric::{Circuits, Fabric};
-use reweave_common::holding::Holding;
+use reweave_common::forwarding_state::ForwardingState;
 use reweave_common::ids::{NodeId, OpticalId};
-use reweave_common::instruction::{Ack, Install, Refusal, Token};
+use reweave_common::instruction::{Ack, Install, InstallRefusal, Token};
+use reweave_common::migration_plan::Tables;
 use reweave_common::moment::Moment;
 use reweave_common::plan::{Generation, Pin, Plan};
+use reweave_common::resource_set::ResourceSet;
 use serde::{Deserialize, Serialize};
 
 use crate::log::command::{Aim, Change, Command, Departure, Move, StepIntent};
@@ -90,9 +90,9 @@ pub struct InForce {
 
 impl InForce {
     /// What a node shall hold, as it was told last.
-    pub fn holding(&self, node: NodeId) -> Holding {
+    pub fn holding(&self, node: NodeId) -> ForwardingState {
         let install = self.installs.get(&node);
-        install.map_or_else(Holding::default, |install| install.holding.clone())
+        install.map_or_else(ForwardingState::default, |install| install.holding.clone())
     }
 
     /// All circuits: those that no plan has switched are as the fabric's file has them.
@@ -327,7 +327,7 @@ impl State {
     }
 
     /// In place of all on offer that need any of the same.
-    fn propose(&mut self, (plan, claims): (Plan, Claims), proposed: Signed) {
+    fn propose(&mut self, (plan, claims): (Plan, ResourceSet), proposed: Signed) {
         let fits = plan.generation > self.newest && plan.parent == self.in_force.generation;
         let taken = self.taken(plan.generation, &claims);
         if !fits || taken.is_some() || !self.in_force.is_all_that_changes(&plan, &claims) {
@@ -402,9 +402,10 @@ impl State {
 
     fn acknowledge(&mut self, node: NodeId, ack: &Ack) {
         let claimed = match &ack.outcome {
-            Err(Refusal::Older { held, token } | Refusal::DifferentContent { held, token }) => {
-                Some((*held, *token))
-            }
+            Err(
+                InstallRefusal::Older { held, token }
+                | InstallRefusal::DifferentContent { held, token },
+            ) => Some((*held, *token)),
             _ => None,
         };
         let mut rollouts = self.rollouts.iter_mut();

@@ -13,12 +13,12 @@
 use std::collections::BTreeSet;
 use std::mem;
 
-use reweave_common::claims::Claims;
-use reweave_common::course::Tables;
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::{Ack, Install, Token};
+use reweave_common::migration_plan::Tables;
 use reweave_common::moment::Moment;
 use reweave_common::plan::{Generation, Plan};
+use reweave_common::resource_set::ResourceSet;
 use serde::{Deserialize, Serialize};
 
 use super::migration::Migration;
@@ -33,7 +33,7 @@ pub struct Rollout {
     /// What it does not claim is as others have left it.
     pub plan: Plan,
     /// What it needs for itself alone.
-    pub claims: Claims,
+    pub claims: ResourceSet,
     pub proposed: Signed,
     pub approved: Option<Signed>,
     /// Whoever approved it wants it though flows become slower.
@@ -119,7 +119,7 @@ impl Outcome {
 }
 
 impl Rollout {
-    pub(super) fn new(plan: Plan, claims: Claims, proposed: Signed) -> Self {
+    pub(super) fn new(plan: Plan, claims: ResourceSet, proposed: Signed) -> Self {
         let phase = Phase::Proposed;
         Self {
             plan,

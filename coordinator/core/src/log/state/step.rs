@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use reweave_common::holding::Holding;
+use reweave_common::forwarding_state::ForwardingState;
 use reweave_common::ids::NodeId;
-use reweave_common::instruction::{Ack, Install, Refusal, Token};
+use reweave_common::instruction::{Ack, Install, InstallRefusal, Token};
 use reweave_common::plan::Generation;
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub struct Step {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Target {
-    pub holding: Holding,
+    pub holding: ForwardingState,
     /// The first one counts.
     pub answer: Option<StepAnswer>,
 }
@@ -27,7 +27,7 @@ pub struct Target {
 pub enum StepAnswer {
     /// It read back exactly what it was told to hold.
     Done,
-    Refused(Refusal),
+    Refused(InstallRefusal),
     /// It read back something else.
     HoldsOtherRules,
 }
@@ -36,7 +36,7 @@ impl Step {
     pub(super) fn new(
         generation: Generation,
         token: Token,
-        targets: BTreeMap<NodeId, Holding>,
+        targets: BTreeMap<NodeId, ForwardingState>,
     ) -> Self {
         let target = |(node, holding)| {
             let answer = None;
@@ -124,7 +124,7 @@ impl Step {
 
     /// Whether it refused in a way that proves it to hold what it held before.
     pub(super) fn is_unchanged(&self, node: NodeId) -> bool {
-        use Refusal::{Kernel, NotASwitch, NotDurable};
+        use InstallRefusal::{Kernel, NotASwitch, NotDurable};
         let answer = self.answer(node);
         matches!(
             answer,
@@ -136,7 +136,7 @@ impl Step {
 
     /// Unless it says that it is no switch.
     pub(super) fn may_hold_rules(&self, node: NodeId) -> bool {
-        self.answer(node) != Some(&StepAnswer::Refused(Refusal::NotASwitch))
+        self.answer(node) != Some(&StepAnswer::Refused(InstallRefusal::NotASwitch))
     }
 
     fn answer(&self, node: NodeId) -> Option<&StepAnswer> {
@@ -144,7 +144,7 @@ impl Step {
     }
 }
 
-fn answer(told: &Holding, outcome: Result<Holding, Refusal>) -> StepAnswer {
+fn answer(told: &ForwardingState, outcome: Result<ForwardingState, InstallRefusal>) -> StepAnswer {
     match outcome {
         Ok(held) if held.is_same_as(told) => StepAnswer::Done,
         Ok(_) => StepAnswer::HoldsOtherRules,

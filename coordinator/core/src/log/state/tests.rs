@@ -48,8 +48,8 @@ fn plan(parent: u64, generation: u64) -> Plan {
     }
 }
 
-fn holding() -> impl Strategy<Value = Holding> {
-    prop::collection::vec((0..3_u16).prop_map(rule), 0..2).prop_map(Holding::of_pins)
+fn holding() -> impl Strategy<Value = ForwardingState> {
+    prop::collection::vec((0..3_u16).prop_map(rule), 0..2).prop_map(ForwardingState::of_pins)
 }
 
 fn node() -> impl Strategy<Value = NodeId> {
@@ -63,12 +63,12 @@ fn generation() -> impl Strategy<Value = Generation> {
 fn ack() -> impl Strategy<Value = Ack> {
     let outcome = prop_oneof![
         holding().prop_map(Ok),
-        (generation(), 0..60_u64).prop_map(|(held, token)| Err(Refusal::Older {
+        (generation(), 0..60_u64).prop_map(|(held, token)| Err(InstallRefusal::Older {
             held,
             token: Token(token)
         })),
-        Just(Err(Refusal::NotASwitch)),
-        Just(Err(Refusal::RestoreFailed {
+        Just(Err(InstallRefusal::NotASwitch)),
+        Just(Err(InstallRefusal::RestoreFailed {
             error: "no space".to_owned()
         })),
     ];
@@ -196,10 +196,10 @@ fn share_nothing(state: &State) -> bool {
     })
 }
 
-fn of_nodes(nodes: BTreeSet<NodeId>) -> Claims {
-    Claims {
+fn of_nodes(nodes: BTreeSet<NodeId>) -> ResourceSet {
+    ResourceSet {
         nodes,
-        ..Claims::default()
+        ..ResourceSet::default()
     }
 }
 
@@ -232,7 +232,12 @@ fn step(generation: u64, aim: Aim, switches: &[usize]) -> Change {
     })
 }
 
-fn acked(index: usize, generation: u64, token: u64, outcome: Result<Holding, Refusal>) -> Change {
+fn acked(
+    index: usize,
+    generation: u64,
+    token: u64,
+    outcome: Result<ForwardingState, InstallRefusal>,
+) -> Change {
     let ack = Ack {
         generation: Generation(generation),
         token: Token(token),
@@ -244,8 +249,8 @@ fn acked(index: usize, generation: u64, token: u64, outcome: Result<Holding, Ref
     }
 }
 
-fn told() -> Holding {
-    Holding::of_pins(vec![rule(1)])
+fn told() -> ForwardingState {
+    ForwardingState::of_pins(vec![rule(1)])
 }
 
 fn done(index: usize, generation: u64, token: u64) -> Change {
@@ -255,8 +260,8 @@ fn done(index: usize, generation: u64, token: u64) -> Change {
 const INSTALL_AIM: Aim = Aim::Install { before: vec![] };
 const UNDO_AIM: Aim = Aim::Undo { reasons: vec![] };
 
-fn kernel() -> Refusal {
-    Refusal::Kernel {
+fn kernel() -> InstallRefusal {
+    InstallRefusal::Kernel {
         error: "full".to_owned(),
     }
 }
@@ -453,7 +458,7 @@ fn next_generation_exceeds_agents_unless_absurd() {
             0,
             1,
             2,
-            Err(Refusal::Older {
+            Err(InstallRefusal::Older {
                 held: Generation(held),
                 token: Token(0),
             }),
@@ -476,7 +481,7 @@ fn next_generation_exceeds_agents_unless_absurd() {
 fn next_token_exceeds_agents_unless_absurd() {
     let begun = [propose(0, 1), approve(1), step(1, INSTALL_AIM, &[0, 1])];
     let next = |token| {
-        let older = Refusal::Older {
+        let older = InstallRefusal::Older {
             held: Generation(0),
             token: Token(token),
         };
@@ -612,7 +617,7 @@ fn rollback_keeps_pins_of_concurrent_plan() {
         plan: Generation(1),
         generation: Generation(3),
         aim: UNDO_AIM,
-        targets: [(NodeId::from_index(0), Holding::default())].into(),
+        targets: [(NodeId::from_index(0), ForwardingState::default())].into(),
     });
     let back = Change::RolledBack {
         generation: Generation(1),
@@ -622,7 +627,7 @@ fn rollback_keeps_pins_of_concurrent_plan() {
         worse,
         kept(2),
         undo,
-        acked(0, 3, token, Ok(Holding::default())),
+        acked(0, 3, token, Ok(ForwardingState::default())),
         back,
     ];
     let state = applied(&[both(), undone].concat());

@@ -10,7 +10,7 @@ use reweave_common::fabric::{Circuits, Fabric, Role};
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::moment::Moment;
-use reweave_common::observations::{Aged, NodeObservations, Recent};
+use reweave_common::observations::{NodeObservations, RecentReadings, TimedReading};
 use reweave_common::operator::NotSeen;
 use reweave_common::sample::{Counters, TracedPath};
 use reweave_common::snapshot::{FlowState, Hop, LinkState, Snapshot};
@@ -96,7 +96,7 @@ impl<'a> Measurements<'a> {
     }
 
     /// A rate of this flow from as many readings as a verdict needs, none before `from`.
-    pub(crate) fn spread_since(self, recent: &Recent, from: Moment) -> Option<RateSummary> {
+    pub(crate) fn spread_since(self, recent: &RecentReadings, from: Moment) -> Option<RateSummary> {
         let rates = rates(recent, from, self.now, self.policy);
         RateSummary::of(&rates).filter(|_| rates.len() >= self.policy.readings())
     }
@@ -263,11 +263,11 @@ impl World<'_> {
         Some(self.link_state(hop)?.rate)
     }
 
-    fn counters(&self, end: Hop) -> Option<&Aged<Counters>> {
+    fn counters(&self, end: Hop) -> Option<&TimedReading<Counters>> {
         self.counted(end.from, &self.wiring.end(end)?.interface)
     }
 
-    fn counted(&self, node: NodeId, interface: &str) -> Option<&Aged<Counters>> {
+    fn counted(&self, node: NodeId, interface: &str) -> Option<&TimedReading<Counters>> {
         let counters = self.nodes.get(&node)?.counters.get(interface)?;
         counters
             .is_fresh(self.known.now, self.known.policy.most_age())
@@ -290,7 +290,7 @@ impl World<'_> {
         from: NodeId,
         observed: &NodeObservations,
         flow: &FlowKey,
-        recent: &Recent,
+        recent: &RecentReadings,
     ) -> Option<FlowState> {
         let Measurements { now, policy, .. } = self.known;
         let spread = RateSummary::of(&rates(recent, ago(now, policy.most_age()), now, policy))?;
@@ -319,7 +319,9 @@ impl World<'_> {
     }
 
     /// The ways of probes as agents have traced them, and whose they are.
-    pub(crate) fn traced_probes(&self) -> impl Iterator<Item = (NodeId, &Aged<TracedPath>)> {
+    pub(crate) fn traced_probes(
+        &self,
+    ) -> impl Iterator<Item = (NodeId, &TimedReading<TracedPath>)> {
         let nodes = self.nodes.iter();
         let paths = nodes.flat_map(|(&node, observed)| {
             let paths = observed.paths.values();
@@ -346,7 +348,7 @@ impl World<'_> {
         &self,
         from: NodeId,
         flow: &FlowKey,
-    ) -> Option<(&Aged<TracedPath>, Vec<Passed>)> {
+    ) -> Option<(&TimedReading<TracedPath>, Vec<Passed>)> {
         let traced = self.nodes.get(&from)?.paths.get(flow)?;
         let passed = self.wiring.passed(self.fabric(), from, &traced.value);
         Some((traced, passed))

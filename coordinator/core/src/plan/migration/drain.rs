@@ -3,10 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use reweave_common::course::Tables;
 use reweave_common::fabric::Fabric;
 use reweave_common::forwarding::{ForwardingTable, NextHop};
 use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::migration_plan::Tables;
 
 use super::rounds::{hops_of, ways_towards};
 use super::{Position, Ways};

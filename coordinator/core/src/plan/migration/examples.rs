@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use reweave_common::circuit::{Circuit, PortId};
-use reweave_common::course::Tables;
 use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::forwarding::{ForwardingTable, NextHop};
+use reweave_common::migration_plan::Tables;
 
 /// Knuth's and splitmix's: any sequence that looks drawn will do.
 pub(crate) struct Chance(pub(crate) u64);

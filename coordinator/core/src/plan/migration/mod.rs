@@ -8,9 +8,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::circuit::{Circuit, CircuitSet};
-use reweave_common::course::{Course, Round, Tables, Wave};
 use reweave_common::fabric::{Circuits, Crossing, Fabric};
 use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::migration_plan::{MigrationPlan, Round, Tables, Wave};
 
 pub(crate) use round_order::RoundWidth;
 
@@ -49,7 +49,7 @@ pub(crate) fn course(
     from: MigrationStart<'_>,
     tables: &Tables,
     circuits: &Circuits,
-) -> Result<Course, NoSafeOrder> {
+) -> Result<MigrationPlan, NoSafeOrder> {
     let mut at = Position {
         from,
         tables: from.tables.clone(),
@@ -71,7 +71,7 @@ pub(crate) fn course(
             ..Wave::default()
         }),
     }
-    Ok(Course { waves })
+    Ok(MigrationPlan { waves })
 }
 
 /// How far a course has been laid.

@@ -3,9 +3,9 @@
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use reweave_common::course::{Round, Tables};
 use reweave_common::forwarding::NextHop;
 use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::migration_plan::{Round, Tables};
 
 use super::round_order::{Change, Next};
 use super::{Position, Ways};

@@ -2,9 +2,9 @@
 //! followed a round and nodes that have not, and every way a packet may take through it.
 
 use reweave_check::{Network, Unsound, check_course};
-use reweave_common::course::Leg;
 use reweave_common::forwarding::NextHop;
 use reweave_common::ids::OpticalId;
+use reweave_common::migration_plan::MigrationStep;
 
 use super::examples::{Chance, some_circuits, some_fabric, some_tables};
 use super::*;
@@ -35,7 +35,7 @@ impl Case {
         }
     }
 
-    fn course(&self, pace: RoundWidth) -> Result<Course, NoSafeOrder> {
+    fn course(&self, pace: RoundWidth) -> Result<MigrationPlan, NoSafeOrder> {
         let told = self.fabric.nodes().map(|(node, _)| node).collect();
         let from = MigrationStart {
             fabric: &self.fabric,
@@ -50,7 +50,7 @@ impl Case {
         course(from, &self.after.0, &self.after.1)
     }
 
-    fn check(&self, course: &Course) -> Result<(), Vec<Unsound>> {
+    fn check(&self, course: &MigrationPlan) -> Result<(), Vec<Unsound>> {
         let network = Network {
             tables: &self.before.0,
             circuits: &self.before.1,
@@ -61,15 +61,15 @@ impl Case {
     }
 
     /// Whether at every moment of this course every packet arrives, and none passes what moves.
-    fn loses_nothing(&self, course: &Course) -> bool {
+    fn loses_nothing(&self, course: &MigrationPlan) -> bool {
         let (mut tables, mut circuits) = self.before.clone();
         course.legs().all(|(_, leg)| match leg {
-            Leg::Round(round) => {
+            MigrationStep::Round(round) => {
                 let arrives = self.arrives_in_any_mixture(&tables, round, &circuits);
                 tables.extend(round.clone());
                 arrives
             }
-            Leg::Switch(moved) => {
+            MigrationStep::Switch(moved) => {
                 let before = std::mem::take(&mut circuits);
                 circuits.clone_from(&before);
                 circuits.extend(moved.clone());
@@ -141,14 +141,14 @@ fn sensible(seed: u64) -> Option<Case> {
 }
 
 /// All at once and in any order, as whoever knows nothing of rounds would.
-fn unordered(case: &Case) -> Course {
+fn unordered(case: &Case) -> MigrationPlan {
     let first = BTreeMap::from_iter(case.after.1.clone());
     let wave = |circuits, drain| Wave {
         drain,
         circuits,
         undrain: Vec::new(),
     };
-    Course {
+    MigrationPlan {
         waves: vec![
             wave(first, Vec::new()),
             wave(Circuits::new(), vec![case.after.0.clone()]),
@@ -204,8 +204,8 @@ fn retraced_migration_loses_nothing() {
             let (mut tables, mut circuits) = case.before.clone();
             for (_, leg) in there.legs().take(legs) {
                 match leg {
-                    Leg::Round(round) => tables.extend(round.clone()),
-                    Leg::Switch(moved) => circuits.extend(moved.clone()),
+                    MigrationStep::Round(round) => tables.extend(round.clone()),
+                    MigrationStep::Switch(moved) => circuits.extend(moved.clone()),
                 }
             }
             let back = retraced(&there, legs, (&case.before.0, &case.before.1));

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use reweave_common::carriage::Carriage;
+use reweave_common::explicit_paths::ExplicitPaths;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
-use reweave_common::iteration::{Iteration, IterationBuilder, IterationError, TaskId, Work};
+use reweave_common::iteration::{Iteration, IterationBuilder, IterationError, TaskId, TaskWork};
 use serde::Serialize;
 
 use super::{Beat, Phases, Piece, shift};
@@ -45,7 +45,7 @@ pub fn together(
     settings: &Settings,
     limit: u64,
 ) -> Result<Together, SimulationError> {
-    let carriage = Carriage::default();
+    let carriage = ExplicitPaths::default();
     let mut alone = Vec::new();
     for player in players {
         let network = Network::new(fabric, player.placement, &carriage, settings.clone());
@@ -88,10 +88,10 @@ fn sending(
     let stretch =
         |id: TaskId| [&timeline.ready, &timeline.finish].map(|at| at[id.index()].millis());
     let sent = iteration.tasks().filter_map(|(id, task)| match task.work {
-        Work::Transfer { bytes, .. } | Work::Collective { bytes, .. } => {
+        TaskWork::Transfer { bytes, .. } | TaskWork::Collective { bytes, .. } => {
             Some((stretch(id), bytes.count() as f64))
         }
-        Work::Compute { .. } | Work::Delay { .. } => None,
+        TaskWork::Compute { .. } | TaskWork::Delay { .. } => None,
     });
     Ok(sent.filter(|([from, to], _)| to > from).collect())
 }
@@ -142,7 +142,7 @@ fn play(
     };
     let seat = |player: &Player<'_>| Seat {
         placement: player.placement.to_vec(),
-        carriage: Carriage::default(),
+        carriage: ExplicitPaths::default(),
     };
     let mut judge = Judge::new(Jobs {
         iterations: &iterations,
@@ -161,7 +161,7 @@ fn play(
 fn repeated(iteration: &Iteration, shift_us: u64) -> Result<Iteration, IterationError> {
     let mut builder = IterationBuilder::new(iteration.ranks());
     let name = builder.name("wait");
-    let wait = |time| Work::Delay { time };
+    let wait = |time| TaskWork::Delay { time };
     let mut gate = builder.add(name, wait(Duration::from_micros(shift_us)));
     for _ in 0..SIMULATED_ITERATIONS {
         let tasks = copied(iteration, &mut builder);
@@ -188,12 +188,12 @@ fn copied(iteration: &Iteration, builder: &mut IterationBuilder) -> Vec<TaskId> 
     for (_, task) in iteration.tasks() {
         let name = builder.name(iteration.name(task.name));
         let work = match task.work {
-            Work::Collective {
+            TaskWork::Collective {
                 operation,
                 group,
                 bytes,
                 local,
-            } => Work::Collective {
+            } => TaskWork::Collective {
                 operation,
                 group: builder.group(iteration.group(group)),
                 bytes,

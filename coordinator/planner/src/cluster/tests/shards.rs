@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use reweave_common::ids::Rank;
-use reweave_common::iteration::{IterationBuilder, Operation, Work};
+use reweave_common::iteration::{IterationBuilder, Operation, TaskWork};
 use reweave_common::units::Bytes;
 
 use super::training::{Reduces, forming, ground};
@@ -141,7 +141,7 @@ impl Training for AllToAll {
         let mut builder = IterationBuilder::new(servers);
         let ranks: Vec<_> = (0..servers).map(Rank::from_index).collect();
         let (group, name) = (builder.group(&ranks), builder.name("all"));
-        let work = Work::Collective {
+        let work = TaskWork::Collective {
             operation: Operation::AllToAll,
             group,
             bytes: Bytes::new(1_000_000_000),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reweave_common::ids::Rank;
-use reweave_common::iteration::{IterationBuilder, Operation, Work};
+use reweave_common::iteration::{IterationBuilder, Operation, TaskWork};
 use reweave_common::units::{Bytes, Rate};
 
 use crate::cluster::{Block, Forming, Ground, Host, Spread, Switching, Training, Trunk, Unfit};
@@ -45,7 +45,7 @@ impl Training for Reduces {
         let (group, name) = (builder.group(&ranks), builder.name("step"));
         let reduce = builder.add(
             name,
-            Work::Collective {
+            TaskWork::Collective {
                 operation: Operation::AllReduce,
                 group,
                 bytes: Bytes::new(self.bytes),
@@ -54,7 +54,7 @@ impl Training for Reduces {
         );
         for &rank in &ranks {
             let time = Duration::from_millis(self.compute_ms);
-            let compute = builder.add(name, Work::Compute { rank, time });
+            let compute = builder.add(name, TaskWork::Compute { rank, time });
             builder.then(compute, reduce);
         }
         let iteration = builder.build();

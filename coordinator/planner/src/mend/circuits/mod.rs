@@ -15,7 +15,7 @@ use reweave_common::fabric::Circuits;
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::LinkId;
 use reweave_common::plan::Iteration;
-use reweave_common::snapshot::{Beating, FlowState, Hop, Snapshot};
+use reweave_common::snapshot::{FlowState, Hop, PeriodicJob, Snapshot};
 use reweave_common::time_span::TimeSpan;
 
 use self::board::{Board, Wiring};
@@ -187,14 +187,14 @@ impl Judged<'_, '_> {
         held.filter_map(|job| self.iteration(job)).collect()
     }
 
-    fn of(&self, job: &Beating) -> impl Iterator<Item = (&Flow<'_>, &Strain)> {
+    fn of(&self, job: &PeriodicJob) -> impl Iterator<Item = (&Flow<'_>, &Strain)> {
         let flows = self.looking.flows.iter().zip(self.after);
         flows.filter(|(flow, _)| job.flows.contains_key(&flow.state.flow))
     }
 
     /// The part that it communicates takes as long as what is fullest on its ways, and no less than now where
     /// nothing is; the rest of an iteration stays as it is.
-    fn iteration(&self, job: &Beating) -> Option<Iteration> {
+    fn iteration(&self, job: &PeriodicJob) -> Option<Iteration> {
         let is_held = self.of(job).any(|(flow, _)| self.looking.is_held(flow));
         let least = if is_held { 0.0 } else { 1.0 };
         self.of(job).next()?;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use reweave_common::finding::{Collision, Finding};
-use reweave_common::snapshot::{Beating, FlowState, Snapshot};
+use reweave_common::snapshot::{FlowState, PeriodicJob, Snapshot};
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Rate;
 
@@ -56,12 +56,12 @@ fn state<'s>(flows: &'s mut [FlowState], scene: &Scene, flow: usize) -> &'s mut 
     flows.iter_mut().find(|state| state.flow == key).unwrap()
 }
 
-fn beating(scene: &Scene, job: &Job) -> Beating {
+fn beating(scene: &Scene, job: &Job) -> PeriodicJob {
     let Job(flows, mean, rests) = job;
     let carried = flows
         .iter()
         .map(|&flow| (scene.flows[flow].flow, mbps(*mean)));
-    Beating {
+    PeriodicJob {
         job: format!("job of {flows:?}"),
         exchanged: BTreeMap::new(),
         flows: carried.collect(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use reweave_common::circuit::{Circuit, CircuitSet, PortId};
 use reweave_common::fabric::Circuits;
 use reweave_common::ids::OpticalId;
-use reweave_common::snapshot::{Beating, Snapshot};
+use reweave_common::snapshot::{PeriodicJob, Snapshot};
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Rate;
 
@@ -79,7 +79,7 @@ fn all_in_one_job(snapshot: &mut Snapshot, rests: f64) {
         flow.rate = Rate::from_bits_per_s((flow.rate.bits_per_s() as f64 * (1.0 - rests)) as u64);
     }
     let flows = snapshot.flows.iter().map(|flow| (flow.flow, flow.rate));
-    snapshot.beating = vec![Beating {
+    snapshot.beating = vec![PeriodicJob {
         job: "train".to_owned(),
         exchanged: BTreeMap::new(),
         flows: flows.collect(),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::flow::FlowKey;
 use reweave_common::plan::{Generation, Iteration, LostBecause, Move, Pin, Plan};
-use reweave_common::snapshot::{Beating, Hop, Snapshot};
+use reweave_common::snapshot::{Hop, PeriodicJob, Snapshot};
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Bytes;
 
@@ -342,7 +342,7 @@ fn beating(scene: &Scene, flows: &[usize], gap_ms: u64) -> Snapshot {
         let state = snapshot.flows.iter().find(|it| it.flow == flow).unwrap();
         (flow, state.rate)
     });
-    let job = Beating {
+    let job = PeriodicJob {
         job: "a job".to_owned(),
         exchanged: BTreeMap::from([(scene.node("h0"), Bytes::new(1_000_000))]),
         flows: carried.collect(),

@@ -6,7 +6,7 @@ use crate::crew::NO_DEADLINE;
 use crate::dice::Dice;
 
 use reweave_common::ids::Rank;
-use reweave_common::iteration::{Iteration, IterationBuilder, Work};
+use reweave_common::iteration::{Iteration, IterationBuilder, TaskWork};
 use reweave_common::units::Bytes;
 
 /// Every wiring in which each host has so many ports, and all are in use.
@@ -36,7 +36,7 @@ fn some_send(hosts: usize, dice: &mut Dice) -> Iteration {
     for from in 0..hosts {
         for _ in 0..2 {
             let to = (from + 1 + dice.below(hosts - 1)) % hosts;
-            let work = Work::Transfer {
+            let work = TaskWork::Transfer {
                 from: Rank::from_index(from),
                 to: Rank::from_index(to),
                 bytes: Bytes::new(1_000_000 * (1 + dice.below(100)) as u64),

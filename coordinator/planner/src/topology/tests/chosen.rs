@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reweave_common::ids::Rank;
-use reweave_common::iteration::{Iteration, IterationBuilder, Operation, Work};
+use reweave_common::iteration::{Iteration, IterationBuilder, Operation, TaskWork};
 use reweave_common::units::{Bytes, Rate};
 
 use super::reduced::times;
@@ -53,7 +53,7 @@ pub(super) fn together(hosts: usize, groups: &[Vec<usize>], operation: Operation
     let name = builder.name("together");
     for group in groups {
         let ranks: Vec<_> = group.iter().copied().map(Rank::from_index).collect();
-        let work = Work::Collective {
+        let work = TaskWork::Collective {
             operation,
             group: builder.group(&ranks),
             bytes: Bytes::new(100_000_000),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::{NodeId, Rank};
-use reweave_common::iteration::{Iteration, IterationBuilder, Operation, Work};
+use reweave_common::iteration::{Iteration, IterationBuilder, Operation, TaskWork};
 use reweave_common::units::{Bytes, Rate};
 
 use super::*;
@@ -21,7 +21,7 @@ fn all_reduce(hosts: usize) -> Iteration {
     let ranks: Vec<_> = (0..hosts).map(Rank::from_index).collect();
     let group = builder.group(&ranks);
     let name = builder.name("all-reduce");
-    let work = Work::Collective {
+    let work = TaskWork::Collective {
         operation: Operation::AllReduce,
         group,
         bytes: Bytes::new(REDUCED_BYTES),

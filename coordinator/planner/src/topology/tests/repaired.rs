@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reweave_common::ids::Rank;
-use reweave_common::iteration::{Iteration, IterationBuilder, Operation, Work};
+use reweave_common::iteration::{Iteration, IterationBuilder, Operation, TaskWork};
 use reweave_common::units::{Bytes, Rate};
 
 use super::chosen::Training;
@@ -19,7 +19,7 @@ fn iteration() -> Iteration {
     let group = builder.group(&ranks);
     let name = builder.name("reduce");
     let bytes = Bytes::new(100_000_000);
-    let work = Work::Collective {
+    let work = TaskWork::Collective {
         operation: Operation::AllReduce,
         group,
         bytes,
@@ -28,7 +28,7 @@ fn iteration() -> Iteration {
     builder.add(name, work);
     for from in 0..HOSTS {
         let [from, to] = [from, (from + 3) % HOSTS].map(Rank::from_index);
-        builder.add(name, Work::Transfer { from, to, bytes });
+        builder.add(name, TaskWork::Transfer { from, to, bytes });
     }
     builder.build().unwrap()
 }

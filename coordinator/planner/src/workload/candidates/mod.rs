@@ -13,7 +13,7 @@ mod surroundings;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use reweave_common::carriage::Carriage;
+use reweave_common::explicit_paths::ExplicitPaths;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_common::iteration::Iteration;
@@ -30,7 +30,7 @@ use surroundings::Surroundings;
 pub struct Seat {
     /// A host for each rank.
     pub placement: Vec<NodeId>,
-    pub carriage: Carriage,
+    pub carriage: ExplicitPaths,
 }
 
 /// One plan for all jobs.

@@ -3,7 +3,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use reweave_common::carriage::Carriage;
+use reweave_common::explicit_paths::ExplicitPaths;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::LinkId;
 use reweave_common::iteration::Iteration;
@@ -142,7 +142,7 @@ pub(super) fn simulate(
 }
 
 /// A carriage as words that have an order.
-pub(super) fn spelled(carriage: &Carriage) -> Vec<u64> {
+pub(super) fn spelled(carriage: &ExplicitPaths) -> Vec<u64> {
     let mut words = Vec::new();
     for ((from, to), ways) in &carriage.ways {
         words.extend([from.index(), to.index(), ways.len()].map(|it| it as u64));

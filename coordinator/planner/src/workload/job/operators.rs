@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use reweave_common::ids::Rank;
 use reweave_common::iteration::{
-    Iteration, IterationBuilder, IterationError, Operation, TaskId, Work,
+    Iteration, IterationBuilder, IterationError, Operation, TaskId, TaskWork,
 };
 use reweave_common::time_span::TimeSpan;
 use reweave_common::timings::{Timing, Timings};
@@ -291,7 +291,7 @@ impl Building<'_> {
 
     fn parts(&mut self, nth: usize, name: &str, time: Duration) -> Vec<TaskId> {
         let name = self.builder.name(name);
-        let compute = |&rank| self.builder.add(name, Work::Compute { rank, time });
+        let compute = |&rank| self.builder.add(name, TaskWork::Compute { rank, time });
         self.splits[nth].iter().map(compute).collect()
     }
 
@@ -374,7 +374,9 @@ impl Building<'_> {
         }
         let name = self.builder.name(name);
         let bytes = Bytes::new(bytes);
-        let transfer = self.builder.add(name, Work::Transfer { from, to, bytes });
+        let transfer = self
+            .builder
+            .add(name, TaskWork::Transfer { from, to, bytes });
         self.builder.then(before, transfer);
         self.builder.then(transfer, after);
     }
@@ -392,7 +394,7 @@ impl Building<'_> {
                 TimeSpan::from_secs_f64(weights.count() as f64 / LOCAL_REDUCE_BYTES_PER_S).get();
             let all_reduce = self.builder.add(
                 name,
-                Work::Collective {
+                TaskWork::Collective {
                     operation: Operation::AllReduce,
                     group,
                     bytes: weights,

@@ -167,7 +167,7 @@ fn ranks_of_host_form_hierarchical_group() {
         .into_iter()
         .flat_map(|host| [host; 4])
         .collect();
-    let carriage = Carriage::default();
+    let carriage = ExplicitPaths::default();
     let iteration = exchange(Operation::AllReduce, 16, 16_000_000);
     let evaluated = |settings| {
         let settings = Settings {
@@ -194,7 +194,7 @@ fn ranks_of_host_form_hierarchical_group() {
 
 #[test]
 fn interval_belongs_to_chosen_algorithm() {
-    let (fabric, carriage) = (ideal(6, 8), Carriage::default());
+    let (fabric, carriage) = (ideal(6, 8), ExplicitPaths::default());
     let placement = hosts(&fabric);
     let iteration = exchange(Operation::AllReduce, 6, 8_000_000);
     let effects = Effects {
@@ -218,7 +218,7 @@ fn interval_belongs_to_chosen_algorithm() {
 
 #[test]
 fn traffic_matches_algorithm() {
-    let (fabric, carriage) = (ideal(4, 8), Carriage::default());
+    let (fabric, carriage) = (ideal(4, 8), ExplicitPaths::default());
     let placement = hosts(&fabric);
     let total = |algorithm| {
         let settings = given(Operation::AllReduce, algorithm);
@@ -237,7 +237,7 @@ fn traffic_matches_algorithm() {
 
 #[test]
 fn oversized_all_to_all_is_refused() {
-    let (fabric, carriage) = (ideal(4, 8), Carriage::default());
+    let (fabric, carriage) = (ideal(4, 8), ExplicitPaths::default());
     let placement = hosts(&fabric).repeat(2250);
     let network = Network::new(&fabric, &placement, &carriage, bare());
     let iteration = exchange(Operation::AllToAll, 9000, 8_000_000);
@@ -252,14 +252,14 @@ fn oversized_all_to_all_is_refused() {
 fn given_rings_are_kept() {
     let (fabric, placement) = (ideal(4, 8), hosts(&ideal(4, 8)));
     let members: Vec<_> = (0..4).map(rank).collect();
-    let ring = Ring {
+    let ring = GroupRing {
         members: members.clone(),
         legs: vec![None; 4],
         weight: 1.0,
     };
-    let carriage = Carriage {
+    let carriage = ExplicitPaths {
         rings: [(members, vec![ring])].into(),
-        ..Carriage::default()
+        ..ExplicitPaths::default()
     };
     let settings = given(Operation::AllReduce, Algorithm::Tree);
     let network = Network::new(&fabric, &placement, &carriage, settings);

@@ -35,7 +35,7 @@ fn seats(fabric: &Fabric, order: [usize; 8]) -> Vec<Seat> {
     let hosts = hosts(fabric);
     let seat = |of: &[usize]| Seat {
         placement: of.iter().map(|&nth| hosts[nth]).collect(),
-        carriage: Carriage::default(),
+        carriage: ExplicitPaths::default(),
     };
     order.chunks(4).map(seat).collect()
 }
@@ -65,11 +65,11 @@ fn together(candidate: &Candidate<'_>, settings: &Settings) -> Vec<SimTime> {
         for (_, task) in job.tasks() {
             let name = builder.name(job.name(task.name));
             let work = match task.work {
-                Work::Compute { rank, time } => Work::Compute {
+                TaskWork::Compute { rank, time } => TaskWork::Compute {
                     rank: moved(rank),
                     time,
                 },
-                Work::Collective {
+                TaskWork::Collective {
                     operation,
                     group,
                     bytes,
@@ -77,7 +77,7 @@ fn together(candidate: &Candidate<'_>, settings: &Settings) -> Vec<SimTime> {
                 } => {
                     let members: Vec<_> = job.group(group).iter().map(|&of| moved(of)).collect();
                     let group = builder.group(&members);
-                    Work::Collective {
+                    TaskWork::Collective {
                         operation,
                         group,
                         bytes,
@@ -100,7 +100,7 @@ fn together(candidate: &Candidate<'_>, settings: &Settings) -> Vec<SimTime> {
         .iter()
         .flat_map(|seat| seat.placement.clone())
         .collect();
-    let carriage = Carriage::default();
+    let carriage = ExplicitPaths::default();
     let network = Network::new(candidate.fabric, &placement, &carriage, settings.clone());
     let timeline = simulate(&builder.build().unwrap(), &network, MAX_SIMULATION_WORK).unwrap();
     let end = |tasks: &Vec<TaskId>| tasks.iter().map(|task| timeline.finish[task.index()]).max();
@@ -193,7 +193,7 @@ fn infeasible_plans_are_refused_others_judged() {
         seats: vec![
             Seat {
                 placement: hosts(&apart),
-                carriage: Carriage::default()
+                carriage: ExplicitPaths::default()
             };
             2
         ],
@@ -219,7 +219,7 @@ fn single_lane_bound_is_reached() {
             fabric: &fabric,
             seats: vec![Seat {
                 placement: hosts(&fabric),
-                carriage: Carriage::default(),
+                carriage: ExplicitPaths::default(),
             }],
         };
         let [time] = judge.times(&candidate).unwrap()[..] else {

@@ -14,7 +14,7 @@ fn micros(us: f64) -> SimTime {
 }
 
 fn interval(iteration: &Iteration, fabric: &Fabric, effects: &Effects) -> Interval {
-    let (placement, carriage) = (hosts(fabric), Carriage::default());
+    let (placement, carriage) = (hosts(fabric), ExplicitPaths::default());
     let network = Network::new(fabric, &placement, &carriage, bare());
     let setting = Setting {
         iteration,
@@ -44,7 +44,7 @@ fn three_to_one() -> Iteration {
 #[test]
 fn effects_beyond_work_limit_are_omitted() {
     let (fabric, iteration) = (fabric(COLLIDING_FABRIC), four_across());
-    let (placement, carriage) = (hosts(&fabric), Carriage::default());
+    let (placement, carriage) = (hosts(&fabric), ExplicitPaths::default());
     let network = Network::new(&fabric, &placement, &carriage, bare());
     let setting = Setting {
         iteration: &iteration,
@@ -162,7 +162,7 @@ fn lanes_report_sharing_and_queueing() {
 }
 
 fn weighed(iteration: &Iteration, fabric: &Fabric, effects: &Effects) -> Vec<LaneLoad> {
-    let (placement, carriage) = (hosts(fabric), Carriage::default());
+    let (placement, carriage) = (hosts(fabric), ExplicitPaths::default());
     let network = Network::new(fabric, &placement, &carriage, bare());
     let evaluation = evaluate(iteration, &network, MAX_SIMULATION_WORK, &mut |_| true).unwrap();
     let setting = Setting {
@@ -216,7 +216,7 @@ fn each_link_reports_incast_cost() {
         incast: micros(50.0),
         ..Effects::NONE
     };
-    let (switch, carriage) = (ideal(4, 8), Carriage::default());
+    let (switch, carriage) = (ideal(4, 8), ExplicitPaths::default());
     for lane in weighed(&three_to_one(), &switch, &effects) {
         let queue_ms = lane.risk.unwrap().queue_ms;
         let leads_to_a_host = lane.lane.starts_with("switch>");
@@ -259,7 +259,7 @@ fn concurrent_messages_queue_on_uplinks() {
 
 #[test]
 fn messages_of_step_queue_on_uplinks() {
-    let (fabric, carriage) = (fabric(NARROW_FABRIC), Carriage::default());
+    let (fabric, carriage) = (fabric(NARROW_FABRIC), ExplicitPaths::default());
     let placement = hosts(&fabric);
     let settings = Settings {
         effects: Effects {

@@ -1,9 +1,9 @@
 use std::time::Duration;
 
-use reweave_common::carriage::{Carriage, Ring, Way};
+use reweave_common::explicit_paths::{ExplicitPaths, GroupRing, NodePath};
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::{NodeId, Rank};
-use reweave_common::iteration::{Iteration, IterationBuilder, Operation, TaskId, Work};
+use reweave_common::iteration::{Iteration, IterationBuilder, Operation, TaskId, TaskWork};
 use reweave_common::units::{Bytes, Rate};
 
 use super::*;
@@ -60,7 +60,7 @@ impl Sketch {
         Self(IterationBuilder::new(ranks))
     }
 
-    fn add(&mut self, name: &str, work: Work, after: &[TaskId]) -> TaskId {
+    fn add(&mut self, name: &str, work: TaskWork, after: &[TaskId]) -> TaskId {
         let name = self.0.name(name);
         let task = self.0.add(name, work);
         after.iter().for_each(|&before| self.0.then(before, task));
@@ -68,7 +68,7 @@ impl Sketch {
     }
 
     fn compute(&mut self, at: usize, ms: u64, after: &[TaskId]) -> TaskId {
-        let work = Work::Compute {
+        let work = TaskWork::Compute {
             rank: rank(at),
             time: Duration::from_millis(ms),
         };
@@ -76,7 +76,7 @@ impl Sketch {
     }
 
     fn transfer(&mut self, [from, to]: [usize; 2], bytes: u64, after: &[TaskId]) -> TaskId {
-        let work = Work::Transfer {
+        let work = TaskWork::Transfer {
             from: rank(from),
             to: rank(to),
             bytes: Bytes::new(bytes),
@@ -87,7 +87,7 @@ impl Sketch {
     fn all(&mut self, operation: Operation, bytes: u64, after: &[TaskId]) -> TaskId {
         let ranks: Vec<_> = (0..self.0.ranks()).map(rank).collect();
         let group = self.0.group(&ranks);
-        let work = Work::Collective {
+        let work = TaskWork::Collective {
             operation,
             group,
             bytes: Bytes::new(bytes),
@@ -102,7 +102,7 @@ impl Sketch {
 }
 
 fn evaluated(iteration: &Iteration, fabric: &Fabric, settings: Settings) -> Evaluation {
-    let (placement, carriage) = (hosts(fabric), Carriage::default());
+    let (placement, carriage) = (hosts(fabric), ExplicitPaths::default());
     let network = Network::new(fabric, &placement, &carriage, settings);
     evaluate(iteration, &network, MAX_SIMULATION_WORK, &mut |_| true).unwrap()
 }

@@ -33,7 +33,7 @@ fn aggregated_transfers_take_same_time() {
     sketch.all(Operation::AllToAll, 12_000_000, &[]);
     sketch.transfer([0, 4], 9_000_000, &[]);
     let iteration = sketch.done();
-    let (fabric, carriage) = (ideal(4, 8), Carriage::default());
+    let (fabric, carriage) = (ideal(4, 8), ExplicitPaths::default());
     let on = hosts(&fabric);
     let placement: Vec<_> = (0..12).map(|rank| on[rank / 3]).collect();
     let course = |settings| {
@@ -54,7 +54,7 @@ fn aggregated_transfers_take_same_time() {
 
 #[test]
 fn broadcast_reaches_each_member_once() {
-    let (fabric, carriage) = (ideal(4, 8), Carriage::default());
+    let (fabric, carriage) = (ideal(4, 8), ExplicitPaths::default());
     let placement = hosts(&fabric);
     let network = Network::new(&fabric, &placement, &carriage, bare());
     let iteration = collective(Operation::Broadcast, 4, 8_000_000);
@@ -96,7 +96,7 @@ fn headers_and_cold_starts_cost_time() {
 fn single_member_collective_is_immediate() {
     let mut sketch = Sketch::of(1);
     let group = sketch.0.group(&[rank(0)]);
-    let work = Work::Collective {
+    let work = TaskWork::Collective {
         operation: Operation::AllReduce,
         group,
         bytes: Bytes::new(1 << 30),
@@ -114,7 +114,7 @@ fn single_member_collective_is_immediate() {
 fn ranks_of_host_share_port() {
     let fabric = ideal(2, 8);
     let [a, b] = [hosts(&fabric)[0], hosts(&fabric)[1]];
-    let (placement, carriage) = ([a, a, b, b], Carriage::default());
+    let (placement, carriage) = ([a, a, b, b], ExplicitPaths::default());
     let ms = |pairs: &[[usize; 2]], inside| {
         let mut sketch = Sketch::of(4);
         for &pair in pairs {
@@ -178,24 +178,24 @@ fn given_paths_and_rings_are_used() {
     let fabric = fabric("kind = \"direct\"\nhosts = 4\nlink_gbps = 8\nstrides = [1, 2]");
     let placement = hosts(&fabric);
     let node = |index: usize| placement[index];
-    let detour = Way {
+    let detour = NodePath {
         nodes: vec![node(0), node(1), node(2)],
         weight: 3.0,
     };
-    let straight = Way {
+    let straight = NodePath {
         nodes: vec![node(0), node(2)],
         weight: 1.0,
     };
     let members: Vec<_> = (0..4).map(rank).collect();
-    let ring = |step: usize| Ring {
+    let ring = |step: usize| GroupRing {
         members: (0..4).map(|nth| rank(nth * step % 4)).collect(),
         legs: vec![None; 4],
         weight: 1.0,
     };
-    let carriage = Carriage {
+    let carriage = ExplicitPaths {
         ways: [((node(0), node(2)), vec![detour, straight])].into(),
         rings: [(members, vec![ring(1), ring(3)])].into(),
-        ..Carriage::default()
+        ..ExplicitPaths::default()
     };
     let network = Network::new(&fabric, &placement, &carriage, bare());
     let ms = |iteration| {
@@ -220,7 +220,7 @@ fn unsendable_traffic_is_reported() {
         link = [{ a = "a", b = "b", gbps = 8 }]
         "#,
     );
-    let refusal = |pair, places: usize, carriage: &Carriage| {
+    let refusal = |pair, places: usize, carriage: &ExplicitPaths| {
         let mut sketch = Sketch::of(3);
         sketch.transfer(pair, 1, &[]);
         let placement = hosts(&split);
@@ -228,18 +228,18 @@ fn unsendable_traffic_is_reported() {
         let refused = evaluate(&sketch.done(), &network, MAX_SIMULATION_WORK, &mut |_| true);
         refused.unwrap_err().to_string()
     };
-    let none = Carriage::default();
+    let none = ExplicitPaths::default();
     assert_eq!(refusal([0, 2], 3, &none), "no path from a to c");
     assert_eq!(
         refusal([0, 1], 2, &none),
         "the job has 3 ranks, and there are places for 2"
     );
     let nodes = hosts(&split);
-    let over_nothing = Way {
+    let over_nothing = NodePath {
         nodes: vec![nodes[0], nodes[2], nodes[1]],
         weight: 1.0,
     };
-    let carriage = Carriage {
+    let carriage = ExplicitPaths {
         ways: [((nodes[0], nodes[1]), vec![over_nothing])].into(),
         ..none
     };

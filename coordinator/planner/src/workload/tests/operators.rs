@@ -47,7 +47,7 @@ fn two_dense(weights: u64) -> Model {
 
 fn moved(iteration: &Iteration) -> Vec<(usize, usize, u64)> {
     let transfers = iteration.tasks().filter_map(|(_, task)| match task.work {
-        Work::Transfer { from, to, bytes } => Some((from.index(), to.index(), bytes.count())),
+        TaskWork::Transfer { from, to, bytes } => Some((from.index(), to.index(), bytes.count())),
         _ => None,
     });
     let mut transfers: Vec<_> = transfers.collect();

@@ -113,7 +113,7 @@ fn interval(messages: &[Message], effects: &Effects) -> Interval {
         sketch.transfer(ends, message.packets * PACKET_PAYLOAD_BYTES, &[]);
     }
     let (iteration, fabric) = (sketch.done(), fabric(LEAF_SPINE));
-    let (placement, carriage) = (hosts(&fabric), Carriage::default());
+    let (placement, carriage) = (hosts(&fabric), ExplicitPaths::default());
     let network = Network::new(&fabric, &placement, &carriage, Settings::default());
     let setting = Setting {
         iteration: &iteration,

@@ -16,7 +16,7 @@ fn preset(name: &str, size: &str, batch: u64) -> Preset {
 fn bytes(iteration: &Iteration) -> BTreeMap<String, u64> {
     let mut sums = BTreeMap::new();
     for (_, task) in iteration.tasks() {
-        if let Work::Collective { bytes, .. } | Work::Transfer { bytes, .. } = task.work {
+        if let TaskWork::Collective { bytes, .. } | TaskWork::Transfer { bytes, .. } = task.work {
             let name = iteration.name(task.name).to_owned();
             *sums.entry(name).or_default() += bytes.count();
         }
@@ -178,7 +178,7 @@ fn few_tables_use_all_host_ports() {
     let iteration = preset.iteration(128).unwrap();
     let mut sent = [0; 32];
     for (_, task) in iteration.tasks() {
-        if let Work::Transfer { from, bytes, .. } = task.work
+        if let TaskWork::Transfer { from, bytes, .. } = task.work
             && iteration.name(task.name) == "all-to-all of entries"
         {
             sent[from.index() / 4] += bytes.count();

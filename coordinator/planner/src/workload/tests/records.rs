@@ -2,16 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use reweave_common::recorded::{Exchange, Recorded};
+use reweave_common::recorded_exchange::{ExchangeKind, RecordedExchange};
 
 use super::*;
 use crate::workload::history::{Replayed, Routing, Seen, replay};
 use crate::workload::{recorded, traffic};
 
-fn all_reduce(at: usize, asked_us: u64, took_us: u64, bytes: u64) -> Recorded {
-    Recorded {
+fn all_reduce(at: usize, asked_us: u64, took_us: u64, bytes: u64) -> RecordedExchange {
+    RecordedExchange {
         rank: rank(at),
-        what: Exchange::Collective {
+        what: ExchangeKind::Collective {
             operation: Operation::AllReduce,
             group: vec![rank(0), rank(1)],
             name: "world".to_owned(),
@@ -35,12 +35,12 @@ fn separate_rank_records_form_one_iteration() {
     let evaluation = evaluated(&iteration, &ideal(2, 8), bare());
     // The second waits for the slower rank, which computes for a millisecond between.
     near(evaluation.iteration_ms, 8.0 + 1.0 + 4.0);
-    let sent = Recorded {
-        what: Exchange::Sent { to: rank(1) },
+    let sent = RecordedExchange {
+        what: ExchangeKind::Sent { to: rank(1) },
         ..all_reduce(0, 500, 1, 1_000_000)
     };
-    let received = Recorded {
-        what: Exchange::Received { from: rank(0) },
+    let received = RecordedExchange {
+        what: ExchangeKind::Received { from: rank(0) },
         ..all_reduce(1, 9000, 1, 1_000_000)
     };
     let both = [sent, received];
@@ -68,7 +68,7 @@ fn traffic_equals_lane_bytes() {
     sketch.transfer([0, 2], 70, &[]);
     let iteration = sketch.done();
     let fabric = ideal(4, 8);
-    let (placement, carriage) = (hosts(&fabric), Carriage::default());
+    let (placement, carriage) = (hosts(&fabric), ExplicitPaths::default());
     for steps in [Steps::Collapsed, Steps::Each] {
         let settings = Settings { steps, ..bare() };
         let network = Network::new(&fabric, &placement, &carriage, settings);

@@ -4,11 +4,11 @@ use std::iter::repeat_n;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use reweave_common::error::told;
+use reweave_common::error::error_chain;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::Rank;
 use reweave_common::iteration::Iteration;
-use reweave_common::recorded::Recorded;
+use reweave_common::recorded_exchange::RecordedExchange;
 use reweave_formats::chakra::{self, ChakraError};
 use reweave_formats::{flight_recorder, nccl_inspector};
 use reweave_planner::workload::job::Work;
@@ -112,16 +112,16 @@ impl Trace {
         recorded::iteration(files.len(), &records).map_err(|error| error.to_string())
     }
 
-    fn dumps(&self, files: &[Vec<u8>]) -> Result<Vec<Recorded>, String> {
+    fn dumps(&self, files: &[Vec<u8>]) -> Result<Vec<RecordedExchange>, String> {
         let mut records = Vec::new();
         for (rank, (file, bytes)) in self.files.iter().zip(files).enumerate() {
             let dump = flight_recorder::read(Rank::from_index(rank), bytes);
-            records.extend(dump.map_err(|error| file.blamed(&told(&error)))?);
+            records.extend(dump.map_err(|error| file.blamed(&error_chain(&error)))?);
         }
         Ok(records)
     }
 
-    fn inspected(&self, files: &[Vec<u8>]) -> Result<Vec<Recorded>, String> {
+    fn inspected(&self, files: &[Vec<u8>]) -> Result<Vec<RecordedExchange>, String> {
         let text = |(file, bytes): (&File, _)| {
             let text = str::from_utf8(bytes);
             text.map_err(|error| file.blamed(&error.to_string()))
@@ -129,12 +129,12 @@ impl Trace {
         let texts = self.files.iter().zip(files.iter().map(Vec::as_slice));
         let texts: Vec<_> = texts.map(text).collect::<Result<_, _>>()?;
         let read = nccl_inspector::read(&texts);
-        read.map_err(|error| self.files[error.file].blamed(&told(&error.source)))
+        read.map_err(|error| self.files[error.file].blamed(&error_chain(&error.source)))
     }
 
     /// The first whose trace is wrong, where that is known.
     fn blamed(&self, error: &ChakraError) -> String {
-        let why = told(error);
+        let why = error_chain(error);
         match error.ranks().first() {
             Some(&rank) => self.files[rank].blamed(&why),
             None => why,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use reweave_common::error::told as whole;
+use reweave_common::error::error_chain as whole;
 use reweave_common::fabric::{Fabric, MaxSize};
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;

@@ -102,7 +102,7 @@ impl Full {
             tables: &old,
             ..Network::untouched(&self.fabric)
         };
-        let verdict = check_leg(&network, Leg::Round(&round));
+        let verdict = check_leg(&network, MigrationStep::Round(&round));
         assert_eq!(
             verdict.is_ok(),
             arrives,
@@ -137,7 +137,7 @@ impl Full {
         let course = course(from, new, network.circuits).expect("there is an order");
         let mut heads = before.to_vec();
         for (_, leg) in course.legs() {
-            let Leg::Round(round) = leg else {
+            let MigrationStep::Round(round) = leg else {
                 panic!("there are no circuits")
             };
             let heads_of = |node: &NodeId| (node.index(), after[node.index()]);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use reweave_common::ids::Rank;
-use reweave_common::iteration::{IterationBuilder, Operation, TaskId, Work};
+use reweave_common::iteration::{IterationBuilder, Operation, TaskId, TaskWork};
 use reweave_common::units::Bytes;
 
 pub(super) struct Course {
@@ -31,7 +31,7 @@ impl Course {
 
     pub(super) fn compute(&mut self, rank: Rank, name: &str, time: Duration) -> TaskId {
         let name = self.builder.name(name);
-        let task = self.builder.add(name, Work::Compute { rank, time });
+        let task = self.builder.add(name, TaskWork::Compute { rank, time });
         for before in std::mem::replace(&mut self.tails[rank.index()], vec![task]) {
             self.builder.then(before, task);
         }
@@ -78,7 +78,7 @@ impl Course {
     ) -> TaskId {
         let name = self.builder.name(name);
         let group = self.builder.group(group);
-        let work = Work::Collective {
+        let work = TaskWork::Collective {
             operation,
             group,
             bytes: Bytes::new(bytes),
@@ -100,7 +100,9 @@ impl Course {
     ) -> TaskId {
         let name = self.builder.name(name);
         let bytes = Bytes::new(bytes);
-        let task = self.builder.add(name, Work::Transfer { from, to, bytes });
+        let task = self
+            .builder
+            .add(name, TaskWork::Transfer { from, to, bytes });
         for &before in before {
             self.builder.then(before, task);
         }

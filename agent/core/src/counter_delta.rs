@@ -1,0 +1,107 @@
+//! How much a counter grew since it was read last: one rule for all of them.
+//!
+//! What went back has begun anew: a driver was loaded again, a port was used again. How much was counted
+//! in between nobody can tell, so nothing is said. Only what is 32 bits wide may instead have gone over
+//! its end; that is believed where the growth which follows from it is like the growth before, since a
+//! counter that begins anew by chance looks so once in very many times.
+
+/// Counters of this many bits are common where those of 64 are not.
+const COUNTER32_MODULUS: u64 = 1 << 32;
+/// A pace that does not hold for long may grow so many times.
+const MAX_PACE_FACTOR: u64 = 4;
+
+/// None when nobody can tell. `pace` is what it grew by between the two readings before, about as long
+/// apart; none where that is unknown, and of what has 64 bits, which never reaches its end.
+pub fn grown(last: u64, now: u64, pace: Option<u64>) -> Option<u64> {
+    now.checked_sub(last)
+        .or_else(|| wrapped(last, now).filter(|&grown| is_like(grown, pace)))
+}
+
+fn wrapped(last: u64, now: u64) -> Option<u64> {
+    COUNTER32_MODULUS.checked_sub(last).map(|left| left + now)
+}
+
+fn is_like(grown: u64, pace: Option<u64>) -> bool {
+    pace.is_some_and(|pace| grown <= pace.saturating_mul(MAX_PACE_FACTOR))
+}
+
+/// A counter as it stands, and how it came there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CounterState {
+    pub count: u64,
+    /// Since the reading before.
+    pub grown: Option<u64>,
+}
+
+impl CounterState {
+    pub fn first(count: u64) -> Self {
+        Self { count, grown: None }
+    }
+
+    pub fn next(&self, count: u64) -> Self {
+        let grown = grown(self.count, count, self.grown);
+        Self { count, grown }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a counter is said to have grown by at each of these readings but the first.
+    fn growths(counts: &[u64]) -> Vec<Option<u64>> {
+        let mut standing = CounterState::first(counts[0]);
+        let rest = counts[1..].iter();
+        rest.map(|&count| {
+            standing = standing.next(count);
+            standing.grown
+        })
+        .collect()
+    }
+
+    #[test]
+    fn counter_growth_is_difference() {
+        assert_eq!(growths(&[5, 9, 9]), [Some(4), Some(0)]);
+    }
+
+    #[test]
+    fn steady_narrow_counter_wraps() {
+        let counts = [COUNTER32_MODULUS - 1010, COUNTER32_MODULUS - 10, 990, 1990];
+        assert_eq!(growths(&counts), [Some(1000); 3]);
+    }
+
+    #[test]
+    fn reset_counter_does_not_wrap() {
+        // From the last quarter of its range to the first, but not at its pace.
+        let reset = [
+            COUNTER32_MODULUS / 8 * 7,
+            COUNTER32_MODULUS / 8 * 7 + 1000,
+            5,
+            1005,
+        ];
+        assert_eq!(growths(&reset), [Some(1000), None, Some(1000)]);
+        assert_eq!(growths(&[1000, 2000, 5]), [Some(1000), None]);
+    }
+
+    #[test]
+    fn idle_counter_does_not_wrap() {
+        assert_eq!(
+            growths(&[COUNTER32_MODULUS - 1, COUNTER32_MODULUS - 1, 5]),
+            [Some(0), None]
+        );
+    }
+
+    #[test]
+    fn second_reading_cannot_wrap() {
+        assert_eq!(growths(&[COUNTER32_MODULUS - 10, 5]), [None]);
+    }
+
+    #[test]
+    fn wide_counter_never_wraps() {
+        assert_eq!(
+            growths(&[COUNTER32_MODULUS, COUNTER32_MODULUS + 1000, 5]),
+            [Some(1000), None]
+        );
+        assert_eq!(growths(&[u64::MAX - 9, u64::MAX, 5]), [Some(9), None]);
+    }
+}

@@ -1,0 +1,182 @@
+//! The beat of a training job, found in nothing but how many bytes a host sends and receives.
+//!
+//! The bytes of short spans of time are compared with those some lag later (autocorrelation). A job
+//! looks most like itself one iteration later. What is found that way is believed if it holds to
+//! the present, and if the pauses between bursts come as regularly as it says.
+
+mod autocorrelation;
+mod detect;
+mod pauses;
+mod series;
+mod shape;
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use reweave_common::moment::Moment;
+use reweave_common::periodicity::{IterationPeriod, Periodicity, is_same_period};
+use reweave_common::time_span::TimeSpan;
+use reweave_common::traffic::PeerTraffic;
+use reweave_common::units::{Bytes, Percent, Rate};
+
+use detect::{SeriesPeriod, detect};
+use series::Series;
+use shape::PeerBook;
+
+/// Iterations from some 60 ms on.
+const FINE_SPAN: Duration = Duration::from_millis(10);
+/// Iterations of up to two minutes.
+const COARSE_SPAN: Duration = Duration::from_millis(160);
+/// How often all that was seen is looked through.
+const DETECTION_INTERVAL: Duration = Duration::from_secs(2);
+/// Less than this is no training, but somebody's heartbeat.
+const MIN_TRAINING_BYTES_PER_S: f64 = 105_000.0;
+/// What agents measure by: probes, their answers and trains, each there and back.
+const MEASUREMENT_STREAMS: f64 = 6.0;
+/// What a segment of TCP carries where nobody has counted it.
+const SEGMENT_BYTES: u64 = 1448;
+/// Who was watched for less than this is not known.
+const MIN_WATCHED_TIME: Duration = Duration::from_secs(3);
+
+/// What went over the network from one moment to another, whoever counted it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ByteDelta {
+    pub from: Moment,
+    pub to: Moment,
+    pub sent: Bytes,
+    pub received: Bytes,
+}
+
+/// Follows the bytes of one host.
+#[derive(Debug)]
+pub struct IterationDetector {
+    /// Of ever longer spans.
+    series: [Series; 2],
+    peers: PeerBook,
+    began: Option<Moment>,
+    least_bytes_per_s: f64,
+    /// What is heard are segments; how many bytes they have, peers tell.
+    is_of_segments: bool,
+    told: Option<(Moment, Periodicity)>,
+}
+
+impl Default for IterationDetector {
+    fn default() -> Self {
+        Self {
+            series: [FINE_SPAN, COARSE_SPAN].map(Series::new),
+            peers: PeerBook::default(),
+            began: None,
+            least_bytes_per_s: MIN_TRAINING_BYTES_PER_S,
+            is_of_segments: false,
+            told: None,
+        }
+    }
+}
+
+impl IterationDetector {
+    /// Of a host that forwards for others: its wires have the beats of all whose packets pass it.
+    pub fn of_segments() -> Self {
+        Self {
+            is_of_segments: true,
+            ..Self::default()
+        }
+    }
+
+    /// How many segments this host itself has sent and received.
+    pub fn handle_segments(&mut self, from: Moment, to: Moment, [sent, received]: [u64; 2]) {
+        let bytes = |segments: u64| Bytes::new(segments.saturating_mul(SEGMENT_BYTES));
+        self.handle_growth(from, to, bytes(sent), bytes(received));
+    }
+
+    /// What all wires together carried from one moment to another, which follows the one before.
+    pub fn handle_growth(&mut self, from: Moment, to: Moment, sent: Bytes, received: Bytes) {
+        self.began.get_or_insert(from);
+        for series in &mut self.series {
+            series.handle_growth(from, to, [sent, received]);
+        }
+    }
+
+    /// What was exchanged with each peer since counting began.
+    pub fn handle_peers(&mut self, now: Moment, peers: &[PeerTraffic]) {
+        self.peers.handle_peers(now, peers);
+    }
+
+    /// Hosts take no more than this for each of what they measure by: that is no training either.
+    pub fn handle_measuring(&mut self, most_rate: Rate) {
+        let bytes_per_s = most_rate.bits_per_s() as f64 / 8.0;
+        self.least_bytes_per_s = MIN_TRAINING_BYTES_PER_S.max(MEASUREMENT_STREAMS * bytes_per_s);
+    }
+
+    /// What is known by now.
+    pub fn poll_rhythm(&mut self, now: Moment) -> Periodicity {
+        if let Some((at, rhythm)) = self.told
+            && now.since(at) < DETECTION_INTERVAL
+        {
+            return rhythm;
+        }
+        let rhythm = self.listen(now);
+        self.told = Some((now, rhythm));
+        rhythm
+    }
+
+    fn listen(&self, now: Moment) -> Periodicity {
+        let watched = self
+            .began
+            .map_or(TimeSpan::ZERO, |began| now.since(began).into());
+        if *watched < MIN_WATCHED_TIME {
+            return Periodicity::Unknown { watched };
+        }
+        let mut found = self.series.iter().filter_map(|series| {
+            let detected = detect(&series.spans())?;
+            Some(self.beat(now, series, &detected))
+        });
+        let is_training = |beat: &IterationPeriod| {
+            let bytes = beat.sent.count() + beat.received.count();
+            bytes as f64 / beat.period.as_secs_f64() >= self.least_bytes_per_s
+        };
+        let found = found.find(is_training);
+        found.map_or(Periodicity::None { watched }, Periodicity::Found)
+    }
+
+    fn beat(&self, now: Moment, series: &Series, detected: &SeriesPeriod) -> IterationPeriod {
+        let period = series.duration(detected.period);
+        let [sent, received] = self.per_period(series, detected);
+        let mut next_gap = series.moment(detected.last_rest);
+        while next_gap <= now {
+            next_gap = next_gap + *period;
+        }
+        IterationPeriod {
+            period,
+            gap: series.duration(detected.rest),
+            sent,
+            received,
+            shape: self.peers.shape(series.overlap(detected.window)),
+            confidence_percent: Percent::of(detected.likeness),
+            iterations: (detected.window as f64 / detected.period) as u32,
+            since: self.since(period, series.moment_of_window(detected.window)),
+            next_gap,
+        }
+    }
+
+    fn per_period(&self, series: &Series, detected: &SeriesPeriod) -> [Bytes; 2] {
+        let since = series.moment_of_window(detected.window);
+        let counted = self.peers.per_second_since(since);
+        let period_s = series.duration(detected.period).as_secs_f64();
+        match counted.filter(|_| self.is_of_segments) {
+            Some(counted) => counted.map(|rate| Bytes::new((rate * period_s).round() as u64)),
+            None => series.per_period(detected.window, detected.period),
+        }
+    }
+
+    /// A beat that goes on began when it was first told.
+    fn since(&self, period: TimeSpan, seen: Moment) -> Moment {
+        match &self.told {
+            Some((_, Periodicity::Found(before))) if is_same_period(before.period, period) => {
+                before.since.min(seen)
+            }
+            _ => seen,
+        }
+    }
+}

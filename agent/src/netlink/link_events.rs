@@ -1,0 +1,85 @@
+//! Interfaces as the kernel tells of them by itself, when one comes up or goes down.
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, OwnedFd};
+
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket, SocketAddr};
+
+use super::error::NetlinkError;
+use super::links::{Link, link};
+use super::socket::{BUFFER_BYTES, listed};
+
+/// What the kernel calls those who want to hear of interfaces.
+const RTMGRP_LINK: u32 = 1;
+/// A host where interfaces come and go all the time has other work too: all of them are in the next sample.
+const MAX_MESSAGES_PER_TURN: usize = 64;
+
+pub struct LinkEvents {
+    socket: Socket,
+    buffer: Vec<u8>,
+    /// Something was told that nobody had room for, and this was not said yet.
+    missed: bool,
+}
+
+/// What was heard.
+pub struct LinkEventBatch {
+    /// Interfaces of which something was told since the last time, as they were then.
+    pub links: Vec<Link>,
+    /// Whether there is nothing more for now.
+    pub is_all: bool,
+    /// Whether there was more than there was room for: only who reads all interfaces from now on knows how they are.
+    pub missed: bool,
+}
+
+impl LinkEvents {
+    pub fn open() -> Result<Self, NetlinkError> {
+        let open = || -> io::Result<Socket> {
+            let mut socket = Socket::new(NETLINK_ROUTE)?;
+            socket.set_non_blocking(true)?;
+            socket.bind(&SocketAddr::new(0, RTMGRP_LINK))?;
+            Ok(socket)
+        };
+        Ok(Self {
+            socket: open().map_err(|source| NetlinkError::Open { source })?,
+            buffer: vec![0; BUFFER_BYTES],
+            missed: false,
+        })
+    }
+
+    /// Readable when there is something to [`poll`](Self::poll).
+    pub fn heard(&self) -> io::Result<OwnedFd> {
+        self.socket.as_fd().try_clone_to_owned()
+    }
+
+    /// That something was missed is said with the last of what waits: until all of that has been read, the kernel
+    /// drops more, and does not say so again.
+    pub fn poll(&mut self) -> LinkEventBatch {
+        let mut links = Vec::new();
+        for _ in 0..MAX_MESSAGES_PER_TURN {
+            match self.socket.recv(&mut &mut self.buffer[..], 0) {
+                Ok(length) => {
+                    let datagram = &self.buffer[..length.min(BUFFER_BYTES)];
+                    let messages = listed::<RouteNetlinkMessage>(datagram);
+                    links.extend(messages.iter().filter_map(link));
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return LinkEventBatch {
+                        links,
+                        is_all: true,
+                        missed: mem::take(&mut self.missed),
+                    };
+                }
+                // Most likely that there was no room for more; whatever it is, something may be lost.
+                Err(_) => self.missed = true,
+            }
+        }
+        LinkEventBatch {
+            links,
+            is_all: false,
+            missed: false,
+        }
+    }
+}

@@ -1,0 +1,361 @@
+//! How many bytes the wires carry, a hundred times a second while they carry more than chatter: what
+//! rhythms are heard in.
+//!
+//! A thread of its own reads the counters' files, which stay open; that costs far less than asking
+//! the kernel for all that it knows of its interfaces. The ports of RDMA NICs are read, too. Of a host that
+//! forwards for others, wires carry more than its own: what it says itself are its segments of TCP.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use nix::sys::prctl;
+use reweave_agent_core::counter_delta;
+use reweave_agent_core::counters::texts;
+use reweave_agent_core::iteration_detector::ByteDelta;
+use reweave_common::lock::lock;
+use reweave_common::moment::Moment;
+use reweave_common::units::Bytes;
+
+use crate::clock;
+use crate::packet_trains::SharedGate;
+
+mod segments;
+
+pub use segments::SegmentDelta;
+use segments::Segments;
+
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
+/// While the wires are quiet; whatever begins then is heard this much later once.
+const QUIET_SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
+/// Of that step, so that it is never longer.
+const QUIET_SAMPLE_TOLERANCE: Duration = Duration::from_millis(75);
+/// Interfaces are looked for again so often.
+const RESCAN_INTERVAL: Duration = Duration::from_secs(2);
+/// What nobody fetches is of no use later.
+const MAX_BEATS: usize = 4096;
+/// RDMA ports are read so often: some NICs take long to tell.
+const PORTS_INTERVAL: Duration = Duration::from_millis(100);
+const INTERFACES_PATH: &str = "sys/class/net";
+const RDMA_DEVICES_PATH: &str = "sys/class/infiniband";
+const MAX_NUMBER_BYTES: usize = 24;
+
+/// What was read since it was last asked for.
+#[derive(Default)]
+pub struct WireSamples {
+    pub wires: Vec<ByteDelta>,
+    /// Of a host that forwards.
+    pub own: Vec<SegmentDelta>,
+}
+
+/// Reads until it is dropped.
+pub struct Sampler {
+    heard: Arc<Mutex<WireSamples>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Sampler {
+    /// Of all RDMA ports whose files are below `root`, and of the interfaces for which `is_wire` holds;
+    /// `gate` hears of it at once. What it says itself only who `forwards` is asked for.
+    pub fn start(
+        root: &Path,
+        is_wire: impl Fn(&str) -> bool + Send + 'static,
+        forwards: bool,
+        gate: SharedGate,
+    ) -> std::io::Result<Self> {
+        let heard = Arc::new(Mutex::new(WireSamples::default()));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (out, stopped) = (Arc::clone(&heard), Arc::clone(&stop));
+        let own = forwards.then(|| Segments::open(root)).flatten();
+        let root = root.to_owned();
+        let thread = thread::Builder::new()
+            .name("pulse".to_owned())
+            .spawn(move || watch(&root, &is_wire, own, &gate, &out, &stopped))?;
+        Ok(Self {
+            heard,
+            stop,
+            thread: Some(thread),
+        })
+    }
+
+    /// What was read since this was last asked.
+    pub fn take(&self) -> WireSamples {
+        std::mem::take(&mut lock(&self.heard))
+    }
+}
+
+impl Drop for Sampler {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // It ends within a step, and has nothing to say.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn watch(
+    root: &Path,
+    is_wire: &impl Fn(&str) -> bool,
+    mut own: Option<Segments>,
+    gate: &SharedGate,
+    out: &Mutex<WireSamples>,
+    stop: &AtomicBool,
+) {
+    let mut looked = None::<Moment>;
+    let mut wires = Meters::new();
+    let mut ports = Meters::new();
+    let mut pace = SamplingPace::default();
+    while !stop.load(Ordering::Relaxed) {
+        if looked.is_none_or(|looked| clock::now().since(looked) >= RESCAN_INTERVAL) {
+            looked = Some(clock::now());
+            wires.look(interfaces(root), is_wire);
+            ports.look(rdma_ports(root), |_| true);
+        }
+        pace.sleep(gate.is_quiet());
+        let now = clock::now();
+        note(wires.grown(now), !wires.is_empty(), gate, out);
+        if let Some(spoken) = own.as_mut().and_then(|own| own.grown(now)) {
+            keep(&mut lock(out).own, spoken);
+        }
+        if !ports.is_empty() && now.since(ports.read) >= PORTS_INTERVAL {
+            note(ports.grown(now), true, gate, out);
+        }
+    }
+}
+
+/// How long to sleep, and how exactly. To wake an idle processor costs more than to read the counters:
+/// while nothing goes on, it is enough to wake up when something else does.
+#[derive(Default)]
+struct SamplingPace {
+    is_quiet: bool,
+}
+
+impl SamplingPace {
+    fn sleep(&mut self, is_quiet: bool) {
+        if is_quiet != self.is_quiet {
+            let slack = if is_quiet {
+                QUIET_SAMPLE_TOLERANCE
+            } else {
+                Duration::ZERO
+            };
+            // Without it the thread only wakes up by itself.
+            let _ = prctl::set_timerslack(slack.as_nanos() as u64);
+            self.is_quiet = is_quiet;
+        }
+        thread::sleep(if is_quiet {
+            QUIET_SAMPLE_INTERVAL - QUIET_SAMPLE_TOLERANCE
+        } else {
+            SAMPLE_INTERVAL
+        });
+    }
+}
+
+/// Of wires that cannot be seen nobody knows whether they rest.
+fn note(growth: ByteDelta, is_seen: bool, gate: &SharedGate, out: &Mutex<WireSamples>) {
+    if is_seen {
+        gate.handle_growth(growth.from, growth.to, growth.sent + growth.received);
+    }
+    keep(&mut lock(out).wires, growth);
+}
+
+fn keep<T>(all: &mut Vec<T>, next: T) {
+    if all.len() < MAX_BEATS {
+        all.push(next);
+    }
+}
+
+/// Where an interface or a port has its counters of sent and received, and in units of how many bytes.
+struct CounterFiles {
+    name: String,
+    files: [PathBuf; 2],
+    unit_bytes: u64,
+}
+
+fn interfaces(root: &Path) -> Vec<CounterFiles> {
+    let all = named(&root.join(INTERFACES_PATH)).into_iter();
+    let place = |name: String| {
+        let folder = root.join(INTERFACES_PATH).join(&name).join("statistics");
+        CounterFiles {
+            files: ["tx_bytes", "rx_bytes"].map(|counter| folder.join(counter)),
+            unit_bytes: 1,
+            name,
+        }
+    };
+    all.map(place).collect()
+}
+
+/// What they carry passes the kernel's interfaces by. They count in words of four bytes.
+fn rdma_ports(root: &Path) -> Vec<CounterFiles> {
+    let mut places = vec![];
+    for device in named(&root.join(RDMA_DEVICES_PATH)) {
+        let folder = root.join(RDMA_DEVICES_PATH).join(&device).join("ports");
+        for port in named(&folder) {
+            let counters = folder.join(&port).join("counters");
+            places.push(CounterFiles {
+                name: format!("{device}/{port}"),
+                files: ["port_xmit_data", "port_rcv_data"].map(|counter| counters.join(counter)),
+                unit_bytes: 4,
+            });
+        }
+    }
+    places
+}
+
+fn named(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.collect()
+}
+
+/// What is read together.
+struct Meters {
+    meters: Vec<Meter>,
+    read: Moment,
+}
+
+struct Meter {
+    name: String,
+    counters: [CounterFile; 2],
+    unit_bytes: u64,
+}
+
+struct CounterFile {
+    file: File,
+    last: u64,
+}
+
+impl Meters {
+    fn new() -> Self {
+        Self {
+            meters: vec![],
+            read: clock::now(),
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.meters.is_empty()
+    }
+
+    /// Takes in what is new and counts; what is known stays open, and is not asked about again.
+    fn look(&mut self, places: Vec<CounterFiles>, counts: impl Fn(&str) -> bool) {
+        for place in places {
+            let is_known = self.meters.iter().any(|meter| meter.name == place.name);
+            if !is_known && counts(&place.name) {
+                self.meters.extend(Meter::open(place));
+            }
+        }
+    }
+
+    /// What all of them carried since this was last asked; forgets those that are gone.
+    fn grown(&mut self, to: Moment) -> ByteDelta {
+        let mut growth = ByteDelta {
+            from: std::mem::replace(&mut self.read, to),
+            to,
+            sent: Bytes::ZERO,
+            received: Bytes::ZERO,
+        };
+        self.meters.retain_mut(|meter| {
+            let grown = meter.grown();
+            if let Some([sent, received]) = grown {
+                growth.sent += sent;
+                growth.received += received;
+            }
+            grown.is_some()
+        });
+        growth
+    }
+}
+
+impl Meter {
+    /// None of what does not count.
+    fn open(place: CounterFiles) -> Option<Self> {
+        let [sent, received] = place.files.map(|file| CounterFile::open(&file));
+        Some(Self {
+            name: place.name,
+            counters: [sent?, received?],
+            unit_bytes: place.unit_bytes,
+        })
+    }
+
+    /// None when it is gone.
+    fn grown(&mut self) -> Option<[Bytes; 2]> {
+        let unit_bytes = self.unit_bytes;
+        let [sent, received] = &mut self.counters;
+        let units = [sent.grown()?, received.grown()?];
+        Some(units.map(|units| Bytes::new(units.saturating_mul(unit_bytes))))
+    }
+}
+
+impl CounterFile {
+    fn open(file: &Path) -> Option<Self> {
+        let mut counter = Self {
+            file: File::open(file).ok()?,
+            last: 0,
+        };
+        counter.grown()?;
+        Some(counter)
+    }
+
+    /// None when what it counts is gone.
+    fn grown(&mut self) -> Option<u64> {
+        let mut text = [0; MAX_NUMBER_BYTES];
+        let length = self.file.read_at(&mut text, 0).ok()?;
+        let now = texts::number(std::str::from_utf8(&text[..length]).ok()?)?;
+        let last = std::mem::replace(&mut self.last, now);
+        // What begins anew has carried what nobody knows.
+        Some(counter_delta::grown(last, now, None).unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::time::Instant;
+
+    use super::*;
+
+    #[test]
+    fn rdma_counters_are_read_in_bytes() {
+        let root = tempfile::tempdir().unwrap();
+        let counters = root
+            .path()
+            .join(RDMA_DEVICES_PATH)
+            .join("mlx5_0/ports/1/counters");
+        fs::create_dir_all(&counters).unwrap();
+        let files = ["port_xmit_data", "port_rcv_data"]
+            .map(|name| fs::File::create(counters.join(name)).unwrap());
+        // In its place, so that there is always a number.
+        let count = |numbers: [u64; 2]| {
+            for (file, number) in files.iter().zip(numbers) {
+                file.write_all_at(format!("{number:020}\n").as_bytes(), 0)
+                    .unwrap();
+            }
+        };
+        count([7, 100]);
+        let gate = SharedGate::default();
+        let pulse = Sampler::start(root.path(), |_| true, false, gate.clone()).unwrap();
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !gate.is_watched() {
+            assert!(Instant::now() < deadline);
+            thread::park_timeout(Duration::from_millis(2));
+        }
+        count([1_000_007, 350]);
+        let mut sums = [0, 0];
+        while sums != [4_000_000, 1000] {
+            for growth in pulse.take().wires {
+                assert!(growth.from < growth.to);
+                sums[0] += growth.sent.count();
+                sums[1] += growth.received.count();
+            }
+            assert!(Instant::now() < deadline, "{sums:?}");
+            thread::park_timeout(Duration::from_millis(2));
+        }
+        assert!(gate.busiest().is_some(), "the gate has heard it");
+    }
+}

@@ -1,0 +1,96 @@
+//! What a node holds under Reweave's name: pins of single flows, and routes to whole hosts.
+
+use std::net::Ipv4Addr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::sample::PinRule;
+
+/// Absolute: all of it, and nothing besides.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForwardingState {
+    pub rules: Vec<PinRule>,
+    pub routes: Vec<RouteRule>,
+}
+
+/// What is for this host goes on over these hops, each by its weight.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RouteRule {
+    /// The stable address of a host, which no link has.
+    pub destination: Ipv4Addr,
+    pub hops: Vec<RouteHop>,
+}
+
+/// The next hop is on the link of this interface, whatever addresses the interface itself has.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct RouteHop {
+    #[serde(deserialize_with = "crate::printable::text")]
+    pub interface: String,
+    pub next_hop: Ipv4Addr,
+    pub weight: u32,
+}
+
+impl ForwardingState {
+    pub fn of_pins(rules: Vec<PinRule>) -> Self {
+        Self {
+            rules,
+            routes: Vec::new(),
+        }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rules.is_empty() && self.routes.is_empty()
+    }
+
+    /// How many rules and routes it is.
+    pub fn len(&self) -> usize {
+        self.rules.len() + self.routes.len()
+    }
+
+    /// In an order of its own and each once: kernels list what they hold in theirs.
+    pub fn in_order(mut self) -> Self {
+        for route in &mut self.routes {
+            route.hops.sort_unstable();
+            route.hops.dedup();
+        }
+        self.rules.sort_unstable();
+        self.rules.dedup();
+        self.routes.sort_unstable();
+        self.routes.dedup();
+        self
+    }
+
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        self.clone().in_order() == other.clone().in_order()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn route(last: u8, hops: &[(&str, u32)]) -> RouteRule {
+        let hop = |&(interface, weight): &(&str, u32)| RouteHop {
+            interface: interface.to_owned(),
+            next_hop: Ipv4Addr::new(10, 0, 0, 1),
+            weight,
+        };
+        RouteRule {
+            destination: Ipv4Addr::new(10, 255, 0, last),
+            hops: hops.iter().map(hop).collect(),
+        }
+    }
+
+    #[test]
+    fn holdings_ignore_order_but_compare_weights() {
+        let holding = |routes| ForwardingState {
+            rules: Vec::new(),
+            routes,
+        };
+        let told = holding(vec![route(1, &[("a", 1), ("b", 2)]), route(2, &[("a", 1)])]);
+        let held = holding(vec![route(2, &[("a", 1)]), route(1, &[("b", 2), ("a", 1)])]);
+        assert!(held.is_same_as(&told));
+        let other = holding(vec![route(2, &[("a", 1)]), route(1, &[("b", 1), ("a", 1)])]);
+        assert!(!other.is_same_as(&told));
+    }
+}

@@ -1,0 +1,94 @@
+//! The order in which a running network is changed: wave after wave, each of them in rounds.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::fabric::Circuits;
+use crate::forwarding::ForwardingTable;
+use crate::ids::NodeId;
+
+/// What nodes hold. Where a node has no way towards a destination, the network's own routes are
+/// followed; a node that is absent has none at all.
+pub type Tables = BTreeMap<NodeId, ForwardingTable>;
+
+/// Tables that may be taken in any order, and any part of them at a time.
+pub type Round = Tables;
+
+/// Circuits are moved while nothing passes them: first packets go around, then they may come back.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wave {
+    pub drain: Vec<Round>,
+    /// All circuits there shall be, of those optical switches alone that have something to move.
+    pub circuits: Circuits,
+    pub undrain: Vec<Round>,
+}
+
+/// The last wave leads to what is wanted; after each of the others the network works too.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MigrationPlan {
+    pub waves: Vec<Wave>,
+}
+
+/// One thing after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MigrationStep<'c> {
+    Round(&'c Round),
+    Switch(&'c Circuits),
+}
+
+/// Which leg of a course it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct StepPosition {
+    pub wave: usize,
+    pub stretch: MigrationStage,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MigrationStage {
+    Draining { round: usize },
+    Switching,
+    Undraining { round: usize },
+}
+
+impl Wave {
+    fn legs(&self) -> impl Iterator<Item = (MigrationStage, MigrationStep<'_>)> {
+        let drain = self.drain.iter().enumerate();
+        let drain =
+            drain.map(|(round, it)| (MigrationStage::Draining { round }, MigrationStep::Round(it)));
+        let switch = (
+            MigrationStage::Switching,
+            MigrationStep::Switch(&self.circuits),
+        );
+        let switch = (!self.circuits.is_empty()).then_some(switch);
+        let undrain = self.undrain.iter().enumerate();
+        let undrain = undrain.map(|(round, it)| {
+            (
+                MigrationStage::Undraining { round },
+                MigrationStep::Round(it),
+            )
+        });
+        drain.chain(switch).chain(undrain)
+    }
+}
+
+impl MigrationPlan {
+    pub fn legs(&self) -> impl Iterator<Item = (StepPosition, MigrationStep<'_>)> {
+        let waves = self.waves.iter().enumerate();
+        waves.flat_map(|(wave, it)| {
+            let legs = it.legs();
+            legs.map(move |(stretch, leg)| (StepPosition { wave, stretch }, leg))
+        })
+    }
+
+    pub fn rounds(&self) -> usize {
+        let is_round =
+            |(_, leg): &(StepPosition, MigrationStep<'_>)| matches!(leg, MigrationStep::Round(_));
+        self.legs().filter(is_round).count()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.legs().next().is_none()
+    }
+}

@@ -1,0 +1,89 @@
+//! What a plan needs for itself alone while it is on its way. Plans that share nothing of it may be
+//! carried out side by side.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::flow::FlowKey;
+use crate::ids::{LinkId, NodeId, OpticalId};
+
+/// A plan speaks for these nodes and optical switches, and for no others.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResourceSet {
+    /// All that may be told anything.
+    pub nodes: BTreeSet<NodeId>,
+    pub opticals: BTreeSet<OpticalId>,
+    /// All that may carry more or less by it.
+    pub links: BTreeSet<LinkId>,
+    /// Whose packets may go another way to them.
+    pub destinations: BTreeSet<NodeId>,
+    /// All that are moved, and that it is known to speed up or to slow down.
+    pub flows: BTreeSet<FlowKey>,
+    /// Registered jobs whose ranks get another order.
+    pub jobs: BTreeSet<String>,
+}
+
+/// One thing that only one plan at a time may have.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Resource {
+    Node(NodeId),
+    Optical(OpticalId),
+    Link(LinkId),
+    Destination(NodeId),
+    Flow(FlowKey),
+    Job(String),
+}
+
+impl ResourceSet {
+    /// The first thing that both need.
+    pub fn shared_with(&self, other: &Self) -> Option<Resource> {
+        let node = common(&self.nodes, &other.nodes).map(Resource::Node);
+        node.or_else(|| common(&self.opticals, &other.opticals).map(Resource::Optical))
+            .or_else(|| common(&self.links, &other.links).map(Resource::Link))
+            .or_else(|| common(&self.destinations, &other.destinations).map(Resource::Destination))
+            .or_else(|| common(&self.flows, &other.flows).map(Resource::Flow))
+            .or_else(|| common(&self.jobs, &other.jobs).map(Resource::Job))
+    }
+}
+
+fn common<T: Ord + Clone>(one: &BTreeSet<T>, other: &BTreeSet<T>) -> Option<T> {
+    one.intersection(other).next().cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn resource_shared_by_plans_is_named() {
+        let node = NodeId::from_index;
+        let link = LinkId::from_index;
+        let one = ResourceSet {
+            nodes: [node(1), node(2)].into(),
+            links: [link(3)].into(),
+            ..ResourceSet::default()
+        };
+        let of_link = ResourceSet {
+            nodes: [node(3)].into(),
+            links: [link(3)].into(),
+            ..ResourceSet::default()
+        };
+        assert_eq!(one.shared_with(&one), Some(Resource::Node(node(1))));
+        assert_eq!(one.shared_with(&of_link), Some(Resource::Link(link(3))));
+        let apart = ResourceSet {
+            destinations: [node(1)].into(),
+            ..ResourceSet::default()
+        };
+        assert_eq!(one.shared_with(&apart), None);
+        assert_eq!(apart.shared_with(&ResourceSet::default()), None);
+        let of_job = |job: &str| ResourceSet {
+            jobs: [job.to_owned()].into(),
+            ..ResourceSet::default()
+        };
+        let train = Resource::Job("train".to_owned());
+        assert_eq!(of_job("train").shared_with(&of_job("train")), Some(train));
+        assert_eq!(of_job("train").shared_with(&of_job("infer")), None);
+    }
+}

@@ -1,0 +1,84 @@
+//! What somebody asks with who has no certificate at hand, but a browser or a script: a secret that a
+//! member made, and of which the cluster knows the digest.
+
+use std::fmt;
+use std::str::FromStr;
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use reweave_common::member::Digest;
+
+use crate::digest::sha256;
+
+const SECRET_BYTES: usize = 32;
+
+/// Whoever has it may ask in the name of whoever made it, until it expires.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AccessToken([u8; SECRET_BYTES]);
+
+/// The text is no such secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AccessTokenError;
+
+impl AccessToken {
+    /// A new secret.
+    pub fn random() -> Self {
+        Self(rand::random())
+    }
+
+    /// What the cluster knows it by, without being able to use it.
+    pub fn digest(&self) -> Digest {
+        sha256(&self.0)
+    }
+}
+
+impl fmt::Display for AccessToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&BASE64_URL_SAFE_NO_PAD.encode(self.0))
+    }
+}
+
+/// Not the secret.
+impl fmt::Debug for AccessToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Visit({})", self.digest())
+    }
+}
+
+impl FromStr for AccessToken {
+    type Err = AccessTokenError;
+
+    fn from_str(text: &str) -> Result<Self, AccessTokenError> {
+        let mut secret = [0; SECRET_BYTES];
+        match BASE64_URL_SAFE_NO_PAD.decode_slice(text, &mut secret) {
+            Ok(SECRET_BYTES) => Ok(Self(secret)),
+            _ => Err(AccessTokenError),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn visit_roundtrips_and_rejects_other_text() {
+        let visit = AccessToken::random();
+        let text = visit.to_string();
+        assert_eq!(text.parse(), Ok(visit.clone()));
+        for bent in [
+            "",
+            "x",
+            &text[1..],
+            &format!("{text}A"),
+            &format!(" {text}"),
+        ] {
+            assert_eq!(
+                bent.parse::<AccessToken>(),
+                Err(AccessTokenError),
+                "{bent:?}"
+            );
+        }
+        assert!(!format!("{visit:?}").contains(&text));
+    }
+}

@@ -1,0 +1,141 @@
+//! A member's certificate: where it lies, how it is had first, and how it is kept good.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use reweave_common::error::error_chain;
+use tokio::sync::{mpsc, watch};
+use tokio::time::sleep;
+
+use super::coordinator_list::CoordinatorList;
+use super::{CertificateError, MemberProtocol, StoredDenyList};
+use crate::join::{JoinError, Token, enter};
+use crate::pki::{KeyRequest, MEMBER_CERTIFICATE_FILE, PkiError};
+use crate::{Channel, Identity, LinkError, Role, Session};
+
+/// Certificates go by the time of day, which may be set anew at any time.
+const CHECK_INTERVAL: Duration = Duration::from_mins(1);
+
+pub struct Certificate {
+    folder: PathBuf,
+    identity: Identity,
+    /// For those who hold none of their own.
+    newest: watch::Sender<Identity>,
+    shut_out: StoredDenyList,
+    known: CoordinatorList,
+}
+
+impl Certificate {
+    /// Of a folder that holds one of this role.
+    pub fn load(folder: &Path, role: Role) -> Result<Self, CertificateError> {
+        let failed = |source| CertificateError::Identity {
+            folder: folder.to_owned(),
+            source: Box::new(source),
+        };
+        let identity = Identity::load(folder).map_err(failed)?;
+        if identity.member().role() != role {
+            return Err(CertificateError::OtherRole {
+                folder: folder.to_owned(),
+                member: identity.member().to_string(),
+                needed: role,
+            });
+        }
+        if let Some(problem) = identity.problem(SystemTime::now()) {
+            tracing::warn!("no coordinator will accept this certificate: {problem}");
+        }
+        Ok(Self {
+            shut_out: StoredDenyList::load(folder, &identity)?,
+            known: CoordinatorList::load(folder),
+            folder: folder.to_owned(),
+            newest: watch::Sender::new(identity.clone()),
+            identity,
+        })
+    }
+
+    /// Has one made with a token, unless there is one already: whoever starts a member again has
+    /// the same command. Newcomers are heard at these doors.
+    pub async fn obtain(
+        folder: &Path,
+        doors: &[SocketAddr],
+        token: &Token,
+    ) -> Result<(), JoinError> {
+        if folder.join(MEMBER_CERTIFICATE_FILE).exists() {
+            tracing::info!("{} has a certificate", folder.display());
+            return Ok(());
+        }
+        let identity = enter(doors, token, folder).await?;
+        tracing::info!("this node belongs to the cluster, as {}", identity.member());
+        Ok(())
+    }
+
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    pub(super) fn newest(&self) -> watch::Receiver<Identity> {
+        self.newest.subscribe()
+    }
+
+    /// Who is shut out, for all certificates that this member has one after the other.
+    pub fn shut_out(&self) -> StoredDenyList {
+        self.shut_out.clone()
+    }
+
+    /// Who the coordinators are, as far as was told.
+    pub(super) fn known(&self) -> CoordinatorList {
+        self.known.clone()
+    }
+
+    /// Renews the certificate over the session whenever a third of its life is left; the session
+    /// goes on. `answers` are the coordinator's. Ends when the session does.
+    pub(super) async fn keep_good<D: MemberProtocol>(
+        &mut self,
+        session: &Session,
+        mut answers: mpsc::Receiver<Option<String>>,
+    ) -> LinkError {
+        loop {
+            if self.identity.validity().is_due(SystemTime::now()) {
+                match self.renew::<D>(session, &mut answers).await {
+                    Ok(()) => {}
+                    Err(RenewalError::Line(error)) => return error,
+                    Err(RenewalError::Refused) => {
+                        tracing::warn!(
+                            "certificate renewal failed; the log of the coordinator \
+                                        has the reason"
+                        );
+                    }
+                    Err(RenewalError::Folder(error)) => {
+                        tracing::error!("the certificate is not renewed: {}", error_chain(&error));
+                    }
+                }
+            }
+            sleep(CHECK_INTERVAL).await;
+        }
+    }
+
+    async fn renew<D: MemberProtocol>(
+        &mut self,
+        session: &Session,
+        answers: &mut mpsc::Receiver<Option<String>>,
+    ) -> Result<(), RenewalError> {
+        let key = KeyRequest::new(&self.folder).map_err(RenewalError::Folder)?;
+        let request = key.der().to_vec();
+        let sent = session.send(Channel::Commands, &D::renew(request)).await;
+        sent.map_err(RenewalError::Line)?;
+        let answer = answers.recv().await.flatten();
+        let chain_pem = answer.ok_or(RenewalError::Refused)?;
+        key.install(&chain_pem).map_err(RenewalError::Folder)?;
+        let identity = self.identity.reload(&self.folder);
+        self.identity = identity.map_err(RenewalError::Folder)?;
+        self.newest.send_replace(self.identity.clone());
+        tracing::info!("the certificate is renewed");
+        Ok(())
+    }
+}
+
+enum RenewalError {
+    Line(LinkError),
+    Refused,
+    Folder(PkiError),
+}

@@ -1,0 +1,335 @@
+//! The line of a member to the coordinators: kept up for as long as the member runs, by a task of its
+//! own. Agents and drivers have one each, and differ in what they say on it.
+
+mod certificate;
+mod coordinator_list;
+mod error;
+mod standby_sessions;
+mod stored_deny_list;
+
+use std::net::{AddrParseError, IpAddr, SocketAddr};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use reweave_common::error::error_chain;
+use reweave_proto::DEFAULT_PORT;
+use reweave_proto::message::Order;
+use reweave_proto::since_version::SinceVersion;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{MissedTickBehavior, interval, timeout};
+
+use crate::dialer::Dialer;
+use crate::error::LinkError;
+use crate::session::{Channel, Session};
+pub use certificate::Certificate;
+use coordinator_list::CoordinatorList;
+pub use error::CertificateError;
+use standby_sessions::StandbySessions;
+pub use stored_deny_list::StoredDenyList;
+pub(crate) use stored_deny_list::{decode as decode_shut_out, encode as encode_shut_out};
+
+/// What is measured while the line is slow or gone is of no use later.
+const MAX_QUEUED_REPORTS: usize = 8;
+/// Instructions come one by one, each after the answer to the one before.
+const MAX_QUEUED_ANSWERS: usize = 64;
+/// Clocks drift slowly, and are set rarely.
+const CLOCK_INTERVAL: Duration = Duration::from_secs(10);
+/// How often is looked whether anything was heard; after so many looks in vain something is said
+/// that must be acknowledged, and after so many the coordinator is given up for another.
+const LIVENESS_INTERVAL: Duration = Duration::from_millis(100);
+const PING_AFTER_CHECKS: u32 = 5;
+const GIVE_UP_AFTER_CHECKS: u32 = 12;
+/// Saying goodbye takes no longer.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What one kind of member says and hears.
+pub trait MemberProtocol: 'static {
+    type Said: Serialize + SinceVersion + Send + Sync;
+    type Heard: DeserializeOwned + Into<Order<Self::Told>> + Send;
+    /// What it is told to do.
+    type Told: Send;
+    /// What it has to tell when there is room for it, and nothing is lost without it.
+    type Measured: Send;
+    /// What turns that into words, anew for each session.
+    type Report: Default + Send;
+
+    /// What the member's clock shows.
+    fn clock(time_of_day_us: u64) -> Self::Said;
+    /// Certify this new key for me.
+    fn renew(request: Vec<u8>) -> Self::Said;
+    fn report(report: &mut Self::Report, measured: Self::Measured) -> Self::Said;
+}
+
+pub struct Uplink<D: MemberProtocol> {
+    events: mpsc::Receiver<UplinkEvent<D::Told>>,
+    measured: mpsc::Sender<D::Measured>,
+    answers: mpsc::Sender<D::Said>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Debug)]
+pub enum UplinkEvent<T> {
+    Connected,
+    Told(T),
+    Lost,
+}
+
+/// What waits to be sent.
+struct OutboundQueues<D: MemberProtocol> {
+    measured: mpsc::Receiver<D::Measured>,
+    answers: mpsc::Receiver<D::Said>,
+}
+
+impl<D: MemberProtocol> Uplink<D> {
+    /// Must be called inside a runtime.
+    pub fn start(dialer: Dialer, certificate: Certificate) -> Self {
+        let (tell, events) = mpsc::channel(MAX_QUEUED_ANSWERS);
+        let (measured, measured_out) = mpsc::channel(MAX_QUEUED_REPORTS);
+        let (answers, answers_out) = mpsc::channel(MAX_QUEUED_ANSWERS);
+        let outgoing = OutboundQueues {
+            measured: measured_out,
+            answers: answers_out,
+        };
+        let task = tokio::spawn(keep_up::<D>(dialer, certificate, tell, outgoing));
+        Self {
+            events,
+            measured,
+            answers,
+            task,
+        }
+    }
+
+    /// None when nobody keeps the line up any more, which is a fault.
+    pub async fn next(&mut self) -> Option<UplinkEvent<D::Told>> {
+        self.events.recv().await
+    }
+
+    /// Tells the coordinator that this member leaves.
+    pub async fn close(mut self) {
+        self.events.close();
+        let _ = timeout(CLOSE_TIMEOUT, self.task).await;
+    }
+
+    /// Sends it, unless the line is gone or too slow: there will be a newer one.
+    pub fn send_measured(&self, measured: D::Measured) {
+        let _ = self.measured.try_send(measured);
+    }
+
+    /// Sends it, unless the line is gone: then the coordinator will ask again.
+    pub fn answer(&self, answer: D::Said) {
+        let _ = self.answers.try_send(answer);
+    }
+}
+
+type EventSender<D> = mpsc::Sender<UplinkEvent<<D as MemberProtocol>::Told>>;
+
+async fn keep_up<D: MemberProtocol>(
+    mut dialer: Dialer,
+    mut certificate: Certificate,
+    tell: EventSender<D>,
+    mut outgoing: OutboundQueues<D>,
+) {
+    let mut reserves = StandbySessions::new(&dialer, &certificate);
+    dialer.learn(&reserves.seats());
+    while let Some(session) = unless_closed::<D, _>(&tell, reserves.next(&mut dialer)).await {
+        outgoing.forget();
+        tracing::info!("{} at {}", session.peer(), session.address());
+        let _ = tell.send(UplinkEvent::Connected).await;
+        let serving = serve(
+            &session,
+            &tell,
+            &mut outgoing,
+            &mut certificate,
+            &mut reserves,
+        );
+        let ending = unless_closed::<D, _>(&tell, serving).await;
+        dialer.learn(&reserves.seats());
+        match ending {
+            Some(SessionEnd::Lost(error)) => {
+                tracing::warn!("the line is lost: {}", error_chain(&error));
+                dialer.go_elsewhere(None);
+            }
+            Some(SessionEnd::Silent) => {
+                tracing::warn!("no message from {}", session.peer());
+                dialer.go_elsewhere(None);
+            }
+            Some(SessionEnd::Elsewhere(there)) => {
+                reserves.keep::<D>(session);
+                dialer.go_elsewhere(there);
+            }
+            Some(SessionEnd::Called(there)) => {
+                // Who is gone hears nothing of it, and who calls does not wait for that.
+                tokio::spawn(session.close("another coordinator leads"));
+                reserves.go_to(*there);
+            }
+            None => return session.close("this program ends").await,
+        }
+        let _ = tell.send(UplinkEvent::Lost).await;
+        dialer.renew(certificate.identity());
+    }
+}
+
+/// Waits for `work`, unless nobody wants to hear any more.
+async fn unless_closed<D: MemberProtocol, T>(
+    tell: &EventSender<D>,
+    work: impl Future<Output = T>,
+) -> Option<T> {
+    tokio::select! {
+        done = work => Some(done),
+        () = tell.closed() => None,
+    }
+}
+
+impl<D: MemberProtocol> OutboundQueues<D> {
+    fn forget(&mut self) {
+        while self.measured.try_recv().is_ok() {}
+        while self.answers.try_recv().is_ok() {}
+    }
+}
+
+/// Why a session ends.
+enum SessionEnd {
+    Lost(LinkError),
+    /// Nothing is heard, and there are others to ask.
+    Silent,
+    /// Another coordinator leads, there if that is known.
+    Elsewhere(Option<SocketAddr>),
+    /// This one has come to lead.
+    Called(Box<Session>),
+}
+
+/// Serves both directions until one of them fails, or there is nothing to be had here.
+async fn serve<D: MemberProtocol>(
+    session: &Session,
+    tell: &EventSender<D>,
+    outgoing: &mut OutboundQueues<D>,
+    certificate: &mut Certificate,
+    reserves: &mut StandbySessions,
+) -> SessionEnd {
+    let (renewed, heard) = mpsc::channel(1);
+    let learnt = (certificate.shut_out(), certificate.known());
+    let has_others = reserves.has_others();
+    let error = tokio::select! {
+        ending = listen::<D>(session, tell, &renewed, learnt) => return ending,
+        () = silence::<D>(session, has_others) => return SessionEnd::Silent,
+        there = reserves.called_beside::<D>(session) => return SessionEnd::Called(Box::new(there)),
+        error = answer(session, &mut outgoing.answers) => error,
+        error = report::<D>(session, &mut outgoing.measured) => error,
+        error = certificate.keep_good::<D>(session, heard) => error,
+        error = tell_the_time::<D>(session) => error,
+        error = session.shut_out() => error,
+    };
+    SessionEnd::Lost(error)
+}
+
+async fn listen<D: MemberProtocol>(
+    session: &Session,
+    tell: &EventSender<D>,
+    renewed: &mpsc::Sender<Option<String>>,
+    (shut_out, known): (StoredDenyList, CoordinatorList),
+) -> SessionEnd {
+    loop {
+        let heard = session.receive::<D::Heard>(Channel::Commands).await;
+        match heard.map(Into::into) {
+            Ok(Order::Told(error_chain)) => drop(tell.send(UplinkEvent::Told(error_chain)).await),
+            Ok(Order::Denied(list)) => shut_out.note(list),
+            Ok(Order::DeniedMore(list)) => shut_out.note_more(list),
+            // An answer that nobody waits for is none.
+            Ok(Order::Renewed { chain_pem }) => drop(renewed.try_send(chain_pem)),
+            Ok(Order::Elsewhere(there)) => return SessionEnd::Elsewhere(there),
+            // It is asked already.
+            Ok(Order::Here) => {}
+            Ok(Order::Coordinators(seats)) if !shut_out.names(session) => known.note(seats),
+            Ok(Order::Coordinators(_)) => {}
+            Err(error) => return SessionEnd::Lost(error),
+        }
+    }
+}
+
+/// Waits until nothing has been heard for a while, though something was said, and there is somebody else to
+/// ask. Moments in which this process did not run count once.
+async fn silence<D: MemberProtocol>(session: &Session, has_others: impl Fn() -> bool) {
+    let mut looks = interval(LIVENESS_INTERVAL);
+    looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut heard, mut in_vain) = (session.heard_packets(), 0);
+    while in_vain < GIVE_UP_AFTER_CHECKS || !has_others() {
+        looks.tick().await;
+        let now = session.heard_packets();
+        in_vain = if now == heard {
+            in_vain.saturating_add(1)
+        } else {
+            0
+        };
+        heard = now;
+        if in_vain == PING_AFTER_CHECKS {
+            // A channel that is full says enough by itself.
+            let _ = timeout(LIVENESS_INTERVAL, send_clock::<D>(session)).await;
+        }
+    }
+}
+
+/// So that the coordinator can say whose clock is wrong.
+async fn tell_the_time<D: MemberProtocol>(session: &Session) -> LinkError {
+    let mut ticks = interval(CLOCK_INTERVAL);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        if let Err(error) = send_clock::<D>(session).await {
+            return error;
+        }
+    }
+}
+
+async fn send_clock<D: MemberProtocol>(session: &Session) -> Result<(), LinkError> {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
+    let micros = since_epoch.unwrap_or_default().as_micros();
+    let clock = D::clock(u64::try_from(micros).unwrap_or(u64::MAX));
+    session.send(Channel::Commands, &clock).await
+}
+
+/// A full picture first, and then what has changed.
+async fn report<D: MemberProtocol>(
+    session: &Session,
+    measured: &mut mpsc::Receiver<D::Measured>,
+) -> LinkError {
+    let mut report = D::Report::default();
+    while let Some(measured) = measured.recv().await {
+        let message = D::report(&mut report, measured);
+        if let Err(error) = session.send(Channel::Telemetry, &message).await {
+            return error;
+        }
+    }
+    session.closed().await
+}
+
+async fn answer<S: Serialize + SinceVersion>(
+    session: &Session,
+    messages: &mut mpsc::Receiver<S>,
+) -> LinkError {
+    while let Some(message) = messages.recv().await {
+        if let Err(error) = session.send(Channel::Commands, &message).await {
+            return error;
+        }
+    }
+    session.closed().await
+}
+
+/// As people write where a coordinator listens: an address alone stands for the usual port.
+pub fn coordinator(text: &str) -> Result<SocketAddr, AddrParseError> {
+    let alone = |_| Ok((text.parse::<IpAddr>()?, DEFAULT_PORT).into());
+    text.parse().or_else(alone)
+}
+
+/// Where newcomers are heard: there, or else at the port after that of each coordinator.
+pub fn doors(coordinators: &[SocketAddr], told: &[SocketAddr]) -> Vec<SocketAddr> {
+    let beside = |to: &SocketAddr| SocketAddr::new(to.ip(), to.port().saturating_add(1));
+    match told {
+        [] => coordinators.iter().map(beside).collect(),
+        told => told.to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

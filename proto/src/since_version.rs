@@ -1,0 +1,84 @@
+//! Since which minor version each kind of message is understood. Sessions ask this of all that they carry,
+//! and carry nothing that the other side does not know.
+
+use reweave_common::operator::{Request, Response};
+
+use crate::hello::{PROTOCOL_VERSION, Version};
+use crate::message::{AgentMessage, CoordinatorMessage, DriverMessage, Order, PeerPart};
+
+/// What came with a minor version has its number here; everything else was there from the beginning.
+pub trait SinceVersion {
+    /// The minor version that it came with.
+    fn since(&self) -> u16;
+
+    /// Whether somebody knows it with whom this version is spoken.
+    fn is_known_at(&self, spoken: Version) -> bool {
+        spoken >= came_with(self.since())
+    }
+}
+
+/// The version that has this minor.
+pub fn came_with(minor: u16) -> Version {
+    Version {
+        minor,
+        ..PROTOCOL_VERSION
+    }
+}
+
+impl SinceVersion for AgentMessage {
+    fn since(&self) -> u16 {
+        0
+    }
+}
+
+impl SinceVersion for CoordinatorMessage {
+    fn since(&self) -> u16 {
+        let is_later = matches!(
+            self,
+            Self::Coordinators(_) | Self::DeniedMore(_) | Self::Closely(_) | Self::Unconfirmed(_)
+        );
+        u16::from(is_later)
+    }
+}
+
+impl SinceVersion for DriverMessage {
+    fn since(&self) -> u16 {
+        0
+    }
+}
+
+impl<T> SinceVersion for Order<T> {
+    fn since(&self) -> u16 {
+        u16::from(matches!(self, Self::Coordinators(_) | Self::DeniedMore(_)))
+    }
+}
+
+impl SinceVersion for PeerPart {
+    fn since(&self) -> u16 {
+        0
+    }
+}
+
+impl SinceVersion for Request {
+    fn since(&self) -> u16 {
+        let is_later = matches!(
+            self,
+            Self::Standing
+                | Self::Steer { .. }
+                | Self::Lanes { .. }
+                | Self::Reorder { .. }
+                | Self::ClusterVersion { .. }
+        );
+        u16::from(is_later)
+    }
+}
+
+impl SinceVersion for Response {
+    fn since(&self) -> u16 {
+        let is_later = matches!(
+            self,
+            Self::Standing(_) | Self::Steered { .. } | Self::Lanes(_) | Self::ClusterVersion { .. }
+        );
+        u16::from(is_later)
+    }
+}
