@@ -49,7 +49,10 @@ fn lowered_version_waits_for_operator() {
         lowered
     );
     let why = why_it_stays(set(&mut cluster, 1));
-    assert!(why.contains("does not speak 1.1"), "nobody has been heard: {why}");
+    assert!(
+        why.contains("does not speak 1.1"),
+        "nobody has been heard: {why}"
+    );
     cluster.handle(Input::MinVersion { minor: 1 });
     let raised = Response::ClusterVersion {
         minor: 1,

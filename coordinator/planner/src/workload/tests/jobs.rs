@@ -101,10 +101,7 @@ fn unknown_algorithm_lists_known_ones() {
          multi-ring, tree, recursive, hierarchical, optimal, auto"
     );
     let other = said("all_to_all = \"tree\"");
-    assert!(
-        other.ends_with("use direct, shifted, auto"),
-        "{other}"
-    );
+    assert!(other.ends_with("use direct, shifted, auto"), "{other}");
     assert!(said("allreduce = \"ring\"").contains("allreduce"));
     assert!(said("group = 0").contains("group"));
 }
