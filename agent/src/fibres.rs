@@ -81,7 +81,7 @@ impl Fibres {
         match socket.give_hardware_address(index, address) {
             Ok(()) => tracing::info!("{name} has the hardware address of all fibres, {address}"),
             Err(error) => {
-                tracing::warn!("{name} keeps its hardware address: {}", error_chain(&error))
+                tracing::warn!("{name} keeps its hardware address: {}", error_chain(&error));
             }
         }
     }

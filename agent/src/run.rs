@@ -124,7 +124,7 @@ fn handle(
         AgentEvent::Told(Instruction::Closely(it)) => looks.handle_asked(Instant::now(), it),
         AgentEvent::Told(Instruction::Install(install)) => answer(uplink, agent.install(install)),
         AgentEvent::Told(Instruction::Unconfirmed(it)) => {
-            answer(uplink, agent.install_unconfirmed(it))
+            answer(uplink, agent.install_unconfirmed(it));
         }
     }
 }

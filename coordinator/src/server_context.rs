@@ -129,11 +129,11 @@ impl ServerContext {
         &self,
         by: Asker,
         request: Request,
-        told: impl FnOnce(Response) -> Response,
+        adjust: impl FnOnce(Response) -> Response,
     ) -> Result<Response, Closed> {
         let (asker, what, decides) = (by.clone(), request.to_string(), request.decides());
         let seal = self.seal(&by, &request).await;
-        let response = error_chain(self.answered(by, request).await?);
+        let response = adjust(self.answered(by, request).await?);
         if let Some(outcome) = audit::outcome(decides, &response) {
             let who = self.who(asker).await?;
             self.audit

@@ -226,7 +226,7 @@ impl Fence {
             }
             (InstallStage::Settling(record), Ok(())) => self.settle(record),
             (InstallStage::Settling(_), Err(error)) => {
-                self.restore(InstallRefusal::NotDurable { error })
+                self.restore(InstallRefusal::NotDurable { error });
             }
             // Where it cannot be noted, the next start goes back once more.
             (InstallStage::Expiring(record), _) => self.revert(record),
@@ -244,7 +244,7 @@ impl Fence {
                 self.go_on(InstallStage::ReadingBack(fallback), FenceEffect::ReadBack);
             }
             (InstallStage::Applying(_), Err(error)) => {
-                self.restore(InstallRefusal::Kernel { error })
+                self.restore(InstallRefusal::Kernel { error });
             }
             (InstallStage::Restoring(refusal), Ok(())) => self.answer_promised(Err(refusal)),
             (InstallStage::Restoring(refusal), Err(error)) => {

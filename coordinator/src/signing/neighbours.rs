@@ -41,7 +41,7 @@ impl Neighbours {
         let session = connect(&[address], &ours, Role::Coordinator).await;
         let session = session
             .inspect_err(|error| {
-                tracing::debug!("cannot request a signature: {}", error_chain(error))
+                tracing::debug!("cannot request a signature: {}", error_chain(error));
             })
             .ok()?;
         let answer = exchange(&session, wish).await;

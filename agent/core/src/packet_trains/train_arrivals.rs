@@ -214,7 +214,7 @@ mod tests {
             let verdict = crossing(shaped(64, 100, burst)).verdict();
             match verdict {
                 TrainVerdict::Rate(rate) => {
-                    assert!((rate / 1e8 - 1.0).abs() < 0.02, "{burst} {rate}")
+                    assert!((rate / 1e8 - 1.0).abs() < 0.02, "{burst} {rate}");
                 }
                 TrainVerdict::Unclear(Unclear::Unsteady | Unclear::Batched) => {}
                 _ => panic!("{burst}: {verdict:?}"),

@@ -231,16 +231,16 @@ impl Controller {
         match (&journey.stage, journey.leg()) {
             (Stage::Due | Stage::Proven, _) if rollout.is_stopped() => {}
             (Stage::Due, Some(MigrationStep::Round(round))) => {
-                self.begin_round(turn, plan, journey, round)
+                self.begin_round(turn, plan, journey, round);
             }
             (Stage::Due, Some(MigrationStep::Switch(moved))) => {
-                self.prove(turn, plan, journey, moved)
+                self.prove(turn, plan, journey, moved);
             }
             (Stage::Unconfirmed(step) | Stage::Telling(step), _) => {
                 self.tell(turn, plan, journey, step);
             }
             (Stage::Proven, Some(MigrationStep::Switch(moved))) => {
-                self.set_out(turn, plan, journey, moved)
+                self.set_out(turn, plan, journey, moved);
             }
             (Stage::Switching(moving), _) => self.switch(turn, plan, journey, moving),
             (Stage::Switched, Some(MigrationStep::Switch(moved))) => {

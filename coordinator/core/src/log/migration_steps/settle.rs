@@ -42,7 +42,7 @@ fn follow(
     let wave = &mut waves[wave];
     match (leg, stretch) {
         (MigrationStep::Round(round), MigrationStage::Draining { .. }) => {
-            wave.drain.push(round.clone())
+            wave.drain.push(round.clone());
         }
         (MigrationStep::Round(round), _) => wave.undrain.push(round.clone()),
         (MigrationStep::Switch(circuits), _) => wave.circuits.clone_from(circuits),
