@@ -341,7 +341,7 @@ fn invalid_profile_is_refused() {
         "Dense_8_8 2-2-4: something else than its batch is split"
     );
     assert!(refused("2-1-4", "2-4").contains("not written as"));
-    assert!(refused("0.5", "-0.5").contains("not a time"));
+    assert!(refused("0.5", "-0.5").contains("its time is invalid"));
     assert_eq!(refused("[", ""), "not a profile of operators");
 }
 
