@@ -41,7 +41,7 @@ use crate::model::evidence::congested;
 use crate::model::idle_flows::IdleFlows;
 use crate::model::imbalance_history::ImbalanceHistory;
 use crate::model::probe_summary::ProbeSummary;
-use crate::model::world::{Measurements, least_elephant};
+use crate::model::world::{LazyWorld, Measurements, least_elephant};
 use crate::plan::plan_check;
 use crate::plan::probe_schedule::ProbeSchedule;
 use crate::plan::trace_targets::TraceTargets;
@@ -400,9 +400,9 @@ impl Core {
     }
 
     fn look_after(&mut self, now: Moment) {
-        self.upkeep.handle_time(self.senses.at(now), &self.state);
-        let in_force = self.state.in_force();
-        self.evenness.handle_time(self.senses.at(now), in_force);
+        let world = LazyWorld::new(self.senses.at(now));
+        self.upkeep.handle_time(&world, &self.state);
+        self.evenness.handle_time(&world, self.state.in_force());
     }
 
     /// What a member may ask, its token may: but for making more of them.
@@ -503,8 +503,10 @@ impl Core {
         }
         self.stirred = false;
         let known = self.senses.at(now);
+        let world = LazyWorld::new(known);
         let mut turn = DecisionContext {
             known,
+            lazy_world: &world,
             state: &self.state,
             judge: &mut self.judge,
             out: &mut self.outbox,
@@ -529,8 +531,13 @@ impl Core {
         self.arrivals
             .advance(now, membership, turn.out, self.disk_is_full);
         while let Some(asked) = next(&mut self.asked, turn.out) {
-            let seers = (&mut self.standings, &mut self.watching);
-            look_first(&asked, known, seers, turn.out);
+            look_first(
+                &asked,
+                &world,
+                &mut self.standings,
+                &mut self.watching,
+                turn.out,
+            );
             self.registry.handle_asked(now, &asked);
             let seen = LeaderView {
                 waits: self.autopilot.waits(),
@@ -553,18 +560,19 @@ impl Core {
 /// What is looked at, or has to be, only since somebody asks.
 fn look_first(
     asked: &OperatorRequest,
-    known: Measurements<'_>,
-    (standings, watching): (&mut ProbeSummary, &mut TraceTargets),
+    world: &LazyWorld<'_>,
+    standings: &mut ProbeSummary,
+    watching: &mut TraceTargets,
     out: &mut Outbox,
 ) {
     match &asked.request {
-        Request::Status => standings.look(known),
+        Request::Status => standings.look(world.known),
         Request::Trace {
             between,
             anew: true,
         } if asked.request.may_be_asked_by(asked.principal.role) => {
-            let flows = api::meant(&known.world(), between);
-            watching.trace(known, flows.unwrap_or_default(), out);
+            let flows = api::meant(world.get(), between);
+            watching.trace(world.known, flows.unwrap_or_default(), out);
         }
         _ => {}
     }

@@ -22,7 +22,7 @@ pub(super) fn freeze(
     };
     let hosts = match hosts.first() {
         Some(&only) if hosts.len() == 1 => {
-            let job = job_on(&turn.known.world(), only).hosts;
+            let job = job_on(turn.world(), only).hosts;
             if job.is_empty() {
                 let host = turn.known.fabric.name(only).to_owned();
                 return Response::Refused(Refused::NoJob { host });

@@ -134,7 +134,7 @@ fn register(
 
 /// The order that it was told; one that was told none is told the best as of now.
 fn told_first<'a>(turn: &DecisionContext<'_>, told: &'a mut Registered) -> &'a Vec<NodeId> {
-    let placed = |hosts| placed(&turn.known.world(), hosts).map(|placed| placed.order);
+    let placed = |hosts| placed(turn.world(), hosts).map(|placed| placed.order);
     let hosts = &told.hosts;
     let best = || placed(hosts).unwrap_or_else(|| hosts.clone());
     told.order.get_or_insert_with(best)
@@ -218,8 +218,8 @@ fn fitting(
     hosts: &[NodeId],
     seen: LeaderView<'_>,
 ) -> Result<Plan, String> {
-    let world = turn.known.world();
-    let Some(plan) = proposals::plan(&world, turn.state) else {
+    let world = turn.world();
+    let Some(plan) = proposals::plan(world, turn.state) else {
         let not_seen = world.not_seen();
         return Err(WaitReason::NothingToMend { not_seen }.to_string());
     };
@@ -233,7 +233,7 @@ fn fitting(
         return Err(Refused::Busy { running }.to_string());
     }
     let claims = turn.claims(&plan);
-    if let Some(why) = blast_radius::too_wide(&world, turn.state, (&plan, &claims)) {
+    if let Some(why) = blast_radius::too_wide(world, turn.state, (&plan, &claims)) {
         return Err(why.to_string());
     }
     match first_step(turn, &plan) {
@@ -274,7 +274,7 @@ fn allocation(
 ) -> Allocation {
     let fabric = turn.known.fabric;
     let against = against(turn, job, hosts, seen);
-    let placed = |hosts| placed(&turn.known.world(), hosts);
+    let placed = |hosts| placed(turn.world(), hosts);
     let listed = placed(hosts);
     let kept = told.filter(|&told| told != hosts).and_then(placed);
     let best = listed.as_ref().map_or(hosts, |placed| &placed.order);
@@ -353,7 +353,7 @@ fn against(
         both.map(move |&host| format!("{other} runs on {}", fabric.name(host)))
     });
     let names = named(fabric, hosts);
-    let causes = proposals::causes(&known.world(), seen.arrivals);
+    let causes = proposals::causes(turn.world(), seen.arrivals);
     let is_theirs = |subject: &Subject| {
         let subjects = names.iter().map(|name| Subject::Host(name.clone()));
         subjects.into_iter().any(|host| subject.touches(&host))

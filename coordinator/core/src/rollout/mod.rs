@@ -23,7 +23,7 @@ use crate::log::state::{
     self, Heading, Migration, Phase, Rollout, State, Steered, Step, StepAnswer, Undo,
 };
 use crate::log::verdict::{Decision, Verdict};
-use crate::model::world::Measurements;
+use crate::model::world::{LazyWorld, Measurements, World};
 use crate::plan::plan_check;
 use crate::rollout::verify::{After, concerned, judge};
 
@@ -49,9 +49,17 @@ pub(crate) use start::{Hindrance, first_step};
 /// What the leader may look at, and where it puts what it decides.
 pub(crate) struct DecisionContext<'a> {
     pub(crate) known: Measurements<'a>,
+    pub(crate) lazy_world: &'a LazyWorld<'a>,
     pub(crate) state: &'a State,
     pub(crate) judge: &'a mut Judge,
     pub(crate) out: &'a mut Outbox,
+}
+
+impl<'a> DecisionContext<'a> {
+    /// One and the same for all that is decided now.
+    pub(crate) fn world(&self) -> &'a World<'a> {
+        self.lazy_world.get()
+    }
 }
 
 impl DecisionContext<'_> {
@@ -74,7 +82,7 @@ impl DecisionContext<'_> {
     /// What a plan needs for itself alone. One that was proposed has said so.
     pub(crate) fn claims(&self, plan: &Plan) -> ResourceSet {
         let known = self.state.rollout(plan.generation);
-        let anew = || plan_check::claims(&self.known.world(), self.state, plan);
+        let anew = || plan_check::claims(self.world(), self.state, plan);
         known.map_or_else(anew, |it| it.claims.clone())
     }
 
