@@ -7,7 +7,6 @@
 //! [`State::latest`].
 
 use std::collections::VecDeque;
-use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,7 +37,7 @@ use crate::log::effect::{Effect, Input, OperatorRequest, Outbox};
 use crate::log::policy::Policy;
 use crate::log::state::{Rollout, State};
 use crate::model::evidence::congested;
-use crate::model::idle_flows::IdleFlows;
+use crate::model::idle_flows::{IdleFlows, LargeFlows};
 use crate::model::imbalance_history::ImbalanceHistory;
 use crate::model::probe_summary::ProbeSummary;
 use crate::model::world::{LazyWorld, Measurements, least_elephant};
@@ -153,18 +152,27 @@ impl Estimators {
         self.latencies.handle_time(now, &self.fabric, &self.ways);
     }
 
+    /// Reads all of it from one world first: what it changes then, the world is made of.
     fn look_at_ways(&mut self, now: Moment) {
-        if self.is_looking {
-            let mut ways = mem::take(&mut self.ways);
-            let mut latencies = mem::take(&mut self.latencies);
-            let mut losses = mem::take(&mut self.losses);
-            let world = self.at(now).world();
-            ways.advance(now, &self.fabric, world.traced_probes(), |from, flow| {
-                world.way(from, flow)
-            });
-            latencies.handle_loads(now, &self.fabric, |hop| world.is_nearly_full(hop));
-            losses.handle_queues(now, || congested(&world));
-            (self.ways, self.latencies, self.losses) = (ways, latencies, losses);
+        if !self.is_looking {
+            return;
+        }
+        let is_load_due = self.latencies.is_load_due(now);
+        let is_queue_due = self.losses.is_queue_due(now);
+        let world = self.at(now).world();
+        let traced = world.traced_probes();
+        let traced = self
+            .ways
+            .newly_traced(&self.fabric, traced, |from, flow| world.way(from, flow));
+        let nearly_full = is_load_due.then(|| world.nearly_full());
+        let congested = is_queue_due.then(|| congested(&world));
+        drop(world);
+        self.ways.handle_traced(now, &self.fabric, traced);
+        if let Some(hops) = nearly_full {
+            self.latencies.handle_loads(&self.fabric, &hops);
+        }
+        if let Some(hops) = congested {
+            self.losses.handle_queues(hops);
         }
     }
 
@@ -173,10 +181,9 @@ impl Estimators {
     }
 
     fn look_who_rests(&mut self, now: Moment) {
-        if self.is_looking {
-            let mut resting = mem::take(&mut self.resting);
-            resting.advance(&self.at(now).world());
-            self.resting = resting;
+        if self.is_looking && self.resting.is_due(now) {
+            let large = LargeFlows::seen(&self.at(now).world());
+            self.resting.handle_flows(now, &self.ingest, large);
         }
     }
 }

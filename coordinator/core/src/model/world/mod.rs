@@ -213,15 +213,19 @@ impl World<'_> {
     }
 
     pub(crate) fn links(&self) -> BTreeMap<Hop, LinkState> {
+        let states = self.hops();
+        let states = states.filter_map(|hop| Some((hop, self.link_state(hop)?)));
+        states.collect()
+    }
+
+    fn hops(&self) -> impl Iterator<Item = Hop> {
         let links = self.known.fabric.links();
-        let hops = links.flat_map(|(link, between)| {
+        links.flat_map(|(link, between)| {
             between.ports().map(|port| Hop {
                 from: port.node,
                 link,
             })
-        });
-        hops.filter_map(|hop| Some((hop, self.link_state(hop)?)))
-            .collect()
+        })
     }
 
     /// What may be wrong without anybody seeing it.
@@ -248,8 +252,13 @@ impl World<'_> {
         self.links().into_iter().any(full)
     }
 
-    /// Whether so much is sent that a queue may stand before it for a while.
-    pub(crate) fn is_nearly_full(&self, hop: Hop) -> bool {
+    /// All hops over which so much is sent that a queue may stand before them for a while.
+    pub(crate) fn nearly_full(&self) -> Vec<Hop> {
+        let hops = self.hops();
+        hops.filter(|hop| self.is_nearly_full(*hop)).collect()
+    }
+
+    fn is_nearly_full(&self, hop: Hop) -> bool {
         let capacity = self.known.fabric.link(hop.link).rate;
         let load = self.load(hop);
         load.is_some_and(|load| load >= scaled(capacity, MIN_QUEUEING_LOAD))
