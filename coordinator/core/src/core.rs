@@ -73,7 +73,7 @@ pub struct Core {
     outbox: Outbox,
     /// Of the last input; none until this core leads.
     now: Option<Moment>,
-    /// Which part of a tick is next.
+    /// Place in [`TICK_STEPS`] of the next one.
     part: usize,
     /// Something has happened since the last decision.
     stirred: bool,
@@ -188,18 +188,32 @@ impl Estimators {
     }
 }
 
-/// What time asks for. In a cluster of thousands each of these takes milliseconds, which nobody should have
-/// to wait for one after the other.
-const TICK_STEPS: [fn(&mut Core, Moment); 9] = [
-    |core, now| core.senses.look_at_latencies(now),
-    |core, now| core.senses.look_at_losses(now),
-    |core, now| core.senses.forget(now),
-    |core, now| core.senses.look_at_ways(now),
-    |core, now| core.senses.look_who_rests(now),
-    |core, now| core.watching.advance(core.senses.at(now), &mut core.outbox),
-    |core, now| core.probing.advance(core.senses.at(now), &mut core.outbox),
-    |core, now| core.standings.handle_time(core.senses.at(now)),
-    |core, now| core.look_after(now),
+/// What a tick does, step by step. In a cluster of thousands each step takes milliseconds, which no request should
+/// have to wait for one after the other.
+#[derive(Debug, Clone, Copy)]
+enum TickStep {
+    Latencies,
+    Losses,
+    Expiry,
+    ProbePaths,
+    IdleFlows,
+    TraceTargets,
+    ProbeSchedule,
+    ProbeSummary,
+    Monitors,
+}
+
+/// In their order: what a step takes in, later ones go by.
+const TICK_STEPS: [TickStep; 9] = [
+    TickStep::Latencies,
+    TickStep::Losses,
+    TickStep::Expiry,
+    TickStep::ProbePaths,
+    TickStep::IdleFlows,
+    TickStep::TraceTargets,
+    TickStep::ProbeSchedule,
+    TickStep::ProbeSummary,
+    TickStep::Monitors,
 ];
 /// Of so many nodes all parts together take a few milliseconds.
 const MAX_SINGLE_TICK_NODES: usize = 512;
@@ -371,13 +385,31 @@ impl Core {
         self.judge_next();
         let is_one_enough = self.senses.fabric.nodes().len() > MAX_SINGLE_TICK_NODES;
         loop {
-            TICK_STEPS[self.part](self, now);
+            self.tick(TICK_STEPS[self.part], now);
             self.part = (self.part + 1) % TICK_STEPS.len();
             if is_one_enough || !self.is_amid_tick() {
                 break;
             }
         }
         self.stirred |= !self.is_amid_tick();
+    }
+
+    fn tick(&mut self, step: TickStep, now: Moment) {
+        match step {
+            TickStep::Latencies => self.senses.look_at_latencies(now),
+            TickStep::Losses => self.senses.look_at_losses(now),
+            TickStep::Expiry => self.senses.forget(now),
+            TickStep::ProbePaths => self.senses.look_at_ways(now),
+            TickStep::IdleFlows => self.senses.look_who_rests(now),
+            TickStep::TraceTargets => {
+                self.watching.advance(self.senses.at(now), &mut self.outbox);
+            }
+            TickStep::ProbeSchedule => {
+                self.probing.advance(self.senses.at(now), &mut self.outbox);
+            }
+            TickStep::ProbeSummary => self.standings.handle_time(self.senses.at(now)),
+            TickStep::Monitors => self.look_after(now),
+        }
     }
 
     /// Whether it waits for another [`Input::Tick`] to go on with this one.
