@@ -169,7 +169,7 @@ impl Autopilot {
         };
         let is_urgent = urgent.is_some();
         let plan = urgent.or(failing);
-        let Some(plan) = plan.or_else(|| proposals::plan(world, turn.state)) else {
+        let Some(plan) = plan.or_else(|| proposals::not_urgent(world, turn.state)) else {
             withdraw_one(turn);
             let not_seen = world.not_seen();
             let nothing = WaitReason::NothingToMend { not_seen };
