@@ -125,7 +125,7 @@ fn response(
         Request::TakeBack { generation } => rewire::take_back(turn, principal, generation),
         Request::Freeze { hosts } => change_freeze::freeze(turn, principal, &hosts),
         Request::Thaw { hosts } => change_freeze::thaw(turn, principal, &hosts),
-        Request::Job { job, order } => registered_jobs::tell(turn, principal, (job, order), seen),
+        Request::Job { job, order } => registered_jobs::tell(turn, principal, job, order, seen),
         Request::Registered => registered_jobs::all(turn, seen),
         Request::Gate { hosts, job } => registered_jobs::gate(turn, job.as_deref(), &hosts, seen),
         Request::Lanes { hosts } => lanes::lanes(turn, &hosts),
