@@ -19,6 +19,7 @@ use crate::model::imbalance::imbalances;
 use crate::model::imbalance_history::ImbalanceHistory;
 use crate::model::probe_summary::ProbeSummary;
 use crate::plan::probe_schedule::ProbeSchedule;
+use crate::plan::proposals::Diagnosis;
 use crate::plan::{blast_radius, plan_check, proposals};
 use crate::rollout::autopilot::WaitReason;
 use crate::rollout::job_registry::JobRegistry;
@@ -183,7 +184,7 @@ fn imbalance(turn: &DecisionContext<'_>, seen: LeaderView<'_>) -> Response {
 fn diagnose(turn: &DecisionContext<'_>, seen: LeaderView<'_>) -> Response {
     let world = turn.world();
     let in_force = turn.state.in_force();
-    let (findings, doubts) = proposals::findings(world, in_force, seen.arrivals);
+    let Diagnosis { findings, doubts } = proposals::diagnose(world, in_force, seen.arrivals);
     let named = findings.iter().map(|finding| turn.named(finding));
     Response::Findings(Findings {
         generation: in_force.generation,

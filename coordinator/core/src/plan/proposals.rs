@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use reweave_common::cause::{Cause, Class};
 use reweave_common::fabric::Fabric;
-use reweave_common::finding::{Finding, Useless, UselessPin};
+use reweave_common::finding::{Collision, Finding, Useless, UselessPin};
 use reweave_common::flow::FlowKey;
 use reweave_common::operator::Explanation;
 use reweave_common::plan::{Pin, Plan, Report};
@@ -24,13 +24,15 @@ use crate::plan::stale_pins;
 /// More doubts are counted, and not told.
 const MAX_DOUBTS: usize = 16;
 
-/// Pins that lead nowhere come first: their flows have nothing at all. Beside them what was left out of
-/// what is measured, and why.
-pub(crate) fn findings(
-    world: &World<'_>,
-    in_force: &InForce,
-    arrivals: &Admissions,
-) -> (Vec<Finding>, Vec<String>) {
+/// All that is found to be wrong, in one list.
+pub(crate) struct Diagnosis {
+    /// Pins that lead nowhere come first, since their flows have nothing at all; then collisions, then other causes.
+    pub(crate) findings: Vec<Finding>,
+    /// What was left out of what is measured, and why.
+    pub(crate) doubts: Vec<String>,
+}
+
+pub(crate) fn diagnose(world: &World<'_>, in_force: &InForce, arrivals: &Admissions) -> Diagnosis {
     let dead = stale_pins::dead(world, in_force).into_iter();
     let dead = dead.map(Finding::UselessPin);
     let collisions = collisions(world, in_force);
@@ -41,8 +43,10 @@ pub(crate) fn findings(
     doubts.extend(known.ways.doubts(known.fabric, known.ingest));
     doubts.extend(evidence.doubts(world.fabric()));
     let causes = causes.into_iter().map(Finding::Cause);
-    let findings = dead.chain(collisions).chain(causes).collect();
-    (findings, told(doubts))
+    Diagnosis {
+        findings: dead.chain(collisions).chain(causes).collect(),
+        doubts: told(doubts),
+    }
 }
 
 fn told(mut doubts: Vec<String>) -> Vec<String> {
@@ -77,25 +81,31 @@ pub(crate) fn explain(
     arrivals: &Admissions,
     exchange: &Exchange,
 ) -> Result<Option<Explanation>, EvidenceError> {
-    let mut found = causes(world, arrivals);
-    let collisions = collisions(world, in_force);
     let fabric = world.fabric();
-    found.extend(collisions.iter().filter_map(|it| collided(fabric, it)));
+    let findings = diagnose(world, in_force, arrivals).findings.into_iter();
+    let mut found: Vec<_> = findings.filter_map(|it| as_cause(fabric, it)).collect();
+    // Of causes as near to the path the first is named: others come before collisions.
+    found.sort_by_key(|cause| cause.class == Class::EcmpCollision);
     explain_exchange(exchange, fabric, &found)
 }
 
+fn as_cause(fabric: &Fabric, finding: Finding) -> Option<Cause> {
+    match finding {
+        Finding::Cause(cause) => Some(cause),
+        Finding::EcmpCollision(collision) => Some(collided(fabric, &collision)),
+        Finding::UselessPin(_) => None,
+    }
+}
+
 /// A collision in the words of other causes.
-fn collided(fabric: &Fabric, finding: &Finding) -> Option<Cause> {
-    let Finding::EcmpCollision(collision) = finding else {
-        return None;
-    };
+fn collided(fabric: &Fabric, collision: &Collision) -> Cause {
     let (hop, flows) = (collision.hop, collision.losers.len());
     let percent = 100.0 * collision.utilization;
     let said = format!(
         "{flows} large flows share it at {percent:.0} % while equivalent links have free \
                  capacity"
     );
-    Some(Class::EcmpCollision.cause(subject_of(fabric, hop), 0.9, said))
+    Class::EcmpCollision.cause(subject_of(fabric, hop), 0.9, said)
 }
 
 fn collisions(world: &World<'_>, in_force: &InForce) -> Vec<Finding> {
