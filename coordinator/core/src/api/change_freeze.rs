@@ -47,9 +47,10 @@ pub(super) fn thaw(
     let frozen = turn.state.frozen().iter();
     let frozen = frozen.filter(|job| !job.hosts.is_disjoint(&hosts));
     let thawed: BTreeSet<_> = frozen.flat_map(|job| job.hosts.clone()).collect();
-    match thawed.is_empty() {
-        true => Response::Refused(Refused::NothingToChange),
-        false => note(turn, principal, thawed, false),
+    if thawed.is_empty() {
+        Response::Refused(Refused::NothingToChange)
+    } else {
+        note(turn, principal, thawed, false)
     }
 }
 

@@ -156,9 +156,10 @@ impl<'t> Board<'t> {
     fn door(&self, host: NodeId, link: LinkId) -> NodeId {
         let fabric = self.world.fabric();
         let far = fabric.link(link).far(host).node;
-        match fabric.node(far).role.is_endpoint() {
-            true => host,
-            false => far,
+        if fabric.node(far).role.is_endpoint() {
+            host
+        } else {
+            far
         }
     }
 

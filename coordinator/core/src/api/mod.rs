@@ -104,7 +104,7 @@ fn response(
         Request::Visit { token, lasting } => membership::let_visit(turn, asking, token, *lasting),
         Request::Matrix { most } => Response::Matrix(matrix::matrix(turn.known, most)),
         Request::Explain { job, hosts } => {
-            let told = jobs::explain(turn.world(), turn.state, seen, (job, hosts));
+            let told = jobs::explain(turn.world(), turn.state, seen, job, &hosts);
             told.map_or_else(Response::Refused, Response::Explanation)
         }
         Request::Pairs { most } => Response::Pairs(jobs::pairs(turn.world(), most)),
@@ -293,7 +293,7 @@ fn apply(
         Err(refused) => return Some(Response::Refused(refused)),
     };
     let claims = turn.claims(plan);
-    let too_wide = blast_radius::too_wide(turn.world(), turn.state, (plan, &claims));
+    let too_wide = blast_radius::too_wide(turn.world(), turn.state, plan, &claims);
     if let Some(refused) = too_wide.filter(|_| !anyway) {
         return Some(Response::Refused(refused));
     }
@@ -370,7 +370,7 @@ impl DecisionContext<'_> {
         let touched = crate::plan::change_freeze::objections(self.world(), self.state, plan);
         let hindered_by = self.words(&touched);
         let claims = self.claims(plan);
-        let touched = blast_radius::touched(self.world(), self.state, (plan, &claims));
+        let touched = blast_radius::touched(self.world(), self.state, plan, &claims);
         let course = crate::rollout::course_of(self, plan);
         let shown = NamedPlan {
             changes,

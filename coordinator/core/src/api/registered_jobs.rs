@@ -244,7 +244,7 @@ fn fitting(
         return Err(Refused::Busy { running }.to_string());
     }
     let claims = turn.claims(&plan);
-    if let Some(why) = blast_radius::too_wide(world, turn.state, (&plan, &claims)) {
+    if let Some(why) = blast_radius::too_wide(world, turn.state, &plan, &claims) {
         return Err(why.to_string());
     }
     match first_step(turn, &plan) {

@@ -23,10 +23,11 @@ pub(super) fn rewire(
     wanted: BTreeMap<OpticalName, CircuitSet>,
 ) -> Response {
     let world = turn.world();
-    let plan = match wanted.is_empty() {
-        true => rewire::suiting(world, turn.state).map_err(unsuited),
-        false => resolve(turn.known.fabric, wanted)
-            .map(|wanted| rewire::wanted(world, turn.state, &wanted)),
+    let plan = if wanted.is_empty() {
+        rewire::suiting(world, turn.state).map_err(unsuited)
+    } else {
+        let wanted = resolve(turn.known.fabric, wanted);
+        wanted.map(|wanted| rewire::wanted(world, turn.state, &wanted))
     };
     let plan = plan.and_then(|plan| like(world, turn.state, plan));
     match plan {

@@ -110,9 +110,10 @@ impl Autopilot {
     pub(crate) fn advance(&mut self, turn: &mut DecisionContext<'_>, arrivals: &Admissions) {
         let Measurements { now, policy, .. } = turn.known;
         self.note_end(now, turn.state);
-        let every = match self.hurries {
-            true => policy.look_every / URGENT_DECISION_FACTOR,
-            false => policy.look_every,
+        let every = if self.hurries {
+            policy.look_every / URGENT_DECISION_FACTOR
+        } else {
+            policy.look_every
         };
         if !self.looks.is_due(now, every) {
             return;
@@ -122,9 +123,10 @@ impl Autopilot {
             return self.end_drains(turn);
         }
         self.failing.handle_time(turn.lazy_world, arrivals);
-        self.waits = match is_at_it(turn.state) {
-            true => None,
-            false => self.look(turn),
+        self.waits = if is_at_it(turn.state) {
+            None
+        } else {
+            self.look(turn)
         };
     }
 
@@ -286,7 +288,7 @@ fn approve(turn: &mut DecisionContext<'_>, proposed: &Plan, is_urgent: bool) -> 
     let generation = proposed.generation;
     let by = Author::Policy;
     let claims = turn.claims(proposed);
-    let too_wide = blast_radius::too_wide(turn.world(), turn.state, (proposed, &claims));
+    let too_wide = blast_radius::too_wide(turn.world(), turn.state, proposed, &claims);
     if let Some(why) = too_wide.filter(|_| !is_urgent) {
         return Some(WaitReason::TooWide { why });
     }

@@ -154,7 +154,8 @@ fn network<'a>(
 pub(super) fn wanted(
     around: &EffectiveState,
     claims: &ResourceSet,
-    (tables, circuits): (&Tables, &Circuits),
+    tables: &Tables,
+    circuits: &Circuits,
 ) -> (Tables, Circuits) {
     let mut wanted = (around.tables.clone(), around.circuits.clone());
     wanted.0.retain(|node, _| !claims.nodes.contains(node));
@@ -329,10 +330,12 @@ impl Controller {
     /// Whoever is held asks seldom.
     fn pause(&self, turn: &DecisionContext<'_>, journey: &Migration) -> Duration {
         let policy = turn.known.policy;
-        match journey.is_held() {
-            _ if self.is_urged => Duration::ZERO,
-            true => policy.retry_held_after,
-            false => policy.answer_within,
+        if self.is_urged {
+            Duration::ZERO
+        } else if journey.is_held() {
+            policy.retry_held_after
+        } else {
+            policy.answer_within
         }
     }
 
@@ -604,9 +607,10 @@ pub(super) fn start<'a>(
     down: &'a BTreeSet<LinkId>,
     claims: &'a ResourceSet,
 ) -> MigrationStart<'a> {
-    let pace = match turn.known.policy.lossless {
-        true => RoundWidth::Narrow,
-        false => RoundWidth::Wide,
+    let pace = if turn.known.policy.lossless {
+        RoundWidth::Narrow
+    } else {
+        RoundWidth::Wide
     };
     MigrationStart {
         fabric: turn.known.fabric,
@@ -734,7 +738,7 @@ fn way_back(turn: &DecisionContext<'_>, plan: &Plan, journey: &Migration) -> Opt
     let mut around = EffectiveState::new(turn.state, turn.known.fabric, plan.generation);
     around.own_unsure = journey.unsure_now();
     let before = in_force.circuits_of(turn.known.fabric);
-    let (tables, circuits) = wanted(&around, &claims, (&in_force.tables, &before));
+    let (tables, circuits) = wanted(&around, &claims, &in_force.tables, &before);
     let mut avoided = down(turn.world(), &around.circuits);
     avoided.extend(unconfirmed_links(turn.known.fabric, journey, &before));
     let nobody_down = BTreeSet::new();

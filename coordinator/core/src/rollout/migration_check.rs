@@ -244,7 +244,7 @@ fn begun(turn: &DecisionContext<'_>, plan: &Plan, basis: Basis) -> Result<Trial,
     }
     let claims = turn.claims(plan);
     let [down, _] = &basis.down;
-    let wanted = migration::wanted(&basis.around, &claims, (&plan.tables, &plan.circuits));
+    let wanted = migration::wanted(&basis.around, &claims, &plan.tables, &plan.circuits);
     let from = migration::start(turn, &basis.around, down, &claims);
     let course = course(from, &wanted.0, &wanted.1)
         .map_err(|NoSafeOrder| Hindrance::Wrong(vec![Reason::NoCourse]))?;
