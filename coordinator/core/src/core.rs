@@ -7,7 +7,6 @@
 //! [`State::latest`].
 
 use std::collections::VecDeque;
-use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,10 +37,10 @@ use crate::log::effect::{Effect, Input, OperatorRequest, Outbox};
 use crate::log::policy::Policy;
 use crate::log::state::{Rollout, State};
 use crate::model::evidence::congested;
-use crate::model::idle_flows::IdleFlows;
+use crate::model::idle_flows::{IdleFlows, LargeFlows};
 use crate::model::imbalance_history::ImbalanceHistory;
 use crate::model::probe_summary::ProbeSummary;
-use crate::model::world::{Measurements, least_elephant};
+use crate::model::world::{LazyWorld, Measurements, least_elephant};
 use crate::plan::plan_check;
 use crate::plan::probe_schedule::ProbeSchedule;
 use crate::plan::trace_targets::TraceTargets;
@@ -74,7 +73,7 @@ pub struct Core {
     outbox: Outbox,
     /// Of the last input; none until this core leads.
     now: Option<Moment>,
-    /// Which part of a tick is next.
+    /// Place in [`TICK_STEPS`] of the next one.
     part: usize,
     /// Something has happened since the last decision.
     stirred: bool,
@@ -153,18 +152,27 @@ impl Estimators {
         self.latencies.handle_time(now, &self.fabric, &self.ways);
     }
 
+    /// Reads all of it from one world first: what it changes then, the world is made of.
     fn look_at_ways(&mut self, now: Moment) {
-        if self.is_looking {
-            let mut ways = mem::take(&mut self.ways);
-            let mut latencies = mem::take(&mut self.latencies);
-            let mut losses = mem::take(&mut self.losses);
-            let world = self.at(now).world();
-            ways.advance(now, &self.fabric, world.traced_probes(), |from, flow| {
-                world.way(from, flow)
-            });
-            latencies.handle_loads(now, &self.fabric, |hop| world.is_nearly_full(hop));
-            losses.handle_queues(now, || congested(&world));
-            (self.ways, self.latencies, self.losses) = (ways, latencies, losses);
+        if !self.is_looking {
+            return;
+        }
+        let is_load_due = self.latencies.is_load_due(now);
+        let is_queue_due = self.losses.is_queue_due(now);
+        let world = self.at(now).world();
+        let traced = world.traced_probes();
+        let traced = self
+            .ways
+            .newly_traced(&self.fabric, traced, |from, flow| world.way(from, flow));
+        let nearly_full = is_load_due.then(|| world.nearly_full());
+        let congested = is_queue_due.then(|| congested(&world));
+        drop(world);
+        self.ways.handle_traced(now, &self.fabric, traced);
+        if let Some(hops) = nearly_full {
+            self.latencies.handle_loads(&self.fabric, &hops);
+        }
+        if let Some(hops) = congested {
+            self.losses.handle_queues(hops);
         }
     }
 
@@ -173,26 +181,39 @@ impl Estimators {
     }
 
     fn look_who_rests(&mut self, now: Moment) {
-        if self.is_looking {
-            let mut resting = mem::take(&mut self.resting);
-            resting.advance(&self.at(now).world());
-            self.resting = resting;
+        if self.is_looking && self.resting.is_due(now) {
+            let large = LargeFlows::seen(&self.at(now).world());
+            self.resting.handle_flows(now, &self.ingest, large);
         }
     }
 }
 
-/// What time asks for. In a cluster of thousands each of these takes milliseconds, which nobody should have
-/// to wait for one after the other.
-const TICK_STEPS: [fn(&mut Core, Moment); 9] = [
-    |core, now| core.senses.look_at_latencies(now),
-    |core, now| core.senses.look_at_losses(now),
-    |core, now| core.senses.forget(now),
-    |core, now| core.senses.look_at_ways(now),
-    |core, now| core.senses.look_who_rests(now),
-    |core, now| core.watching.advance(core.senses.at(now), &mut core.outbox),
-    |core, now| core.probing.advance(core.senses.at(now), &mut core.outbox),
-    |core, now| core.standings.handle_time(core.senses.at(now)),
-    |core, now| core.look_after(now),
+/// What a tick does, step by step. In a cluster of thousands each step takes milliseconds, which no request should
+/// have to wait for one after the other.
+#[derive(Debug, Clone, Copy)]
+enum TickStep {
+    Latencies,
+    Losses,
+    Expiry,
+    ProbePaths,
+    IdleFlows,
+    TraceTargets,
+    ProbeSchedule,
+    ProbeSummary,
+    Monitors,
+}
+
+/// In their order: what a step takes in, later ones go by.
+const TICK_STEPS: [TickStep; 9] = [
+    TickStep::Latencies,
+    TickStep::Losses,
+    TickStep::Expiry,
+    TickStep::ProbePaths,
+    TickStep::IdleFlows,
+    TickStep::TraceTargets,
+    TickStep::ProbeSchedule,
+    TickStep::ProbeSummary,
+    TickStep::Monitors,
 ];
 /// Of so many nodes all parts together take a few milliseconds.
 const MAX_SINGLE_TICK_NODES: usize = 512;
@@ -364,13 +385,31 @@ impl Core {
         self.judge_next();
         let is_one_enough = self.senses.fabric.nodes().len() > MAX_SINGLE_TICK_NODES;
         loop {
-            TICK_STEPS[self.part](self, now);
+            self.tick(TICK_STEPS[self.part], now);
             self.part = (self.part + 1) % TICK_STEPS.len();
             if is_one_enough || !self.is_amid_tick() {
                 break;
             }
         }
         self.stirred |= !self.is_amid_tick();
+    }
+
+    fn tick(&mut self, step: TickStep, now: Moment) {
+        match step {
+            TickStep::Latencies => self.senses.look_at_latencies(now),
+            TickStep::Losses => self.senses.look_at_losses(now),
+            TickStep::Expiry => self.senses.forget(now),
+            TickStep::ProbePaths => self.senses.look_at_ways(now),
+            TickStep::IdleFlows => self.senses.look_who_rests(now),
+            TickStep::TraceTargets => {
+                self.watching.advance(self.senses.at(now), &mut self.outbox);
+            }
+            TickStep::ProbeSchedule => {
+                self.probing.advance(self.senses.at(now), &mut self.outbox);
+            }
+            TickStep::ProbeSummary => self.standings.handle_time(self.senses.at(now)),
+            TickStep::Monitors => self.look_after(now),
+        }
     }
 
     /// Whether it waits for another [`Input::Tick`] to go on with this one.
@@ -400,9 +439,9 @@ impl Core {
     }
 
     fn look_after(&mut self, now: Moment) {
-        self.upkeep.handle_time(self.senses.at(now), &self.state);
-        let in_force = self.state.in_force();
-        self.evenness.handle_time(self.senses.at(now), in_force);
+        let world = LazyWorld::new(self.senses.at(now));
+        self.upkeep.handle_time(&world, &self.state);
+        self.evenness.handle_time(&world, self.state.in_force());
     }
 
     /// What a member may ask, its token may: but for making more of them.
@@ -503,8 +542,10 @@ impl Core {
         }
         self.stirred = false;
         let known = self.senses.at(now);
+        let world = LazyWorld::new(known);
         let mut turn = DecisionContext {
             known,
+            lazy_world: &world,
             state: &self.state,
             judge: &mut self.judge,
             out: &mut self.outbox,
@@ -529,8 +570,13 @@ impl Core {
         self.arrivals
             .advance(now, membership, turn.out, self.disk_is_full);
         while let Some(asked) = next(&mut self.asked, turn.out) {
-            let seers = (&mut self.standings, &mut self.watching);
-            look_first(&asked, known, seers, turn.out);
+            look_first(
+                &asked,
+                &world,
+                &mut self.standings,
+                &mut self.watching,
+                turn.out,
+            );
             self.registry.handle_asked(now, &asked);
             let seen = LeaderView {
                 waits: self.autopilot.waits(),
@@ -553,18 +599,19 @@ impl Core {
 /// What is looked at, or has to be, only since somebody asks.
 fn look_first(
     asked: &OperatorRequest,
-    known: Measurements<'_>,
-    (standings, watching): (&mut ProbeSummary, &mut TraceTargets),
+    world: &LazyWorld<'_>,
+    standings: &mut ProbeSummary,
+    watching: &mut TraceTargets,
     out: &mut Outbox,
 ) {
     match &asked.request {
-        Request::Status => standings.look(known),
+        Request::Status => standings.look(world.known),
         Request::Trace {
             between,
             anew: true,
         } if asked.request.may_be_asked_by(asked.principal.role) => {
-            let flows = api::meant(&known.world(), between);
-            watching.trace(known, flows.unwrap_or_default(), out);
+            let flows = api::meant(world.get(), between);
+            watching.trace(world.known, flows.unwrap_or_default(), out);
         }
         _ => {}
     }

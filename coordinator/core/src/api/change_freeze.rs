@@ -22,7 +22,7 @@ pub(super) fn freeze(
     };
     let hosts = match hosts.first() {
         Some(&only) if hosts.len() == 1 => {
-            let job = job_on(&turn.known.world(), only).hosts;
+            let job = job_on(turn.world(), only).hosts;
             if job.is_empty() {
                 let host = turn.known.fabric.name(only).to_owned();
                 return Response::Refused(Refused::NoJob { host });
@@ -47,9 +47,10 @@ pub(super) fn thaw(
     let frozen = turn.state.frozen().iter();
     let frozen = frozen.filter(|job| !job.hosts.is_disjoint(&hosts));
     let thawed: BTreeSet<_> = frozen.flat_map(|job| job.hosts.clone()).collect();
-    match thawed.is_empty() {
-        true => Response::Refused(Refused::NothingToChange),
-        false => note(turn, principal, thawed, false),
+    if thawed.is_empty() {
+        Response::Refused(Refused::NothingToChange)
+    } else {
+        note(turn, principal, thawed, false)
     }
 }
 

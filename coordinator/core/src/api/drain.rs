@@ -48,14 +48,14 @@ pub(super) fn wish(
 ) -> Response {
     let fabric = turn.known.fabric;
     let wish = wanted(LinkIntent::in_force(fabric, turn.state));
-    let world = turn.known.world();
+    let world = turn.world();
     let plan = match about {
-        Wished::Drained => drain_routes::plan_with_relays(&world, turn.state, &wish),
-        Wished::Weights => drain_routes::plan(&world, turn.state, &wish),
+        Wished::Drained => drain_routes::plan_with_relays(world, turn.state, &wish),
+        Wished::Weights => drain_routes::plan(world, turn.state, &wish),
     };
     match plan {
         Ok(plan) => {
-            let left = drain_routes::crossed(&world, turn.state, &plan.tables, &wish.drained);
+            let left = drain_routes::crossed(world, turn.state, &plan.tables, &wish.drained);
             match left.first() {
                 Some(link) => Response::Refused(Refused::NotAround {
                     link: fabric.link_name(*link),

@@ -30,9 +30,10 @@ pub(super) fn explain(
     world: &World<'_>,
     state: &State,
     seen: LeaderView<'_>,
-    (job, hosts): (String, Vec<String>),
+    job: String,
+    hosts: &[String],
 ) -> Result<Option<Box<Explanation>>, Refused> {
-    let (found, name) = asked_for(world, state, job, &hosts)?;
+    let (found, name) = asked_for(world, state, job, hosts)?;
     let exchange = exchange(world, &found, name);
     let told = proposals::explain(world, state.in_force(), seen.arrivals, &exchange);
     let told = told.map_err(|unfit| Refused::Contradicted {

@@ -26,7 +26,7 @@ pub(super) fn lanes(turn: &DecisionContext<'_>, hosts: &[String]) -> Response {
 }
 
 struct Board<'t> {
-    world: World<'t>,
+    world: &'t World<'t>,
     /// Links whose near end says that they are up.
     up: BTreeSet<Hop>,
     /// By link: whether nothing is sent over it.
@@ -38,7 +38,7 @@ type Devices = BTreeMap<String, (LinkId, bool)>;
 
 impl<'t> Board<'t> {
     fn of(turn: &DecisionContext<'t>) -> Self {
-        let (world, in_force) = (turn.known.world(), turn.state.in_force());
+        let (world, in_force) = (turn.world(), turn.state.in_force());
         let fabric = turn.known.fabric;
         let circuits = in_force.circuits_of(fabric);
         let links = world.links_by(&circuits);
@@ -92,7 +92,7 @@ impl<'t> Board<'t> {
         let mut devices = Devices::new();
         for &link in self.world.fabric().links_of(host) {
             let end = Hop { from: host, link };
-            let Some(device) = rdma_device(&self.world, end) else {
+            let Some(device) = rdma_device(self.world, end) else {
                 continue;
             };
             let carries = self.up.contains(&end) && !self.is_closed[link.index()];
@@ -156,9 +156,10 @@ impl<'t> Board<'t> {
     fn door(&self, host: NodeId, link: LinkId) -> NodeId {
         let fabric = self.world.fabric();
         let far = fabric.link(link).far(host).node;
-        match fabric.node(far).role.is_endpoint() {
-            true => host,
-            false => far,
+        if fabric.node(far).role.is_endpoint() {
+            host
+        } else {
+            far
         }
     }
 

@@ -88,8 +88,8 @@ impl Work<'_> {
         if let Some(running) = self.changed_by(turn) {
             return Response::Refused(Refused::Busy { running });
         }
-        let world = turn.known.world();
-        let objections = seen.upkeep.objections(&world, turn.state, self.place);
+        let world = turn.world();
+        let objections = seen.upkeep.objections(world, turn.state, self.place);
         match objections.as_slice() {
             [] => self.note(turn, Some(MaintenanceStage::Working)),
             loud => Response::Refused(Refused::NotEmpty {
@@ -138,7 +138,7 @@ impl Work<'_> {
         });
         Response::Plan {
             plan: None,
-            not_seen: turn.known.world().not_seen(),
+            not_seen: turn.world().not_seen(),
         }
     }
 }

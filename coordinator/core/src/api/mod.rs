@@ -19,6 +19,7 @@ use crate::model::imbalance::imbalances;
 use crate::model::imbalance_history::ImbalanceHistory;
 use crate::model::probe_summary::ProbeSummary;
 use crate::plan::probe_schedule::ProbeSchedule;
+use crate::plan::proposals::Diagnosis;
 use crate::plan::{blast_radius, plan_check, proposals};
 use crate::rollout::autopilot::WaitReason;
 use crate::rollout::job_registry::JobRegistry;
@@ -103,16 +104,19 @@ fn response(
         Request::Visit { token, lasting } => membership::let_visit(turn, asking, token, *lasting),
         Request::Matrix { most } => Response::Matrix(matrix::matrix(turn.known, most)),
         Request::Explain { job, hosts } => {
-            let told = jobs::explain(&turn.known.world(), turn.state, seen, (job, hosts));
+            let told = jobs::explain(turn.world(), turn.state, seen, job, &hosts);
             told.map_or_else(Response::Refused, Response::Explanation)
         }
-        Request::Pairs { most } => Response::Pairs(jobs::pairs(&turn.known.world(), most)),
-        Request::Trace { between, .. } => trace::trace(&turn.known.world(), &between)
-            .map_or_else(Response::Refused, Response::Traced),
+        Request::Pairs { most } => Response::Pairs(jobs::pairs(turn.world(), most)),
+        Request::Trace { between, .. } => {
+            trace::trace(turn.world(), &between).map_or_else(Response::Refused, Response::Traced)
+        }
         Request::Discover { from_link } => discovered(turn, from_link),
-        Request::Jobs => Response::Jobs(jobs::statuses(&turn.known.world(), turn.state)),
+        Request::Jobs => Response::Jobs(jobs::statuses(turn.world(), turn.state)),
         Request::Imbalance => imbalance(turn, seen),
-        Request::Status => Response::Status(Box::new(status::status(turn.known, turn.state, seen))),
+        Request::Status => {
+            Response::Status(Box::new(status::status(turn.world(), turn.state, seen)))
+        }
         Request::Diagnose => diagnose(turn, seen),
         Request::Plan => plan(turn, principal),
         Request::Rewire { circuits } => rewire::rewire(turn, principal, circuits),
@@ -122,7 +126,7 @@ fn response(
         Request::TakeBack { generation } => rewire::take_back(turn, principal, generation),
         Request::Freeze { hosts } => change_freeze::freeze(turn, principal, &hosts),
         Request::Thaw { hosts } => change_freeze::thaw(turn, principal, &hosts),
-        Request::Job { job, order } => registered_jobs::tell(turn, principal, (job, order), seen),
+        Request::Job { job, order } => registered_jobs::tell(turn, principal, job, order, seen),
         Request::Registered => registered_jobs::all(turn, seen),
         Request::Gate { hosts, job } => registered_jobs::gate(turn, job.as_deref(), &hosts, seen),
         Request::Lanes { hosts } => lanes::lanes(turn, &hosts),
@@ -166,21 +170,21 @@ fn objection(principal: &Member, request: &Request, seen: LeaderView<'_>) -> Opt
 }
 
 fn discovered(turn: &DecisionContext<'_>, from_link: u32) -> Response {
-    Response::Discovered(discover(&turn.known.world(), from_link as usize))
+    Response::Discovered(discover(turn.world(), from_link as usize))
 }
 
 fn imbalance(turn: &DecisionContext<'_>, seen: LeaderView<'_>) -> Response {
-    let (world, in_force) = (turn.known.world(), turn.state.in_force());
+    let in_force = turn.state.in_force();
     Response::Imbalances(Imbalances {
         course: seen.evenness.course(turn.known.now),
-        ..imbalances(turn.known, &world, in_force)
+        ..imbalances(turn.known, turn.world(), in_force)
     })
 }
 
 fn diagnose(turn: &DecisionContext<'_>, seen: LeaderView<'_>) -> Response {
-    let world = turn.known.world();
+    let world = turn.world();
     let in_force = turn.state.in_force();
-    let (findings, doubts) = proposals::findings(&world, in_force, seen.arrivals);
+    let Diagnosis { findings, doubts } = proposals::diagnose(world, in_force, seen.arrivals);
     let named = findings.iter().map(|finding| turn.named(finding));
     Response::Findings(Findings {
         generation: in_force.generation,
@@ -194,9 +198,9 @@ fn diagnose(turn: &DecisionContext<'_>, seen: LeaderView<'_>) -> Response {
 
 /// A plan that is proposed already, would do the same and foretells as much keeps its number.
 fn plan(turn: &mut DecisionContext<'_>, principal: String) -> Response {
-    let world = turn.known.world();
+    let world = turn.world();
     let not_seen = world.not_seen();
-    let Some(plan) = proposals::plan(&world, turn.state) else {
+    let Some(plan) = proposals::plan(world, turn.state) else {
         let running = turn.state.under_way().next().map(|it| it.plan.generation);
         let nothing = Response::Plan {
             plan: None,
@@ -289,7 +293,7 @@ fn apply(
         Err(refused) => return Some(Response::Refused(refused)),
     };
     let claims = turn.claims(plan);
-    let too_wide = blast_radius::too_wide(&turn.known.world(), turn.state, (plan, &claims));
+    let too_wide = blast_radius::too_wide(turn.world(), turn.state, plan, &claims);
     if let Some(refused) = too_wide.filter(|_| !anyway) {
         return Some(Response::Refused(refused));
     }
@@ -363,10 +367,10 @@ impl DecisionContext<'_> {
     fn reviewed(&self, plan: &Plan) -> NamedPlan {
         let fabric = self.known.fabric;
         let changes = plan_diff::changes(fabric, self.state.in_force(), plan);
-        let touched = crate::plan::change_freeze::objections(&self.known.world(), self.state, plan);
+        let touched = crate::plan::change_freeze::objections(self.world(), self.state, plan);
         let hindered_by = self.words(&touched);
         let claims = self.claims(plan);
-        let touched = blast_radius::touched(&self.known.world(), self.state, (plan, &claims));
+        let touched = blast_radius::touched(self.world(), self.state, plan, &claims);
         let course = crate::rollout::course_of(self, plan);
         let shown = NamedPlan {
             changes,

@@ -29,7 +29,7 @@ fn better(turn: &DecisionContext<'_>, job: &str) -> Result<RankOrder, Refused> {
         return Err(Refused::NotReordered { job });
     };
     let least_gain = turn.known.policy.planner.least_gain;
-    let found = placed(&turn.known.world(), &before);
+    let found = placed(turn.world(), &before);
     let found = found.filter(|it| it.before_s >= it.after_s * (1.0 + least_gain));
     match found {
         Some(found) => Ok(RankOrder {

@@ -46,19 +46,20 @@ type Answer = Result<Response, Refused>;
 pub(super) fn tell(
     turn: &mut DecisionContext<'_>,
     principal: String,
-    (job, order): (String, JobOrder),
+    job: String,
+    order: JobOrder,
     seen: LeaderView<'_>,
 ) -> Response {
     let by = Author::Operator(principal);
     let told = match order {
         JobOrder::Register { hosts, may_reorder } => {
-            register(turn, by, (job, &hosts, may_reorder), seen)
+            register(turn, by, job, &hosts, may_reorder, seen)
         }
         JobOrder::Phase {
             name,
             ring_bits_per_s,
-        } => enter(turn, by, job, (name, ring_bits_per_s), seen),
-        JobOrder::Start { may_change } => start(turn, by, (&job, may_change), seen),
+        } => enter(turn, by, job, name, ring_bits_per_s, seen),
+        JobOrder::Start { may_change } => start(turn, by, &job, may_change, seen),
         JobOrder::End => Ok(end(turn, by, job)),
     };
     told.unwrap_or_else(Response::Refused)
@@ -83,7 +84,8 @@ pub(super) fn gate(
         let told = told.filter(|(_, told)| are_same(&told.hosts, &hosts));
         let order = told.and_then(|(_, told)| told.order.as_deref());
         let job = told.map(|(job, _)| job.as_str());
-        allocation(turn, job, (&hosts, order), seen)
+        let listed = placed(turn.world(), &hosts);
+        allocation(turn, job, &hosts, order, listed.as_ref(), seen)
     });
     gate.map_or_else(Response::Refused, |it| Response::Allocation(Box::new(it)))
 }
@@ -92,7 +94,9 @@ pub(super) fn gate(
 fn register(
     turn: &mut DecisionContext<'_>,
     by: Author,
-    (job, names, may_reorder): (String, &[String], bool),
+    job: String,
+    names: &[String],
+    may_reorder: bool,
     seen: LeaderView<'_>,
 ) -> Answer {
     if !is_plain(&job, MAX_NAME_BYTES) {
@@ -124,7 +128,12 @@ fn register(
         },
     };
     if may_reorder {
-        told.hosts = told_first(turn, &mut told).clone();
+        let order = match told.order.take() {
+            Some(order) => order,
+            None => best_order(placed(turn.world(), &told.hosts).as_ref(), &told.hosts),
+        };
+        told.order = Some(order.clone());
+        told.hosts = order;
     }
     match known.get(&job) {
         Some(same) if *same == told => Ok(one(turn, &job, same, seen)),
@@ -132,19 +141,17 @@ fn register(
     }
 }
 
-/// The order that it was told; one that was told none is told the best as of now.
-fn told_first<'a>(turn: &DecisionContext<'_>, told: &'a mut Registered) -> &'a Vec<NodeId> {
-    let placed = |hosts| placed(&turn.known.world(), hosts).map(|placed| placed.order);
-    let hosts = &told.hosts;
-    let best = || placed(hosts).unwrap_or_else(|| hosts.clone());
-    told.order.get_or_insert_with(best)
+/// What a job is told that was told no order yet: the best as of now.
+fn best_order(listed: Option<&Placed>, hosts: &[NodeId]) -> Vec<NodeId> {
+    listed.map_or_else(|| hosts.to_vec(), |placed| placed.order.clone())
 }
 
 fn enter(
     turn: &mut DecisionContext<'_>,
     by: Author,
     job: String,
-    (name, ring): (String, Option<Rate>),
+    name: String,
+    ring: Option<Rate>,
     seen: LeaderView<'_>,
 ) -> Answer {
     let known = known(turn, &job)?;
@@ -177,12 +184,14 @@ fn end(turn: &mut DecisionContext<'_>, by: Author, job: String) -> Response {
 fn start(
     turn: &mut DecisionContext<'_>,
     by: Author,
-    (job, may_change): (&str, bool),
+    job: &str,
+    may_change: bool,
     seen: LeaderView<'_>,
 ) -> Answer {
     let mut told = known(turn, job)?.clone();
+    let listed = placed(turn.world(), &told.hosts);
     if told.order.is_none() {
-        told_first(turn, &mut told);
+        told.order = Some(best_order(listed.as_ref(), &told.hosts));
         turn.decide(Change::Registered {
             job: job.to_owned(),
             told: Some(told.clone()),
@@ -190,10 +199,12 @@ fn start(
         });
     }
     let Registered { hosts, order, .. } = told;
-    let allocation = allocation(turn, Some(job), (&hosts, order.as_deref()), seen);
-    let plan = match may_change {
-        true => fitting(turn, &hosts, seen),
-        false => Err(NO_CHANGE_REASON.to_owned()),
+    let order = order.as_deref();
+    let allocation = allocation(turn, Some(job), &hosts, order, listed.as_ref(), seen);
+    let plan = if may_change {
+        fitting(turn, &hosts, seen)
+    } else {
+        Err(NO_CHANGE_REASON.to_owned())
     };
     let (generation, because) = match plan {
         Ok(plan) => {
@@ -218,8 +229,8 @@ fn fitting(
     hosts: &[NodeId],
     seen: LeaderView<'_>,
 ) -> Result<Plan, String> {
-    let world = turn.known.world();
-    let Some(plan) = proposals::plan(&world, turn.state) else {
+    let world = turn.world();
+    let Some(plan) = proposals::plan(world, turn.state) else {
         let not_seen = world.not_seen();
         return Err(WaitReason::NothingToMend { not_seen }.to_string());
     };
@@ -233,7 +244,7 @@ fn fitting(
         return Err(Refused::Busy { running }.to_string());
     }
     let claims = turn.claims(&plan);
-    if let Some(why) = blast_radius::too_wide(&world, turn.state, (&plan, &claims)) {
+    if let Some(why) = blast_radius::too_wide(world, turn.state, &plan, &claims) {
         return Err(why.to_string());
     }
     match first_step(turn, &plan) {
@@ -265,25 +276,26 @@ fn waits(known: Measurements<'_>, plan: &Plan, cool_down: Duration) -> Option<Wa
     not_now(known, plan).or_else(closed)
 }
 
-/// In the order that was told, or the best.
+/// In the order that was told, or the best, which comes with the order that is `listed`.
 fn allocation(
     turn: &DecisionContext<'_>,
     job: Option<&str>,
-    (hosts, told): (&[NodeId], Option<&[NodeId]>),
+    hosts: &[NodeId],
+    told: Option<&[NodeId]>,
+    listed: Option<&Placed>,
     seen: LeaderView<'_>,
 ) -> Allocation {
     let fabric = turn.known.fabric;
     let against = against(turn, job, hosts, seen);
-    let placed = |hosts| placed(&turn.known.world(), hosts);
-    let listed = placed(hosts);
-    let kept = told.filter(|&told| told != hosts).and_then(placed);
-    let best = listed.as_ref().map_or(hosts, |placed| &placed.order);
+    let kept = told.filter(|&told| told != hosts);
+    let kept = kept.and_then(|order| placed(turn.world(), order));
+    let best = listed.map_or(hosts, |placed| &placed.order);
     let group = |places: &Vec<usize>| {
         let hosts: Vec<_> = places.iter().map(|&place| best[place]).collect();
         named(fabric, &hosts)
     };
-    let groups = listed.iter().flat_map(|placed| &placed.groups);
-    let ring = listed.as_ref().filter(|_| hosts.len() > 1).map(|placed| {
+    let groups = listed.into_iter().flat_map(|placed| &placed.groups);
+    let ring = listed.filter(|_| hosts.len() > 1).map(|placed| {
         let after = match (&kept, told) {
             (Some(kept), _) => kept.before_s,
             (None, Some(_)) => placed.before_s,
@@ -353,7 +365,7 @@ fn against(
         both.map(move |&host| format!("{other} runs on {}", fabric.name(host)))
     });
     let names = named(fabric, hosts);
-    let causes = proposals::causes(&known.world(), seen.arrivals);
+    let causes = proposals::causes(turn.world(), seen.arrivals);
     let is_theirs = |subject: &Subject| {
         let subjects = names.iter().map(|name| Subject::Host(name.clone()));
         subjects.into_iter().any(|host| subject.touches(&host))

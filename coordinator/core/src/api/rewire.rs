@@ -22,13 +22,14 @@ pub(super) fn rewire(
     principal: String,
     wanted: BTreeMap<OpticalName, CircuitSet>,
 ) -> Response {
-    let world = turn.known.world();
-    let plan = match wanted.is_empty() {
-        true => rewire::suiting(&world, turn.state).map_err(unsuited),
-        false => resolve(turn.known.fabric, wanted)
-            .map(|wanted| rewire::wanted(&world, turn.state, &wanted)),
+    let world = turn.world();
+    let plan = if wanted.is_empty() {
+        rewire::suiting(world, turn.state).map_err(unsuited)
+    } else {
+        let wanted = resolve(turn.known.fabric, wanted);
+        wanted.map(|wanted| rewire::wanted(world, turn.state, &wanted))
     };
-    let plan = plan.and_then(|plan| like(&world, turn.state, plan));
+    let plan = plan.and_then(|plan| like(world, turn.state, plan));
     match plan {
         Ok(plan) => offer(turn, principal, plan),
         Err(refused) => Response::Refused(refused),
@@ -57,7 +58,7 @@ pub(super) fn take_back(
     principal: String,
     which: Option<Generation>,
 ) -> Response {
-    match rollback_plan::plan(&turn.known.world(), turn.state, which) {
+    match rollback_plan::plan(turn.world(), turn.state, which) {
         Ok(plan) => offer(turn, principal, plan),
         Err(why) => Response::Refused(Refused::NoWayBack(why)),
     }
@@ -65,13 +66,13 @@ pub(super) fn take_back(
 
 /// What is not ready yet is put on offer all the same; what is wrong is not.
 pub(super) fn offer(turn: &mut DecisionContext<'_>, principal: String, plan: Plan) -> Response {
-    let not_seen = turn.known.world().not_seen();
+    let not_seen = turn.world().not_seen();
     let in_force = turn.state.in_force();
     let is_network_same = plan.pins == in_force.pins && !is_needed(turn.known, in_force, &plan);
     if is_network_same && plan.orders.is_empty() {
         return Response::Refused(Refused::NothingToChange);
     }
-    let plan = promising(&turn.known.world(), turn.state, plan);
+    let plan = promising(turn.world(), turn.state, plan);
     if let Some(shown) = turn.shown_already(&plan, &not_seen) {
         return shown;
     }

@@ -27,15 +27,18 @@ use crate::model::world::{Measurements, World};
 use crate::plan::{change_freeze, stale_pins};
 
 /// Coordinators are for others to add: who leads is not the core's to know.
-pub(super) fn status(known: Measurements<'_>, state: &State, seen: LeaderView<'_>) -> Status {
-    let mut status = without_warnings(known, state, seen);
+pub(super) fn status(world: &World<'_>, state: &State, seen: LeaderView<'_>) -> Status {
+    let mut status = without_warnings(world, state, seen);
     let full = seen.disk_is_full.then(|| Refused::DiskFull.to_string());
-    status.warnings = full.into_iter().chain(warnings(known, &status)).collect();
+    status.warnings = full
+        .into_iter()
+        .chain(warnings(world.known, &status))
+        .collect();
     status
 }
 
-fn without_warnings(known: Measurements<'_>, state: &State, seen: LeaderView<'_>) -> Status {
-    let world = known.world();
+fn without_warnings(world: &World<'_>, state: &State, seen: LeaderView<'_>) -> Status {
+    let known = world.known;
     let in_force = state.in_force();
     let drained = drained(known.fabric, &in_force.tables);
     let pins = in_force
@@ -43,7 +46,7 @@ fn without_warnings(known: Measurements<'_>, state: &State, seen: LeaderView<'_>
         .iter()
         .map(|pin| Pin::named(pin, known.fabric));
     let nodes = known.fabric.nodes().map(|(node, _)| node);
-    let useless_pins = useless_pins(&world, in_force);
+    let useless_pins = useless_pins(world, in_force);
     Status {
         generation: in_force.generation,
         mode: known.policy.mode,
@@ -57,23 +60,23 @@ fn without_warnings(known: Measurements<'_>, state: &State, seen: LeaderView<'_>
             .map(|rollout| running(known, rollout))
             .collect(),
         agents: nodes
-            .map(|node| agent(known, &world, seen.arrivals, node))
+            .map(|node| agent(known, world, seen.arrivals, node))
             .collect(),
         links: world
             .links_by(&in_force.circuits_of(known.fabric))
             .iter()
             .map(|(hop, link)| LinkStatus {
                 drained: drained.contains(&hop.link),
-                ..link_status(&world, *hop, link)
+                ..link_status(world, *hop, link)
             })
             .collect(),
         flows: world
             .flows()
             .iter()
-            .map(|flow| flow_status(&world, flow))
+            .map(|flow| flow_status(world, flow))
             .collect(),
         pins: pins.collect(),
-        flow_imbalance: flow_imbalance(known, &world, in_force),
+        flow_imbalance: flow_imbalance(known, world, in_force),
         useless_pins,
         warnings: Vec::new(),
         coordinators: Vec::new(),
@@ -82,11 +85,11 @@ fn without_warnings(known: Measurements<'_>, state: &State, seen: LeaderView<'_>
         revoked: revoked(state),
         opticals: opticals(known, in_force),
         probes: probes(known, seen.standings, seen.probing),
-        bandwidths: bandwidths(&world),
+        bandwidths: bandwidths(world),
         rdma: rdma(known),
         lacks: lacks(known),
         frozen: change_freeze::status(known, state),
-        maintenance: seen.upkeep.status(known, state),
+        maintenance: seen.upkeep.status(world, state),
     }
 }
 

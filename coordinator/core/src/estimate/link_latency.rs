@@ -90,22 +90,15 @@ impl Latencies {
         }
     }
 
-    /// Once a round: where links are nearly full, as `is_busy` says.
-    pub(crate) fn handle_loads(
-        &mut self,
-        now: Moment,
-        fabric: &Fabric,
-        is_busy: impl Fn(Hop) -> bool,
-    ) {
-        if !self.loads.is_due(now, Self::SAMPLE_INTERVAL) {
-            return;
-        }
-        let ends = fabric.links().flat_map(|(link, between)| {
-            let ends = between.ports().map(|port| port.node);
-            ends.map(|from| Hop { from, link })
-        });
-        let busy = ends.filter(|&hop| is_busy(hop));
-        self.busy = busy.map(|hop| place(fabric, &hop)).collect();
+    /// Once a round it is time to look where links are nearly full.
+    pub(crate) fn is_load_due(&mut self, now: Moment) -> bool {
+        self.loads.is_due(now, Self::SAMPLE_INTERVAL)
+    }
+
+    /// Those that are nearly full now.
+    pub(crate) fn handle_loads(&mut self, fabric: &Fabric, nearly_full: &[Hop]) {
+        let busy = nearly_full.iter().map(|hop| place(fabric, hop));
+        self.busy = busy.collect();
     }
 
     /// Once a round: what came of it.

@@ -53,11 +53,14 @@ impl Losses {
     /// What was not seen for longer may have become another link.
     const MAX_UNSEEN_ROUNDS: u32 = 3;
 
-    /// Once a round: where queues were full lately.
-    pub(crate) fn handle_queues(&mut self, now: Moment, congested: impl Fn() -> BTreeSet<Hop>) {
-        if self.queues.is_due(now, Self::SAMPLE_INTERVAL) {
-            self.congested = congested();
-        }
+    /// Once a round it is time to look where queues were full lately.
+    pub(crate) fn is_queue_due(&mut self, now: Moment) -> bool {
+        self.queues.is_due(now, Self::SAMPLE_INTERVAL)
+    }
+
+    /// Hops with a queue before them that was full lately.
+    pub(crate) fn handle_queues(&mut self, congested: BTreeSet<Hop>) {
+        self.congested = congested;
     }
 
     /// Once a round: what came of it.

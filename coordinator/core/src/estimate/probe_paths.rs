@@ -35,26 +35,42 @@ pub(crate) struct ProbePaths {
     doubted: BTreeMap<FlowKey, Vec<Hop>>,
 }
 
+/// Every hop of a flow of probes, as an agent has traced it then.
+pub(crate) struct TracedProbe {
+    flow: FlowKey,
+    way: Vec<Hop>,
+    at: Moment,
+}
+
 impl ProbePaths {
-    /// Takes what agents have traced since: `way` tells every hop of it, where all are known.
-    pub(crate) fn advance<'t>(
-        &mut self,
-        now: Moment,
+    /// What agents have traced since: `way` tells every hop of it, where all are known.
+    pub(crate) fn newly_traced<'t>(
+        &self,
         fabric: &Fabric,
         traced: impl Iterator<Item = (NodeId, &'t TimedReading<TracedPath>)>,
         way: impl Fn(NodeId, &FlowKey) -> Option<Vec<Hop>>,
-    ) {
-        let hosts = fabric.endpoints().count();
-        let most = MAX_PATHS.max(hosts * MAX_PATHS_PER_HOST);
+    ) -> Vec<TracedProbe> {
+        if self.traced.len() >= max_paths(fabric) {
+            return Vec::new();
+        }
+        let mut new = Vec::new();
         for (from, traced) in traced {
-            let flow = traced.value.flow;
-            let is_newer = |at: &Moment| traced.at > *at;
-            let known = self.traced.get(&flow);
-            if known.is_none_or(is_newer)
-                && self.traced.len() < most
+            let (flow, at) = (traced.value.flow, traced.at);
+            if self.is_newer(&flow, at)
                 && let Some(way) = way(from, &flow)
             {
-                self.note(flow, way, traced.at);
+                new.push(TracedProbe { flow, way, at });
+            }
+        }
+        new
+    }
+
+    /// Takes what is new, and forgets what was traced too long ago.
+    pub(crate) fn handle_traced(&mut self, now: Moment, fabric: &Fabric, traced: Vec<TracedProbe>) {
+        let most = max_paths(fabric);
+        for TracedProbe { flow, way, at } in traced {
+            if self.is_newer(&flow, at) && self.traced.len() < most {
+                self.note(flow, way, at);
             }
         }
         let old = |at: &Moment| now.since(*at) > PATH_TTL;
@@ -65,6 +81,11 @@ impl ProbePaths {
             self.doubted.remove(&flow);
             self.learned.forget(&flow);
         }
+    }
+
+    fn is_newer(&self, flow: &FlowKey, at: Moment) -> bool {
+        let known = self.traced.get(flow);
+        known.is_none_or(|known| at > *known)
     }
 
     /// After a way that is not the one known before none is believed until it was traced twice in a row:
@@ -112,6 +133,11 @@ impl ProbePaths {
         let is_old = at.is_none_or(|at| now.since(at) >= TRACE_INTERVAL);
         (is_old || self.learned.way(flow).is_none()).then_some(at)
     }
+}
+
+fn max_paths(fabric: &Fabric) -> usize {
+    let hosts = fabric.endpoints().count();
+    MAX_PATHS.max(hosts * MAX_PATHS_PER_HOST)
 }
 
 /// What each agent shall trace now: of the probes it sends and answers, those whose way was traced the

@@ -16,6 +16,7 @@ use reweave_common::units::Rate;
 use reweave_planner::causes::{Demand, JobFacts};
 
 use crate::estimate::interval_timer::IntervalTimer;
+use crate::ingest::telemetry::Ingest;
 use crate::log::registered::Registered;
 use crate::model::evidence::name;
 use crate::model::jobs::{Job, job_of, together};
@@ -41,26 +42,44 @@ struct Told {
     loads: BTreeMap<Hop, f64>,
 }
 
-impl IdleFlows {
-    pub(crate) fn advance(&mut self, world: &World<'_>) {
+/// Flows that send much now.
+pub(crate) struct LargeFlows {
+    all: Vec<FlowKey>,
+    /// Those whose way and rate are known well enough to count with them later.
+    measured: Vec<FlowState>,
+}
+
+impl LargeFlows {
+    pub(crate) fn seen(world: &World<'_>) -> Self {
         let known = world.known;
-        if !self.looks.is_due(known.now, SAMPLE_INTERVAL) {
-            return;
+        let mut flows = world.flows();
+        flows.retain(|state| known.is_elephant(state.rate));
+        let all = flows.iter().map(|state| state.flow).collect();
+        flows.retain(|state| is_measured(known, state) && state.path.is_some());
+        Self {
+            all,
+            measured: flows,
         }
-        self.last
-            .retain(|flow, _| known.ingest.flow(flow).is_some());
+    }
+}
+
+impl IdleFlows {
+    /// From time to time it is time to look which flows are large.
+    pub(crate) fn is_due(&mut self, now: Moment) -> bool {
+        self.looks.is_due(now, SAMPLE_INTERVAL)
+    }
+
+    /// Those that are large now; of the others, those that are still there are kept.
+    pub(crate) fn handle_flows(&mut self, now: Moment, ingest: &Ingest, large: LargeFlows) {
+        self.last.retain(|flow, _| ingest.flow(flow).is_some());
         let last = &self.last;
-        let is_here = |flow: &FlowKey| last.contains_key(flow) || known.ingest.flow(flow).is_some();
+        let is_here = |flow: &FlowKey| last.contains_key(flow) || ingest.flow(flow).is_some();
         self.since.retain(|flow, _| is_here(flow));
-        let flows = world.flows();
-        let elephants = flows.iter().filter(|state| known.is_elephant(state.rate));
-        for state in elephants {
-            self.since.entry(state.flow).or_insert(known.now);
+        for flow in large.all {
+            self.since.entry(flow).or_insert(now);
         }
-        let large = flows
-            .into_iter()
-            .filter(|state| is_measured(known, state) && state.path.is_some());
-        self.last.extend(large.map(|state| (state.flow, state)));
+        let measured = large.measured.into_iter();
+        self.last.extend(measured.map(|state| (state.flow, state)));
     }
 
     /// What registered jobs are told to send, over the shortest ways there are.

@@ -10,7 +10,7 @@ use reweave_common::operator::{FlowImbalance, Imbalances, NotedImbalance};
 use crate::estimate::interval_timer::IntervalTimer;
 use crate::log::state::InForce;
 use crate::model::imbalance::imbalances;
-use crate::model::world::Measurements;
+use crate::model::world::LazyWorld;
 
 /// All flows are gone through each time.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
@@ -33,11 +33,12 @@ struct Note {
 }
 
 impl ImbalanceHistory {
-    pub(crate) fn handle_time(&mut self, known: Measurements<'_>, in_force: &InForce) {
+    pub(crate) fn handle_time(&mut self, world: &LazyWorld<'_>, in_force: &InForce) {
+        let known = world.known;
         if !self.pace.is_due(known.now, SAMPLE_INTERVAL) {
             return;
         }
-        let found = imbalances(known, &known.world(), in_force);
+        let found = imbalances(known, world.get(), in_force);
         if let Some(all) = &found.all {
             self.note(known.now, all);
             self.fresh = Some((known.now, found));

@@ -19,9 +19,10 @@ use crate::plan::plan_check::with_network;
 pub(crate) fn touched(
     world: &World<'_>,
     state: &State,
-    (plan, claims): (&Plan, &ResourceSet),
+    plan: &Plan,
+    claims: &ResourceSet,
 ) -> Vec<TouchedJob> {
-    let mut jobs = by_job(world, state, (plan, claims));
+    let mut jobs = by_job(world, state, plan, claims);
     let is_touched = |(touch, _): &&Touched| touch.is_some();
     let count = |flows: &[Touched]| flows.iter().filter(is_touched).count();
     jobs.retain(|(_, flows)| count(flows) > 0);
@@ -45,13 +46,14 @@ fn told(job: String, flows: &[Touched]) -> TouchedJob {
 pub(crate) fn too_wide(
     world: &World<'_>,
     state: &State,
-    (plan, claims): (&Plan, &ResourceSet),
+    plan: &Plan,
+    claims: &ResourceSet,
 ) -> Option<Refused> {
     let most = world.known.policy.most_touched;
     if most >= 1.0 {
         return None;
     }
-    let touches = by_job(world, state, (plan, claims));
+    let touches = by_job(world, state, plan, claims);
     let all: Vec<_> = touches.into_iter().flat_map(|(_, flows)| flows).collect();
     let touched = all.iter().filter(|(touch, _)| touch.is_some()).count();
     let share = touched as f64 / all.len().max(1) as f64;
@@ -71,7 +73,8 @@ type Touched = (Option<Touch>, bool);
 fn by_job(
     world: &World<'_>,
     state: &State,
-    (plan, claims): (&Plan, &ResourceSet),
+    plan: &Plan,
+    claims: &ResourceSet,
 ) -> Vec<(String, Vec<Touched>)> {
     let tolerance = world.known.policy.tolerance;
     let foretold = plan.predictions.iter();

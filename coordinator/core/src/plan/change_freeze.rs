@@ -74,7 +74,7 @@ fn touched(world: &World<'_>, state: &State, plan: &Plan) -> BTreeSet<LinkId> {
     let (old, new) = (&in_force.tables, &plan.tables);
     let mut touched: BTreeSet<_> = [old, new]
         .into_iter()
-        .flat_map(|tables| behind_tables((world, state), tables, [old, new]))
+        .flat_map(|tables| behind_tables(world, state, tables, old, new))
         .collect();
     let is_in_both = |pin: &&Pin| in_force.pins.contains(pin) && plan.pins.contains(pin);
     let pins = in_force.pins.iter().chain(&plan.pins);
@@ -96,9 +96,11 @@ fn touched(world: &World<'_>, state: &State, plan: &Plan) -> BTreeSet<LinkId> {
 
 /// The links that packets pass by one of two tables from where these differ.
 fn behind_tables(
-    (world, state): (&World<'_>, &State),
+    world: &World<'_>,
+    state: &State,
     tables: &Tables,
-    [old, new]: [&Tables; 2],
+    old: &Tables,
+    new: &Tables,
 ) -> BTreeSet<LinkId> {
     let network = Network::now(world, state, tables);
     let nodes: BTreeSet<_> = old.keys().chain(new.keys()).copied().collect();

@@ -17,7 +17,7 @@ use crate::estimate::interval_timer::IntervalTimer;
 use crate::ingest::admission::Admissions;
 use crate::log::command::Author;
 use crate::log::state::{Ended, State};
-use crate::model::world::{Measurements, World};
+use crate::model::world::{LazyWorld, Measurements, World};
 use crate::plan::drain_routes::{self, LinkIntent, Partitioned};
 use crate::plan::proposals;
 
@@ -71,11 +71,12 @@ impl fmt::Display for DrainRefusal {
 
 impl FailingLinks {
     /// A link that was not found once has to be found for as long again.
-    pub(crate) fn handle_time(&mut self, known: Measurements<'_>, arrivals: &Admissions) {
+    pub(crate) fn handle_time(&mut self, world: &LazyWorld<'_>, arrivals: &Admissions) {
+        let known = world.known;
         if !self.looks.is_due(known.now, DIAGNOSIS_INTERVAL) {
             return;
         }
-        let causes = proposals::causes(&known.world(), arrivals);
+        let causes = proposals::causes(world.get(), arrivals);
         let before = std::mem::take(&mut self.found);
         for cause in causes.into_iter().filter(is_sure) {
             if let Some(link) = link(known.fabric, &cause.subject) {

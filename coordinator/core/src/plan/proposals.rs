@@ -1,10 +1,11 @@
 //! What is wrong, and what would mend it: asks the planner, and sees to pins that serve no more.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use reweave_common::cause::{Cause, Class};
 use reweave_common::fabric::Fabric;
-use reweave_common::finding::{Finding, Useless, UselessPin};
+use reweave_common::finding::{Collision, Finding, Useless, UselessPin};
+use reweave_common::flow::FlowKey;
 use reweave_common::operator::Explanation;
 use reweave_common::plan::{Pin, Plan, Report};
 use reweave_common::snapshot::Snapshot;
@@ -23,13 +24,15 @@ use crate::plan::stale_pins;
 /// More doubts are counted, and not told.
 const MAX_DOUBTS: usize = 16;
 
-/// Pins that lead nowhere come first: their flows have nothing at all. Beside them what was left out of
-/// what is measured, and why.
-pub(crate) fn findings(
-    world: &World<'_>,
-    in_force: &InForce,
-    arrivals: &Admissions,
-) -> (Vec<Finding>, Vec<String>) {
+/// All that is found to be wrong, in one list.
+pub(crate) struct Diagnosis {
+    /// Pins that lead nowhere come first, since their flows have nothing at all; then collisions, then other causes.
+    pub(crate) findings: Vec<Finding>,
+    /// What was left out of what is measured, and why.
+    pub(crate) doubts: Vec<String>,
+}
+
+pub(crate) fn diagnose(world: &World<'_>, in_force: &InForce, arrivals: &Admissions) -> Diagnosis {
     let dead = stale_pins::dead(world, in_force).into_iter();
     let dead = dead.map(Finding::UselessPin);
     let collisions = collisions(world, in_force);
@@ -40,8 +43,10 @@ pub(crate) fn findings(
     doubts.extend(known.ways.doubts(known.fabric, known.ingest));
     doubts.extend(evidence.doubts(world.fabric()));
     let causes = causes.into_iter().map(Finding::Cause);
-    let findings = dead.chain(collisions).chain(causes).collect();
-    (findings, told(doubts))
+    Diagnosis {
+        findings: dead.chain(collisions).chain(causes).collect(),
+        doubts: told(doubts),
+    }
 }
 
 fn told(mut doubts: Vec<String>) -> Vec<String> {
@@ -76,46 +81,57 @@ pub(crate) fn explain(
     arrivals: &Admissions,
     exchange: &Exchange,
 ) -> Result<Option<Explanation>, EvidenceError> {
-    let mut found = causes(world, arrivals);
-    let collisions = collisions(world, in_force);
     let fabric = world.fabric();
-    found.extend(collisions.iter().filter_map(|it| collided(fabric, it)));
+    let findings = diagnose(world, in_force, arrivals).findings.into_iter();
+    let mut found: Vec<_> = findings.filter_map(|it| as_cause(fabric, it)).collect();
+    // Of causes as near to the path the first is named: others come before collisions.
+    found.sort_by_key(|cause| cause.class == Class::EcmpCollision);
     explain_exchange(exchange, fabric, &found)
 }
 
+fn as_cause(fabric: &Fabric, finding: Finding) -> Option<Cause> {
+    match finding {
+        Finding::Cause(cause) => Some(cause),
+        Finding::EcmpCollision(collision) => Some(collided(fabric, &collision)),
+        Finding::UselessPin(_) => None,
+    }
+}
+
 /// A collision in the words of other causes.
-fn collided(fabric: &Fabric, finding: &Finding) -> Option<Cause> {
-    let Finding::EcmpCollision(collision) = finding else {
-        return None;
-    };
+fn collided(fabric: &Fabric, collision: &Collision) -> Cause {
     let (hop, flows) = (collision.hop, collision.losers.len());
     let percent = 100.0 * collision.utilization;
     let said = format!(
         "{flows} large flows share it at {percent:.0} % while equivalent links have free \
                  capacity"
     );
-    Some(Class::EcmpCollision.cause(subject_of(fabric, hop), 0.9, said))
+    Class::EcmpCollision.cause(subject_of(fabric, hop), 0.9, said)
 }
 
 fn collisions(world: &World<'_>, in_force: &InForce) -> Vec<Finding> {
-    looked_at(world, in_force).1
+    looked_at(world, in_force, &BTreeSet::new()).1
 }
 
-/// The collisions, and the picture by which they are some: a link that loses packets is worth less than
-/// its rate, so that nobody is sent there for whom it brings nothing. That is looked for only where
-/// something is to be moved.
-fn looked_at(world: &World<'_>, in_force: &InForce) -> (Snapshot, Vec<Finding>) {
+/// The collisions of all flows but those that are in hand, and the picture by which they are some: a link that loses
+/// packets is worth less than its rate, so that no flow is sent there for which it brings nothing. That is looked for
+/// only where something is to be moved.
+fn looked_at(
+    world: &World<'_>,
+    in_force: &InForce,
+    in_hand: &BTreeSet<FlowKey>,
+) -> (Snapshot, Vec<Finding>) {
     let policy = &world.known.policy.planner;
-    let snapshot = jobs::snapshot(world, in_force);
+    let mut snapshot = jobs::snapshot(world, in_force);
     let found = reweave_planner::diagnose(&snapshot, policy);
-    let lossy = match found.is_empty() {
-        true => BTreeMap::new(),
-        false => lossy(world),
-    };
-    if lossy.is_empty() {
+    let all = snapshot.flows.len();
+    snapshot.flows.retain(|it| !in_hand.contains(&it.flow));
+    if !found.is_empty() {
+        snapshot.lossy = lossy(world);
+    }
+    // To diagnose is to balance all flows: what has not changed is not diagnosed again.
+    if snapshot.lossy.is_empty() && snapshot.flows.len() == all {
         return (snapshot, found);
     }
-    let snapshot = Snapshot { lossy, ..snapshot };
     let found = reweave_planner::diagnose(&snapshot, policy);
     (snapshot, found)
 }
@@ -123,13 +139,16 @@ fn looked_at(world: &World<'_>, in_force: &InForce) -> (Snapshot, Vec<Finding>) 
 /// What would mend what is wrong. Its number is one that no plan had before, so that an operator
 /// who approves a number approves what was shown, and no agent takes it for something old.
 ///
-/// What leads nowhere is taken away before anything else, and what is left of flows that have ended when
-/// there is nothing else to do.
+/// What leads nowhere is taken away before anything else.
 pub(crate) fn plan(world: &World<'_>, state: &State) -> Option<Plan> {
+    urgent(world, state).or_else(|| not_urgent(world, state))
+}
+
+/// The same where it is known already that nothing is urgent. What is left of flows that have ended is taken away
+/// when there is nothing else to do.
+pub(crate) fn not_urgent(world: &World<'_>, state: &State) -> Option<Plan> {
     let left_over = || stale_pins::left_over(world.known, &state.in_force().pins);
-    urgent(world, state)
-        .or_else(|| mend(world, state))
-        .or_else(|| lift(state, left_over()))
+    mend(world, state).or_else(|| lift(state, left_over()))
 }
 
 /// What cannot wait: pins and routes of ours that lead nowhere.
@@ -157,13 +176,9 @@ pub(crate) fn without_left_over(world: &World<'_>, state: &State, pins: &[Pin]) 
 fn mend(world: &World<'_>, state: &State) -> Option<Plan> {
     let in_force = state.in_force();
     let policy = &world.known.policy.planner;
-    let (mut snapshot, mut findings) = looked_at(world, in_force);
-    if state.under_way().next().is_some() {
-        let in_hand = state.under_way().flat_map(|it| &it.claims.flows);
-        let in_hand: BTreeSet<_> = in_hand.copied().collect();
-        snapshot.flows.retain(|flow| !in_hand.contains(&flow.flow));
-        findings = reweave_planner::diagnose(&snapshot, policy);
-    }
+    let in_hand = state.under_way().flat_map(|it| &it.claims.flows);
+    let in_hand: BTreeSet<_> = in_hand.copied().collect();
+    let (snapshot, findings) = looked_at(world, in_force, &in_hand);
     let plan = reweave_planner::plan(&snapshot, &findings, policy)?;
     Some(Plan {
         generation: state.next_generation(),

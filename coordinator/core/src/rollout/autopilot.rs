@@ -110,9 +110,10 @@ impl Autopilot {
     pub(crate) fn advance(&mut self, turn: &mut DecisionContext<'_>, arrivals: &Admissions) {
         let Measurements { now, policy, .. } = turn.known;
         self.note_end(now, turn.state);
-        let every = match self.hurries {
-            true => policy.look_every / URGENT_DECISION_FACTOR,
-            false => policy.look_every,
+        let every = if self.hurries {
+            policy.look_every / URGENT_DECISION_FACTOR
+        } else {
+            policy.look_every
         };
         if !self.looks.is_due(now, every) {
             return;
@@ -121,10 +122,11 @@ impl Autopilot {
         if policy.mode == Mode::Manual {
             return self.end_drains(turn);
         }
-        self.failing.handle_time(turn.known, arrivals);
-        self.waits = match is_at_it(turn.state) {
-            true => None,
-            false => self.look(turn),
+        self.failing.handle_time(turn.lazy_world, arrivals);
+        self.waits = if is_at_it(turn.state) {
+            None
+        } else {
+            self.look(turn)
         };
     }
 
@@ -147,8 +149,7 @@ impl Autopilot {
     /// Whoever drains a link wants nothing to pass it, and switches follow pins over it all the same: that these
     /// go was asked for with it.
     fn end_drains(&mut self, turn: &mut DecisionContext<'_>) {
-        let world = turn.known.world();
-        let Some(plan) = proposals::off_drained(&world, turn.state) else {
+        let Some(plan) = proposals::off_drained(turn.world(), turn.state) else {
             return;
         };
         if !is_in_the_way(turn, &plan) {
@@ -158,19 +159,19 @@ impl Autopilot {
 
     /// Proposes what would mend things, and approves it when it still would.
     fn look(&mut self, turn: &mut DecisionContext<'_>) -> Option<WaitReason> {
-        let world = turn.known.world();
-        let urgent = proposals::urgent(&world, turn.state);
+        let world = turn.world();
+        let urgent = proposals::urgent(world, turn.state);
         let rest = self.rest_of_cool_down(turn.known, turn.state);
         if urgent.is_none() && !rest.is_zero() {
             return Some(WaitReason::CoolingDown { rest });
         }
-        let (failing, kept) = match self.failing.plan(&world, turn.state) {
+        let (failing, kept) = match self.failing.plan(world, turn.state) {
             Ok(plan) => (plan, None),
             Err(kept) => (None, Some(kept)),
         };
         let is_urgent = urgent.is_some();
         let plan = urgent.or(failing);
-        let Some(plan) = plan.or_else(|| proposals::plan(&world, turn.state)) else {
+        let Some(plan) = plan.or_else(|| proposals::not_urgent(world, turn.state)) else {
             withdraw_one(turn);
             let not_seen = world.not_seen();
             let nothing = WaitReason::NothingToMend { not_seen };
@@ -201,7 +202,7 @@ impl Autopilot {
 
     /// And looks again at once, to approve it.
     fn propose(&mut self, turn: &mut DecisionContext<'_>, plan: Plan) -> Option<WaitReason> {
-        let plan = promising(&turn.known.world(), turn.state, plan);
+        let plan = promising(turn.world(), turn.state, plan);
         if let Some(too_large) = plan_check::too_large(&plan) {
             let reasons = reason_list::told(&[too_large], turn.known.fabric);
             return Some(WaitReason::NotReady { reasons });
@@ -287,7 +288,7 @@ fn approve(turn: &mut DecisionContext<'_>, proposed: &Plan, is_urgent: bool) -> 
     let generation = proposed.generation;
     let by = Author::Policy;
     let claims = turn.claims(proposed);
-    let too_wide = blast_radius::too_wide(&turn.known.world(), turn.state, (proposed, &claims));
+    let too_wide = blast_radius::too_wide(turn.world(), turn.state, proposed, &claims);
     if let Some(why) = too_wide.filter(|_| !is_urgent) {
         return Some(WaitReason::TooWide { why });
     }

@@ -56,8 +56,7 @@ impl JobRegistry {
         if self.heard.is_empty() && self.over.is_empty() {
             return;
         }
-        let world = turn.known.world();
-        self.listen(&world);
+        self.listen(turn.world());
         let silent =
             |heard: &Moment| now.since(resumed_at.max(*heard)) >= policy.end_silent_jobs_after;
         let vanished = self.heard.iter().find(|(_, (heard, _))| silent(heard));
@@ -67,7 +66,7 @@ impl JobRegistry {
                 told: None,
                 by: Author::Policy,
             }),
-            None => self.let_go(turn, &world),
+            None => self.let_go(turn),
         }
     }
 
@@ -101,7 +100,7 @@ impl JobRegistry {
 
     /// Pins of flows that have ended with their job go, whoever decides of other changes: who said that it is
     /// over has asked for it.
-    fn let_go(&mut self, turn: &mut DecisionContext<'_>, world: &World<'_>) {
+    fn let_go(&mut self, turn: &mut DecisionContext<'_>) {
         let pins = &turn.state.in_force().pins;
         self.over
             .retain(|hosts| pins.iter().any(|pin| joins(turn.known, pin, hosts)));
@@ -110,7 +109,7 @@ impl JobRegistry {
         }
         let is_over = |pin: &Pin| self.over.iter().any(|it| joins(turn.known, pin, it));
         let pins: Vec<_> = pins.iter().filter(|pin| is_over(pin)).copied().collect();
-        let Some(plan) = proposals::without_left_over(world, turn.state, &pins) else {
+        let Some(plan) = proposals::without_left_over(turn.world(), turn.state, &pins) else {
             return;
         };
         let claims = turn.claims(&plan);

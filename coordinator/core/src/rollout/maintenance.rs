@@ -14,7 +14,7 @@ use crate::log::device::Device;
 use crate::log::maintenance::Maintenance;
 use crate::log::reason::Reason;
 use crate::log::state::State;
-use crate::model::world::{Measurements, World};
+use crate::model::world::{LazyWorld, World};
 use crate::plan::drain_routes::crossed;
 use crate::rollout::{IdleTracker, Port};
 
@@ -26,14 +26,15 @@ pub(crate) struct MaintenanceMonitor {
 }
 
 impl MaintenanceMonitor {
-    pub(crate) fn handle_time(&mut self, known: Measurements<'_>, state: &State) {
+    pub(crate) fn handle_time(&mut self, world: &LazyWorld<'_>, state: &State) {
+        let known = world.known;
         let is_there = |place: &Device| state.maintenance().iter().any(|it| it.place == *place);
         self.watched.retain(|place, _| is_there(place));
         let any = !state.maintenance().is_empty();
         if !any || !self.looks.is_due(known.now, known.policy.look_every) {
             return;
         }
-        let world = known.world();
+        let world = world.get();
         let generation = state.in_force().generation;
         for maintenance in state.maintenance() {
             let place = maintenance.place;
@@ -42,7 +43,7 @@ impl MaintenanceMonitor {
             if watched.0 != generation {
                 *watched = anew();
             }
-            let ends = ends(&world, state, place).into_iter();
+            let ends = ends(world, state, place).into_iter();
             let ports = ends.flat_map(|(_, ports)| ports);
             watched.1.handle_observations(known, ports);
         }
@@ -84,13 +85,13 @@ impl MaintenanceMonitor {
         unseen.into_iter().chain(loud).collect()
     }
 
-    pub(crate) fn status(&self, known: Measurements<'_>, state: &State) -> Vec<MaintenanceStatus> {
+    pub(crate) fn status(&self, world: &World<'_>, state: &State) -> Vec<MaintenanceStatus> {
         if state.maintenance().is_empty() {
             return Vec::new();
         }
-        let (world, fabric) = (known.world(), known.fabric);
+        let (known, fabric) = (world.known, world.fabric());
         let status = |it: &Maintenance| {
-            let objections = self.objections(&world, state, it.place);
+            let objections = self.objections(world, state, it.place);
             let links = lit(fabric, state, it.place).into_iter();
             MaintenanceStatus {
                 name: it.place.name(fabric).to_owned(),

@@ -25,11 +25,8 @@ const MAX_ITERATION_SHARE: f64 = 100.0;
 const BEAT_SETTLE_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Of all elephants, and of every flow that the plan concerns, or it cannot be judged.
-pub(super) fn before(
-    known: Measurements<'_>,
-    world: &World<'_>,
-    plan: &Plan,
-) -> Result<Vec<Before>, Vec<Reason>> {
+pub(super) fn before(world: &World<'_>, plan: &Plan) -> Result<Vec<Before>, Vec<Reason>> {
+    let known = world.known;
     let concerned = concerned(plan);
     let matters =
         |state: &FlowState| concerned.contains(&state.flow) || known.is_elephant(state.rate);

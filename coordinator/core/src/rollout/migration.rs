@@ -70,12 +70,12 @@ pub(crate) fn base_of(turn: &DecisionContext<'_>, plan: &Plan) -> operator::Base
     let circuits = in_force.circuits_of(known.fabric);
     let pins = in_force.pins.iter().chain(&plan.pins);
     let led_to: BTreeSet<_> = pins.map(|pin| *pin.flow.destination.ip()).collect();
-    let mut addresses = known.world().wiring.addresses();
+    let mut addresses = turn.world().wiring.addresses();
     addresses.extend(known.ingest.owners());
     addresses.retain(|address, _| led_to.contains(address));
     operator::Base::named(
         (&in_force.pins, &in_force.tables, &circuits),
-        &down(&known.world(), &circuits),
+        &down(turn.world(), &circuits),
         (known.policy.capacity_floor, known.policy.lossless),
         &addresses,
         known.fabric,
@@ -86,7 +86,7 @@ pub(super) fn departure(
     turn: &mut DecisionContext<'_>,
     plan: &Plan,
 ) -> Result<Departure, Hindrance> {
-    let world = turn.known.world();
+    let world = turn.world();
     let trial = laid(turn, plan)?;
     let course = &trial.course;
     let rounds: Vec<_> = course
@@ -102,13 +102,13 @@ pub(super) fn departure(
         .collect();
     all_connected(turn.known, nodes).map_err(Hindrance::Unready)?;
     for round in rounds {
-        holdings(turn, &world, round).map_err(Hindrance::Unready)?;
+        holdings(turn, round).map_err(Hindrance::Unready)?;
     }
     let undriven = undriven(turn.known, course);
     if !undriven.is_empty() {
         return Err(Hindrance::Unready(undriven));
     }
-    let before = measure::before(turn.known, &world, plan).map_err(Hindrance::Unready)?;
+    let before = measure::before(world, plan).map_err(Hindrance::Unready)?;
     Ok(Departure {
         generation: plan.generation,
         course: course.clone(),
@@ -131,7 +131,7 @@ pub(super) fn reasons(unsound: Vec<Unsound>) -> Vec<Reason> {
 }
 
 fn network<'a>(
-    turn: &DecisionContext<'a>,
+    turn: &'a DecisionContext<'_>,
     around: &'a EffectiveState,
     down: &'a BTreeSet<LinkId>,
 ) -> Network<'a> {
@@ -154,7 +154,8 @@ fn network<'a>(
 pub(super) fn wanted(
     around: &EffectiveState,
     claims: &ResourceSet,
-    (tables, circuits): (&Tables, &Circuits),
+    tables: &Tables,
+    circuits: &Circuits,
 ) -> (Tables, Circuits) {
     let mut wanted = (around.tables.clone(), around.circuits.clone());
     wanted.0.retain(|node, _| !claims.nodes.contains(node));
@@ -208,9 +209,9 @@ fn sees_light(known: Measurements<'_>, fibre: &Fibre) -> Option<bool> {
 /// What the nodes of a round shall hold: their pins as before, and the new routes.
 fn holdings(
     turn: &DecisionContext<'_>,
-    world: &World<'_>,
     round: &Round,
 ) -> Result<BTreeMap<NodeId, ForwardingState>, Vec<Reason>> {
+    let world = turn.world();
     let holding = |(&node, table)| {
         let routes = forwarding_rules::routes(table, world.fabric(), &world.wiring);
         let ForwardingState { rules, .. } = turn.state.in_force().holding(node);
@@ -268,7 +269,7 @@ impl Controller {
         }
         let ready = judge(turn, plan, MigrationStep::Round(round)).and_then(|()| {
             connected?;
-            holdings(turn, &turn.known.world(), round)
+            holdings(turn, round)
         });
         match ready {
             Ok(targets) => tell_round(turn, plan, targets),
@@ -329,10 +330,12 @@ impl Controller {
     /// Whoever is held asks seldom.
     fn pause(&self, turn: &DecisionContext<'_>, journey: &Migration) -> Duration {
         let policy = turn.known.policy;
-        match journey.is_held() {
-            _ if self.is_urged => Duration::ZERO,
-            true => policy.retry_held_after,
-            false => policy.answer_within,
+        if self.is_urged {
+            Duration::ZERO
+        } else if journey.is_held() {
+            policy.retry_held_after
+        } else {
+            policy.answer_within
         }
     }
 
@@ -580,7 +583,7 @@ fn judge(
     leg: MigrationStep<'_>,
 ) -> Result<(), Vec<Reason>> {
     let around = EffectiveState::new(turn.state, turn.known.fabric, plan.generation);
-    let down = down(&turn.known.world(), &around.circuits);
+    let down = down(turn.world(), &around.circuits);
     check_leg(&network(turn, &around, &down), leg).map_err(reasons)
 }
 
@@ -599,14 +602,15 @@ fn judge_move(turn: &DecisionContext<'_>, plan: &Plan, moving: &Moving) -> Resul
 }
 
 pub(super) fn start<'a>(
-    turn: &DecisionContext<'a>,
+    turn: &'a DecisionContext<'_>,
     around: &'a EffectiveState,
     down: &'a BTreeSet<LinkId>,
     claims: &'a ResourceSet,
 ) -> MigrationStart<'a> {
-    let pace = match turn.known.policy.lossless {
-        true => RoundWidth::Narrow,
-        false => RoundWidth::Wide,
+    let pace = if turn.known.policy.lossless {
+        RoundWidth::Narrow
+    } else {
+        RoundWidth::Wide
     };
     MigrationStart {
         fabric: turn.known.fabric,
@@ -734,8 +738,8 @@ fn way_back(turn: &DecisionContext<'_>, plan: &Plan, journey: &Migration) -> Opt
     let mut around = EffectiveState::new(turn.state, turn.known.fabric, plan.generation);
     around.own_unsure = journey.unsure_now();
     let before = in_force.circuits_of(turn.known.fabric);
-    let (tables, circuits) = wanted(&around, &claims, (&in_force.tables, &before));
-    let mut avoided = down(&turn.known.world(), &around.circuits);
+    let (tables, circuits) = wanted(&around, &claims, &in_force.tables, &before);
+    let mut avoided = down(turn.world(), &around.circuits);
     avoided.extend(unconfirmed_links(turn.known.fabric, journey, &before));
     let nobody_down = BTreeSet::new();
     let back = |down| course(start(turn, &around, down, &claims), &tables, &circuits);

@@ -167,7 +167,7 @@ impl Trial {
 impl Basis {
     fn of(turn: &DecisionContext<'_>, plan: &Plan) -> Self {
         let (known, in_force) = (turn.known, turn.state.in_force());
-        let world = known.world();
+        let world = turn.world();
         let around = EffectiveState::new(turn.state, known.fabric, plan.generation);
         let flows = in_force.pins.iter().chain(&plan.pins).map(|pin| pin.flow);
         let ends = flows.flat_map(|flow| [*flow.source.ip(), *flow.destination.ip()]);
@@ -179,7 +179,7 @@ impl Basis {
         Self {
             generations: [in_force.generation, turn.state.base_of(plan)],
             pins: in_force.pins.clone(),
-            down: [migration::down(&world, &around.circuits), world.down()],
+            down: [migration::down(world, &around.circuits), world.down()],
             around,
             addresses,
         }
@@ -238,13 +238,13 @@ pub(super) fn trial(turn: &DecisionContext<'_>, plan: &Plan) -> Result<Arc<Trial
 
 /// With no leg judged.
 fn begun(turn: &DecisionContext<'_>, plan: &Plan, basis: Basis) -> Result<Trial, Hindrance> {
-    let objections = plan_check::objections(&turn.known.world(), turn.state, plan);
+    let objections = plan_check::objections(turn.world(), turn.state, plan);
     if !objections.is_empty() {
         return Err(Hindrance::Wrong(objections));
     }
     let claims = turn.claims(plan);
     let [down, _] = &basis.down;
-    let wanted = migration::wanted(&basis.around, &claims, (&plan.tables, &plan.circuits));
+    let wanted = migration::wanted(&basis.around, &claims, &plan.tables, &plan.circuits);
     let from = migration::start(turn, &basis.around, down, &claims);
     let course = course(from, &wanted.0, &wanted.1)
         .map_err(|NoSafeOrder| Hindrance::Wrong(vec![Reason::NoCourse]))?;

@@ -23,7 +23,7 @@ use crate::log::state::{
     self, Heading, Migration, Phase, Rollout, State, Steered, Step, StepAnswer, Undo,
 };
 use crate::log::verdict::{Decision, Verdict};
-use crate::model::world::Measurements;
+use crate::model::world::{LazyWorld, Measurements, World};
 use crate::plan::plan_check;
 use crate::rollout::verify::{After, concerned, judge};
 
@@ -49,9 +49,17 @@ pub(crate) use start::{Hindrance, first_step};
 /// What the leader may look at, and where it puts what it decides.
 pub(crate) struct DecisionContext<'a> {
     pub(crate) known: Measurements<'a>,
+    pub(crate) lazy_world: &'a LazyWorld<'a>,
     pub(crate) state: &'a State,
     pub(crate) judge: &'a mut Judge,
     pub(crate) out: &'a mut Outbox,
+}
+
+impl<'a> DecisionContext<'a> {
+    /// One and the same for all that is decided now.
+    pub(crate) fn world(&self) -> &'a World<'a> {
+        self.lazy_world.get()
+    }
 }
 
 impl DecisionContext<'_> {
@@ -74,7 +82,7 @@ impl DecisionContext<'_> {
     /// What a plan needs for itself alone. One that was proposed has said so.
     pub(crate) fn claims(&self, plan: &Plan) -> ResourceSet {
         let known = self.state.rollout(plan.generation);
-        let anew = || plan_check::claims(&self.known.world(), self.state, plan);
+        let anew = || plan_check::claims(self.world(), self.state, plan);
         known.map_or_else(anew, |it| it.claims.clone())
     }
 
@@ -204,9 +212,10 @@ impl Controller {
             let place = |stage: &Stage| stage.3.map(|(leads_back, leg, ..)| (leads_back, leg));
             let was = self.stage.as_ref();
             let is_urged = was.is_some_and(|it| it.4.urged != stage.4.urged);
-            let (in_vain, proven) = match was.map(place) == Some(place(&stage)) {
-                true => (self.in_vain, self.proven),
-                false => (0, None),
+            let (in_vain, proven) = if was.map(place) == Some(place(&stage)) {
+                (self.in_vain, self.proven)
+            } else {
+                (0, None)
             };
             *self = Self {
                 stage: Some(stage),
@@ -298,9 +307,10 @@ impl Controller {
 
     fn judge_rates(&self, turn: &mut DecisionContext<'_>, rollout: &Rollout) {
         let Measurements { now, policy, .. } = turn.known;
-        let from = match is_judged_by_something(rollout) {
-            true => self.since + policy.settle,
-            false => self.since,
+        let from = if is_judged_by_something(rollout) {
+            self.since + policy.settle
+        } else {
+            self.since
         };
         if now < from {
             return;
@@ -330,10 +340,10 @@ impl Controller {
     fn take_back(&mut self, turn: &mut DecisionContext<'_>, rollout: &Rollout, undo: &Undo) {
         let generation = rollout.plan.generation;
         let Some(step) = &undo.step else {
-            return match rollout.is_stopped() {
-                true => {}
-                false => put_back(turn, generation, undo),
-            };
+            if !rollout.is_stopped() {
+                put_back(turn, generation, undo);
+            }
+            return;
         };
         if undo.is_confirmed() && reads_back(turn, undo, step) {
             turn.decide(Change::RolledBack { generation });
@@ -363,10 +373,12 @@ impl Controller {
     ) {
         let policy = turn.known.policy;
         let any_failed = step.failures().next().is_some();
-        let pause = match step.failures().all(|(_, answer)| is_ahead(answer)) {
-            _ if self.is_urged => Duration::ZERO,
-            true => policy.answer_within,
-            false => policy.retry_held_after,
+        let pause = if self.is_urged {
+            Duration::ZERO
+        } else if step.failures().all(|(_, answer)| is_ahead(answer)) {
+            policy.answer_within
+        } else {
+            policy.retry_held_after
         };
         if any_failed && self.waited(turn) >= pause && !rollout.is_stopped() {
             put_back(turn, rollout.plan.generation, undo);
@@ -419,9 +431,10 @@ impl Controller {
         let timeout = turn.known.policy.confirm_timeout();
         for (node, install) in due {
             self.sent.insert(node, turn.known.now);
-            match is_unconfirmed {
-                true => turn.out.install_unconfirmed(node, install, timeout),
-                false => turn.out.install(node, install),
+            if is_unconfirmed {
+                turn.out.install_unconfirmed(node, install, timeout);
+            } else {
+                turn.out.install(node, install);
             }
         }
     }

@@ -10,7 +10,7 @@ use reweave_common::plan::Plan;
 use super::{DecisionContext, measure, migration};
 use crate::log::command::{Aim, Change, StepIntent};
 use crate::log::reason::Reason;
-use crate::model::world::{Measurements, World};
+use crate::model::world::Measurements;
 use crate::plan::{change_freeze, plan_check, stale_pins};
 use crate::rollout::forwarding_rules;
 use crate::rollout::verify::concerned;
@@ -31,7 +31,7 @@ pub(crate) fn first_step(turn: &mut DecisionContext<'_>, plan: &Plan) -> Result<
         return Err(Hindrance::Wrong(vec![too_large]));
     }
     let in_force = turn.state.in_force();
-    let touched = change_freeze::objections(&turn.known.world(), turn.state, plan);
+    let touched = change_freeze::objections(turn.world(), turn.state, plan);
     if !touched.is_empty() {
         return Err(Hindrance::Unready(touched));
     }
@@ -45,9 +45,8 @@ pub(crate) fn first_step(turn: &mut DecisionContext<'_>, plan: &Plan) -> Result<
     if migration::is_needed(turn.known, in_force, plan) {
         return migration::departure(turn, plan).map(Change::Departed);
     }
-    let world = turn.known.world();
-    let intent = prepare(turn, &world, plan).map_err(Hindrance::Unready)?;
-    let objections = plan_check::objections(&world, turn.state, plan);
+    let intent = prepare(turn, plan).map_err(Hindrance::Unready)?;
+    let objections = plan_check::objections(turn.world(), turn.state, plan);
     if objections.is_empty() {
         Ok(Change::StepIntent(intent))
     } else {
@@ -62,7 +61,7 @@ pub(super) fn drop_if_pointless(turn: &mut DecisionContext<'_>, plan: &Plan) -> 
     reasons.extend(turn.state.other_ranks(plan));
     let in_force = turn.state.in_force();
     let only_pins = !migration::is_needed(turn.known, in_force, plan);
-    if only_pins && stale_pins::lifts_in_vain(&turn.known.world(), in_force, plan) {
+    if only_pins && stale_pins::lifts_in_vain(turn.world(), in_force, plan) {
         reasons.push(Reason::NothingToMend);
     }
     let pointless = !reasons.is_empty();
@@ -113,14 +112,11 @@ pub(super) fn begin(turn: &mut DecisionContext<'_>, plan: &Plan, waited: Duratio
     }
 }
 
-fn prepare(
-    turn: &DecisionContext<'_>,
-    world: &World<'_>,
-    plan: &Plan,
-) -> Result<StepIntent, Vec<Reason>> {
+fn prepare(turn: &DecisionContext<'_>, plan: &Plan) -> Result<StepIntent, Vec<Reason>> {
+    let world = turn.world();
     let parent = &turn.state.in_force().pins;
     all_connected(turn.known, forwarding_rules::switches(parent, &plan.pins))?;
-    let before = measure::before(turn.known, world, plan)?;
+    let before = measure::before(world, plan)?;
     let rules = forwarding_rules::changed(parent, &plan.pins, turn.known.fabric, &world.wiring)?;
     let beside_routes = |(node, rules)| {
         let ForwardingState { routes, .. } = turn.state.in_force().holding(node);
