@@ -83,7 +83,12 @@ use voice::{in_a_line, say, say_as_asked, tell, tell_as_is};
 
 /// Measure the network of a training cluster, find what slows its jobs, and reroute while they run
 #[derive(Debug, Parser)]
-#[command(name = "reweave", version, args_override_self = true)]
+#[command(
+    name = "reweave",
+    version,
+    args_override_self = true,
+    infer_subcommands = true
+)]
 struct Arguments {
     #[command(flatten)]
     reach: Reach,
@@ -461,6 +466,24 @@ mod tests {
             );
         }
         assert!(asked(&["maintenance", "leaf0", "--", "grep", ""]).is_ok());
+    }
+
+    #[test]
+    fn unambiguous_prefix_names_command() {
+        let command = |words: &[&str]| asked(words).unwrap().command;
+        assert!(matches!(command(&["stat"]), Command::Status { .. }));
+        assert!(matches!(
+            command(&["clus", "mem", "li"]),
+            Command::Cluster(cluster::Cluster::Member(coordinators::Coordinators::List))
+        ));
+        // A whole name goes before longer ones.
+        assert!(matches!(command(&["job", "fr", "h0"]), Command::Job(_)));
+        assert!(matches!(command(&["jobs"]), Command::Jobs(_)));
+        let ambiguous = asked(&["ap", "7"]).unwrap_err();
+        assert!(
+            ambiguous.contains("unrecognized subcommand 'ap'"),
+            "{ambiguous}"
+        );
     }
 
     #[test]
