@@ -28,7 +28,7 @@ use crate::{Output, kept, print, say};
 #[derive(Debug, Args)]
 pub(crate) struct Discover {
     /// Write the fabric to this file and print a summary
-    #[arg(short = 'o', long = "out", value_name = "FILE")]
+    #[arg(long = "out", value_name = "FILE")]
     file: Option<PathBuf>,
     /// Overwrite an existing file
     #[arg(long, requires = "file")]

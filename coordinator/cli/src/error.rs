@@ -220,8 +220,8 @@ pub(crate) enum CliError {
     NotReached { why: String },
     #[error("there are no hosts")]
     NoHosts,
-    #[error("{} has neither a cluster name nor a seal: apply a file written by `reweave plan -o \
-             FILE`", path.display())]
+    #[error("{} has neither a cluster name nor a seal: apply a file written by `reweave plan \
+             --out FILE`", path.display())]
     Unmarked { path: PathBuf },
     #[error("no plan to write to {}", path.display())]
     NothingToKeep { path: PathBuf },
@@ -251,6 +251,16 @@ pub(crate) enum CliError {
     NoHostfile,
     #[error("only `reweave pairs` prints CSV")]
     NoCsv,
+    #[error(
+        "only `reweave hosts`, `links`, `paths`, `jobs` and `cluster member list` have more \
+         columns: use --output table"
+    )]
+    NoMoreColumns,
+    #[error(
+        "only lists print names: `reweave hosts`, `links`, `paths`, `jobs`, `history`, \
+         `maintenance` and `cluster member list`"
+    )]
+    NoNames,
     #[error("`reweave {name}` prints neither JSON nor YAML: leave --output out")]
     TextOnly { name: &'static str },
     #[error("{} has no line of nccl-tests", path.display())]
@@ -548,6 +558,8 @@ impl CliError {
                 | Self::Unconfirmed { .. }
                 | Self::NoHostfile
                 | Self::NoCsv
+                | Self::NoMoreColumns
+                | Self::NoNames
                 | Self::TextOnly { .. }
         )
     }

@@ -43,6 +43,7 @@ mod page;
 mod pairs;
 mod parting;
 mod plan;
+mod report;
 mod rollback;
 mod run;
 mod show;
@@ -78,6 +79,7 @@ use kept::{Keep, Shown, Whose};
 use names::Names;
 use output::Output;
 use page::{Color, Page};
+use report::Report;
 use standing::{Answer, Leaderless};
 use voice::{in_a_line, say, say_as_asked, tell, tell_as_is};
 
@@ -93,7 +95,13 @@ struct Arguments {
     #[command(flatten)]
     reach: Reach,
     /// Output format
-    #[arg(long, value_enum, default_value_t = Output::Table, global = true)]
+    #[arg(
+        short = 'o',
+        long,
+        value_enum,
+        default_value_t = Output::Table,
+        global = true
+    )]
     output: Output,
     /// When to use colour
     #[arg(
@@ -345,8 +353,21 @@ fn show_standing(answers: &[Answer], output: Output) -> Result<ExitCode, CliErro
 }
 
 #[derive(Serialize)]
-struct HistoryAnswer<'a> {
-    history: &'a [Record],
+struct HistoryAnswer {
+    history: Vec<Record>,
+    #[serde(skip)]
+    names: Names,
+}
+
+impl Report for HistoryAnswer {
+    fn lay_out(&self, page: &mut Page) {
+        show::history(page, &self.history, &self.names);
+    }
+
+    fn names(&self) -> Vec<String> {
+        let plans = self.history.iter().map(|record| record.plan.generation);
+        plans.map(|generation| generation.to_string()).collect()
+    }
 }
 
 /// Asks, and shows the answer with the names of the nodes that it speaks of.
@@ -408,33 +429,62 @@ fn show_history(
 ) -> Result<ExitCode, CliError> {
     let mut coordinator = Coordinator::reach(reach)?;
     let names = Names::of(&coordinator.status()?);
-    let records = match only {
+    let history = match only {
         Some(generation) => vec![coordinator.record(generation)?],
         None => coordinator.history(most)?,
     };
-    print(output, &HistoryAnswer { history: &records }, |page| {
-        show::history(page, &records, &names);
-    })
+    print_report(output, &HistoryAnswer { history, names })
 }
 
-/// Prints a result: as it is for scripts, laid out for people.
+/// Prints an answer that lays itself out.
+fn print_report(output: Output, report: &impl Report) -> Result<ExitCode, CliError> {
+    match output {
+        Output::Name => say(&lines(&report.names())),
+        Output::Wide => print(output, report, |page| report.lay_out_wide(page)),
+        _ => print(output, report, |page| report.lay_out(page)),
+    }
+}
+
+fn lines(names: &[String]) -> String {
+    names.iter().map(|name| in_a_line(name) + "\n").collect()
+}
+
+/// Prints an answer: as it is for scripts, laid out for people.
 fn print(
     output: Output,
     value: &impl Serialize,
     lay_out: impl FnOnce(&mut Page),
 ) -> Result<ExitCode, CliError> {
-    let text = match output {
-        Output::Json => serde_json::to_string(value).map_err(CliError::Json)? + "\n",
-        Output::Yaml => serde_saphyr::to_string(value).map_err(CliError::Yaml)?,
-        Output::Table => {
+    say(&text(output, value, lay_out)?)
+}
+
+/// One of several answers of a command.
+fn document(
+    output: Output,
+    value: &impl Serialize,
+    lay_out: impl FnOnce(&mut Page),
+) -> Result<String, CliError> {
+    let text = text(output, value, lay_out)?;
+    Ok(format!("{}{text}", output.separator()))
+}
+
+fn text(
+    output: Output,
+    value: &impl Serialize,
+    lay_out: impl FnOnce(&mut Page),
+) -> Result<String, CliError> {
+    match output {
+        Output::Json => Ok(serde_json::to_string(value).map_err(CliError::Json)? + "\n"),
+        Output::Yaml => serde_saphyr::to_string(value).map_err(CliError::Yaml),
+        Output::Table | Output::Wide => {
             let mut page = Page::for_stdout();
             lay_out(&mut page);
-            page.shown()
+            Ok(page.shown())
         }
-        Output::Hostfile => return Err(CliError::NoHostfile),
-        Output::Csv => return Err(CliError::NoCsv),
-    };
-    say(&text)
+        Output::Name => Err(CliError::NoNames),
+        Output::Hostfile => Err(CliError::NoHostfile),
+        Output::Csv => Err(CliError::NoCsv),
+    }
 }
 
 #[cfg(test)]
