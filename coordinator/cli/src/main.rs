@@ -40,6 +40,7 @@ mod nccl;
 mod offer;
 mod output;
 mod page;
+mod pager;
 mod pairs;
 mod parting;
 mod plan;
@@ -79,6 +80,7 @@ use kept::{Keep, Shown, Whose};
 use names::Names;
 use output::Output;
 use page::{Color, Page};
+use pager::say_paged;
 use report::Report;
 use standing::{Answer, Leaderless};
 use voice::{in_a_line, say, say_as_asked, tell, tell_as_is};
@@ -112,6 +114,9 @@ struct Arguments {
         global = true
     )]
     color: Color,
+    /// Never start a pager. By default REWEAVE_PAGER, PAGER or `less` shows what is longer than the terminal
+    #[arg(long, global = true)]
+    no_pager: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -253,10 +258,12 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         reach,
         output,
         color,
+        no_pager,
         command,
     } = arguments;
     output.check(command)?;
     color.choose();
+    pager::suppress(*no_pager);
     match command {
         Command::Cluster(command) => command.run(reach, *output),
         Command::Config(command) => command.run(),
@@ -455,7 +462,7 @@ fn print(
     value: &impl Serialize,
     lay_out: impl FnOnce(&mut Page),
 ) -> Result<ExitCode, CliError> {
-    say(&text(output, value, lay_out)?)
+    say_paged(&text(output, value, lay_out)?)
 }
 
 /// One of several answers of a command.
