@@ -130,6 +130,16 @@ pub(crate) enum CliError {
     NoSuchNode { node: String },
     #[error("cannot write the manual into {}", folder.display())]
     Manual { folder: PathBuf, source: io::Error },
+    #[error("no context named {name}; `reweave context list` lists them")]
+    NoSuchContext { name: String },
+    #[error("no context is current; name one, or choose one with `reweave context use`")]
+    NoContext,
+    #[error("the new context {name} needs coordinators: give them with --coordinator")]
+    NoCoordinators { name: String },
+    #[error("no folder for config.toml: neither XDG_CONFIG_HOME nor HOME is set")]
+    NoConfigFolder,
+    #[error("cannot write this as TOML")]
+    Toml(#[source] toml::ser::Error),
     #[error("cannot write this as YAML")]
     Yaml(#[source] serde_saphyr::ser::Error),
     #[error("cannot run {}", program.display())]
@@ -258,7 +268,7 @@ pub(crate) enum CliError {
     NoMoreColumns,
     #[error(
         "only lists print names: `reweave hosts`, `links`, `paths`, `jobs`, `history`, \
-         `maintenance` and `cluster member list`"
+         `maintenance`, `cluster member list` and `context list`"
     )]
     NoNames,
     #[error("`reweave {name}` prints neither JSON nor YAML: leave --output out")]
@@ -559,6 +569,10 @@ impl CliError {
                 | Self::NoHostfile
                 | Self::NoCsv
                 | Self::NoMoreColumns
+                | Self::NoSuchContext { .. }
+                | Self::NoContext
+                | Self::NoCoordinators { .. }
+                | Self::NoConfigFolder
                 | Self::NoNames
                 | Self::TextOnly { .. }
         )

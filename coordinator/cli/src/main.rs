@@ -16,6 +16,7 @@ mod causes;
 mod check;
 mod cluster;
 mod config;
+mod context;
 mod coordinators;
 mod dashboard;
 mod dev;
@@ -138,6 +139,9 @@ enum Command {
     /// Check the settings of a coordinator
     #[command(subcommand)]
     Config(config::Config),
+    /// Store clusters under names, and choose which one is asked
+    #[command(subcommand)]
+    Context(context::ContextCommand),
     /// Show the state of the cluster
     ///
     /// Agents, links, flows, pins, and changes in progress.
@@ -267,6 +271,7 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     match command {
         Command::Cluster(command) => command.run(reach, *output),
         Command::Config(command) => command.run(),
+        Command::Context(command) => command.run(reach, *output),
         Command::Status { detail, exit } => show_status(reach, *output, *detail, *exit),
         Command::Hosts(hosts) => hosts.run(reach, *output),
         Command::Links(links) => links.run(reach, *output),

@@ -4,6 +4,7 @@ use clap::ValueEnum;
 
 use crate::Command;
 use crate::cluster::Cluster;
+use crate::context::ContextCommand;
 use crate::coordinators::Coordinators;
 use crate::error::CliError;
 use crate::job::Job;
@@ -71,10 +72,10 @@ fn has_more_columns(command: &Command) -> bool {
     }
 }
 
-/// Names are those of nodes, links, flows, jobs, plans and coordinators.
+/// Names are those of nodes, links, flows, jobs, plans, coordinators and contexts.
 fn lists_names(command: &Command) -> bool {
     match command {
-        Command::History { .. } => true,
+        Command::History { .. } | Command::Context(ContextCommand::List) => true,
         Command::Maintenance(maintenance) => maintenance.is_list(),
         other => has_more_columns(other),
     }
@@ -153,6 +154,7 @@ mod tests {
             "history",
             "maintenance",
             "cluster member list",
+            "context list",
         ] {
             assert_eq!(refusal(&format!("{words} -o name")), None, "{words}");
         }
