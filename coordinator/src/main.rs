@@ -97,8 +97,9 @@ enum Command {
         /// What `run --record` wrote
         recording: PathBuf,
     },
-    /// Print the history of the cluster, with or without a running coordinator
-    History(history::Asked),
+    /// Print the measurements that the history keeps, with or without a running coordinator
+    #[command(alias = "history")]
+    Measurements(history::Asked),
     /// Write the manual pages, one per command, into a folder for `man`
     Man {
         /// Output folder
@@ -115,7 +116,7 @@ fn main() -> ExitCode {
     arguments.log.start();
     let outcome = match arguments.command {
         Command::Run(settings) => run::run(&settings),
-        Command::History(asked) => history::show(&asked),
+        Command::Measurements(asked) => history::show(&asked),
         Command::Check(settings) => settings.check(),
         Command::Replay { recording } => replay::replay(&recording),
         Command::Man { into } => manual(into),
