@@ -258,6 +258,8 @@ mod tests {
             .set(context("lab", &["10.0.0.1"], Some("/a")))
             .unwrap();
         contexts.set(context("lab", &["10.0.0.2"], None)).unwrap();
+        let expected = context("lab", &["10.0.0.2"], Some("/a"));
+        assert_eq!(contexts.find("lab").unwrap(), &expected);
         contexts.set(context("lab", &[], Some("/b"))).unwrap();
         let expected = context("lab", &["10.0.0.2"], Some("/b"));
         assert_eq!(contexts.find("lab").unwrap(), &expected);
