@@ -42,7 +42,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(code) => code,
         Err(error) => {
-            cli.log.end(&error);
+            cli::end(&cli.log, &error);
             ExitCode::from(error.exit_code())
         }
     }

@@ -52,9 +52,10 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory as _, Parser, Subcommand};
 use reweave_common::error::error_chain;
 use reweave_common::printable::shown;
+use reweave_link::log::LogOptions;
 
 use config::Settings;
 use error::CoordinatorError;
@@ -68,41 +69,20 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {
-    /// Format of the log on standard error
-    #[arg(long, value_enum, default_value_t = Log::Text, global = true)]
-    log: Log,
+    #[command(flatten)]
+    log: LogOptions,
     #[command(subcommand)]
     command: Command,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Log {
-    /// For people
-    Text,
-    /// One JSON object per line, with the time
-    Json,
-}
-
-impl Log {
-    fn start(self) {
-        let log = tracing_subscriber::fmt()
-            .with_writer(std::io::stderr)
-            // It would tell of them where it cannot write, and panic.
-            .log_internal_errors(false);
-        match self {
-            Self::Text => log.with_target(false).without_time().init(),
-            Self::Json => log.json().init(),
-        }
-    }
-
-    /// The last that is said.
-    fn end(self, error: &CoordinatorError) {
-        // Words of files and of the command line may be in it.
-        let error = shown(&error_chain(error), |_| false).to_string();
-        match self {
-            Self::Text => voice::tell(format_args!("error: {error}")),
-            Self::Json => tracing::error!("{error}"),
-        }
+/// The last that is logged.
+fn end(log: &LogOptions, error: &CoordinatorError) {
+    // Words of files and of the command line may be in it.
+    let error = shown(&error_chain(error), |_| false).to_string();
+    if log.is_json() {
+        tracing::error!("{error}");
+    } else {
+        voice::tell(format_args!("error: {error}"));
     }
 }
 
@@ -117,8 +97,9 @@ enum Command {
         /// What `run --record` wrote
         recording: PathBuf,
     },
-    /// Print the history of the cluster, with or without a running coordinator
-    History(history::Asked),
+    /// Print the measurements that the history keeps, with or without a running coordinator
+    #[command(alias = "history")]
+    Measurements(history::Asked),
     /// Write the manual pages, one per command, into a folder for `man`
     Man {
         /// Output folder
@@ -135,7 +116,7 @@ fn main() -> ExitCode {
     arguments.log.start();
     let outcome = match arguments.command {
         Command::Run(settings) => run::run(&settings),
-        Command::History(asked) => history::show(&asked),
+        Command::Measurements(asked) => history::show(&asked),
         Command::Check(settings) => settings.check(),
         Command::Replay { recording } => replay::replay(&recording),
         Command::Man { into } => manual(into),
@@ -143,7 +124,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            arguments.log.end(&error);
+            end(&arguments.log, &error);
             ExitCode::from(error.exit_code())
         }
     }

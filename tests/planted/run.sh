@@ -33,6 +33,7 @@ declare -A tests=(
     [agent]="--package reweave-agent-core --lib"
     [check]="--package reweave-check --lib"
     [link]="--package reweave-link --lib"
+    [cli]="--package reweave-cli --bins"
     [coordinator]="--package reweave-coordinator --bins"
     [core]="--package reweave-core --lib"
     [replica]="--package reweave-replica --lib"

@@ -299,7 +299,7 @@ fn discovered() {
     let file = stage.path("seen.toml");
     let name = file.display().to_string();
     let seen = must(wait_for("all links are seen", STAGE_TIMEOUT, || {
-        let words = ["discover", "-o", &name, "--force"];
+        let words = ["discover", "--out", &name, "--force"];
         let _: serde_json::Value = stage.operator().ask(&words)?;
         let text = fs::read_to_string(&file).expect("it was written");
         let seen = Fabric::parse("seen.toml", &text)?;
@@ -312,11 +312,11 @@ fn discovered() {
         must(
             stage
                 .operator()
-                .shown(&["discover", "-o", &name, "--force"])
+                .shown(&["discover", "--out", &name, "--force"])
         )
     );
     assert_eq!(joined(&seen.0), joined(stage.fabric()));
-    let (code, said) = refused(&stage, &["discover", "-o", &name]);
+    let (code, said) = refused(&stage, &["discover", "--out", &name]);
     assert!(code == Some(2) && said.contains("exists already"), "{said}");
     is_good_for_a_coordinator(&mut stage, &seen.1);
 }

@@ -17,7 +17,7 @@ among the [commands](commands.md), what services are started with stands in the 
 ";
 
 /// By which name, who reads it, and what it is.
-const ENVIRONMENT_VARIABLES: [(&str, &str, &str); 12] = [
+const ENVIRONMENT_VARIABLES: [(&str, &str, &str); 15] = [
     (
         "REWEAVE_BUILD_COMMIT",
         "`deploy/packages/build.sh`",
@@ -32,6 +32,21 @@ const ENVIRONMENT_VARIABLES: [(&str, &str, &str); 12] = [
         "REWEAVE_IDENTITY",
         "`reweave`",
         "the folder with an operator's certificate; as `--identity`",
+    ),
+    (
+        "REWEAVE_LOG",
+        "`reweave-agent`, `reweave-coordinator`, `reweave-driver`",
+        "what is logged, as in `info,reweave_link=debug`; as `--log`",
+    ),
+    (
+        "REWEAVE_CONTEXT",
+        "`reweave`",
+        "the context with coordinators and identity; as `--context`",
+    ),
+    (
+        "REWEAVE_PAGER",
+        "`reweave`",
+        "the pager for answers longer than the terminal, before `PAGER`; nothing or `cat` is none",
     ),
     (
         "REWEAVE_HISTORY",

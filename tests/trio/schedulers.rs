@@ -26,7 +26,7 @@ fn schedulers_are_answered_after_election() {
     let (told, said) = told(&gate);
     assert_eq!(
         (gate.status.code(), &told["is_good"]),
-        (Some(1), &false.into()),
+        (Some(3), &false.into()),
         "{said}"
     );
     assert_eq!(told["order"], serde_json::json!(["h0", "h1"]), "{said}");

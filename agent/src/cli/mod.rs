@@ -34,6 +34,7 @@ use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::printable::shown;
 use reweave_common::probing::PROBE_PORT;
 use reweave_link::join::Token;
+use reweave_link::log::LogOptions;
 use reweave_link::uplink;
 
 pub(crate) use out::instead;
@@ -44,41 +45,20 @@ use ways::End;
 #[derive(Debug, Parser)]
 #[command(version)]
 pub(crate) struct Cli {
-    /// Format of the log on standard error
-    #[arg(long, value_enum, default_value_t = Log::Text, global = true)]
-    pub(crate) log: Log,
+    #[command(flatten)]
+    pub(crate) log: LogOptions,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub(crate) enum Log {
-    /// For people
-    Text,
-    /// One JSON object per line, with the time
-    Json,
-}
-
-impl Log {
-    pub(crate) fn start(self) {
-        let log = tracing_subscriber::fmt()
-            .with_writer(std::io::stderr)
-            // It would tell of them where it cannot write, and panic.
-            .log_internal_errors(false);
-        match self {
-            Self::Text => log.with_target(false).without_time().init(),
-            Self::Json => log.json().init(),
-        }
-    }
-
-    /// The last that is said.
-    pub(crate) fn end(self, error: &AgentError) {
-        // Words of files and of the command line may be in it.
-        let error = shown(&error_chain(error), |_| false).to_string();
-        match self {
-            Self::Text => out::tell(format_args!("error: {error}")),
-            Self::Json => tracing::error!("{error}"),
-        }
+/// The last that is logged.
+pub(crate) fn end(log: &LogOptions, error: &AgentError) {
+    // Words of files and of the command line may be in it.
+    let error = shown(&error_chain(error), |_| false).to_string();
+    if log.is_json() {
+        tracing::error!("{error}");
+    } else {
+        out::tell(format_args!("error: {error}"));
     }
 }
 

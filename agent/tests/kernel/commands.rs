@@ -369,7 +369,7 @@ fn json_log_ends_with_error_object() {
     let folder = tempfile::tempdir().expect("a folder");
     let identity = folder.path().join("none");
     let mut command = Command::new(env!("CARGO_BIN_EXE_reweave-agent"));
-    command.args(["--log", "json", "run", "--coordinator", "127.0.0.1"]);
+    command.args(["--log-format", "json", "run", "--coordinator", "127.0.0.1"]);
     let run = command.arg("--identity").arg(&identity).output();
     let run = run.expect("the program starts");
     assert_ne!(run.status.code(), Some(0));

@@ -29,7 +29,7 @@ const RECONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// refused. Exit codes: 0 the change was kept, 1 it was refused or rolled back.
 #[derive(Debug, Args)]
 pub(crate) struct Apply {
-    /// Generation printed by `reweave plan`, or file written by `reweave plan -o FILE`
+    /// Generation printed by `reweave plan`, or file written by `reweave plan --out FILE`
     #[arg(value_name = "GENERATION|FILE", value_parser = wanted)]
     plan: Option<Wanted>,
     /// Apply the newest offered plan without asking for confirmation

@@ -3,6 +3,7 @@
 use std::env;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant, SystemTime};
 
 use clap::Args;
@@ -14,11 +15,14 @@ use reweave_proto::DEFAULT_PORT;
 use tokio::runtime::Runtime;
 use tokio::time::{sleep, timeout};
 
+use crate::context::{self, Context};
 use crate::error::CliError;
 use crate::parting;
 use crate::standing::{self, Answer};
 use crate::voice::tell;
 
+/// Where one listens that runs beside its operator.
+const DEFAULT_COORDINATOR: &str = "127.0.0.1";
 /// A coordinator answers in milliseconds, unless its disk or its network is in trouble.
 pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Coordinators that have no leader need some tenths of a second to find one.
@@ -29,19 +33,24 @@ const ELECTION_TIMEOUT: Duration = Duration::from_secs(1);
 /// Where the coordinator is, and who asks.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Reach {
-    /// Addresses of the coordinators; the first that answers is used
+    /// Addresses of the coordinators; the first that answers is used [default: those of the context, or 127.0.0.1]
     #[arg(
         long,
         env = "REWEAVE_COORDINATOR",
         value_name = "ADDRESS[:PORT]",
-        default_value = "127.0.0.1",
         value_delimiter = ',',
         global = true
     )]
     coordinator: Vec<String>,
-    /// Folder with the operator's certificate [default: ~/.config/reweave/operator]
+    /// Folder with the operator's certificate [default: that of the context, or ~/.config/reweave/operator]
     #[arg(long, env = "REWEAVE_IDENTITY", value_name = "DIR", global = true)]
     identity: Option<PathBuf>,
+    /// Context with coordinators and identity, as `reweave context list` lists them [default: the current one]
+    #[arg(long, env = "REWEAVE_CONTEXT", value_name = "NAME", global = true)]
+    context: Option<String>,
+    /// The same for as long as this program runs, whatever becomes of the file.
+    #[arg(skip)]
+    selected: OnceLock<Option<Context>>,
     /// Commands that start other programs handle signals themselves, to stop those programs.
     #[arg(skip)]
     leaves_signals: bool,
@@ -53,8 +62,28 @@ impl Reach {
         Self {
             coordinator: vec![coordinator.to_owned()],
             identity: Some(identity),
+            context: None,
+            selected: OnceLock::new(),
             leaves_signals: true,
         }
+    }
+
+    /// What a context stores: what was given, and nothing from another context.
+    pub(crate) fn as_context(&self, name: &str) -> Context {
+        Context {
+            name: name.to_owned(),
+            coordinators: self.coordinator.clone(),
+            identity: self.identity.clone(),
+        }
+    }
+
+    /// The context that fills in what was not given.
+    pub(crate) fn context(&self) -> Result<Option<&Context>, CliError> {
+        if let Some(selected) = self.selected.get() {
+            return Ok(selected.as_ref());
+        }
+        let selected = context::selected(self.context.as_deref())?;
+        Ok(self.selected.get_or_init(|| selected).as_ref())
     }
 
     /// The same, asked by somebody who heeds signals.
@@ -66,7 +95,12 @@ impl Reach {
     }
 
     pub(crate) fn addresses(&self) -> Result<Vec<SocketAddr>, CliError> {
-        let each = self.coordinator.iter().map(|name| Self::looked_up(name));
+        let names = match self.coordinator.as_slice() {
+            [] => self.context()?.map(|context| context.coordinators.clone()),
+            given => Some(given.to_vec()),
+        };
+        let names = names.unwrap_or_else(|| vec![DEFAULT_COORDINATOR.to_owned()]);
+        let each = names.iter().map(|name| Self::looked_up(name));
         Ok(each.collect::<Result<Vec<_>, _>>()?.concat())
     }
 
@@ -92,9 +126,12 @@ impl Reach {
     }
 
     fn folder(&self) -> Result<PathBuf, CliError> {
+        if let Some(given) = &self.identity {
+            return Ok(given.clone());
+        }
+        let context = self.context()?.and_then(|context| context.identity.clone());
         let usual = || usual_identity().filter(|folder| folder.is_dir());
-        let folder = self.identity.clone().or_else(usual);
-        folder.ok_or(CliError::NoIdentity)
+        context.or_else(usual).ok_or(CliError::NoIdentity)
     }
 
     pub(crate) fn own_identity(&self) -> Result<Identity, CliError> {
@@ -395,6 +432,42 @@ mod tests {
         assert!(alone.starts_with(head), "{alone}");
     }
 
+    fn reach_of(context: Option<Context>) -> Reach {
+        Reach {
+            coordinator: vec![],
+            identity: None,
+            context: None,
+            selected: OnceLock::from(context),
+            leaves_signals: true,
+        }
+    }
+
+    #[test]
+    fn given_values_override_context() {
+        let lab = Context {
+            name: "lab".to_owned(),
+            coordinators: vec!["10.0.0.1".to_owned(), "10.0.0.2:7000".to_owned()],
+            identity: Some(PathBuf::from("/lab")),
+        };
+        let told = |reach: &Reach| {
+            let addresses = reach.addresses().unwrap().into_iter();
+            let addresses: Vec<_> = addresses.map(|it| it.to_string()).collect();
+            (addresses.join(" "), reach.folder().unwrap())
+        };
+        let by_context = reach_of(Some(lab));
+        let addresses = "10.0.0.1:7332 10.0.0.2:7000".to_owned();
+        assert_eq!(told(&by_context), (addresses, PathBuf::from("/lab")));
+        let given = Reach {
+            coordinator: vec!["10.0.9.9".to_owned()],
+            identity: Some(PathBuf::from("/own")),
+            ..by_context
+        };
+        let addresses = "10.0.9.9:7332".to_owned();
+        assert_eq!(told(&given), (addresses, PathBuf::from("/own")));
+        let local = reach_of(None).addresses().unwrap();
+        assert_eq!(local, [SocketAddr::from(([127, 0, 0, 1], DEFAULT_PORT))]);
+    }
+
     #[test]
     fn node_certificate_cannot_act_as_operator() {
         let scratch = tempfile::tempdir().unwrap();
@@ -406,7 +479,7 @@ mod tests {
         let reach = Reach {
             coordinator: vec!["127.0.0.1".to_owned()],
             identity: Some(folder.clone()),
-            leaves_signals: true,
+            ..reach_of(None)
         };
         let error = reach.identity(folder).unwrap_err();
         assert_eq!(error.exit_code(), 2);

@@ -29,7 +29,7 @@ use crate::{Output, kept, print};
 /// codes: 0 sound, 1 unsound (reasons are printed), 2 invalid or edited file.
 #[derive(Debug, Args)]
 pub(crate) struct Check {
-    /// File written by `reweave plan -o FILE` or `reweave --output json plan`
+    /// File written by `reweave plan --out FILE` or `reweave --output json plan`
     plan: PathBuf,
     /// Fabric file
     #[arg(long, value_name = "FABRIC.toml")]

@@ -10,8 +10,8 @@ use serde::Serialize;
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::page::Page;
-use crate::show;
-use crate::{Output, print};
+use crate::report::Report;
+use crate::{Output, print_report, show};
 
 #[derive(Debug, Clone, Subcommand)]
 pub(crate) enum Coordinators {
@@ -47,8 +47,29 @@ pub(crate) enum Coordinators {
 }
 
 #[derive(Serialize)]
-struct Answer<'a> {
-    coordinators: &'a [CoordinatorStatus],
+struct Members {
+    coordinators: Vec<CoordinatorStatus>,
+    /// What is to be done next.
+    #[serde(skip)]
+    hint: Option<String>,
+}
+
+impl Report for Members {
+    fn lay_out(&self, page: &mut Page) {
+        show::members(page, &self.coordinators);
+        if let Some(hint) = &self.hint {
+            page.line(hint);
+        }
+    }
+
+    fn lay_out_wide(&self, page: &mut Page) {
+        show::wide_members(page, &self.coordinators);
+    }
+
+    fn names(&self) -> Vec<String> {
+        let coordinators = self.coordinators.iter();
+        coordinators.map(|one| one.name.clone()).collect()
+    }
 }
 
 impl Coordinators {
@@ -59,13 +80,11 @@ impl Coordinators {
             Response::Refused(refused) => return Err(CliError::Refused(refused)),
             other => return Err(CliError::unexpected(&other)),
         };
-        let answer = Answer {
-            coordinators: &coordinators,
+        let members = Members {
+            hint: self.hint(&coordinators),
+            coordinators,
         };
-        print(output, &answer, |page| {
-            show::members(page, &coordinators);
-            self.hint(page, &coordinators);
-        })
+        print_report(output, &members)
     }
 
     fn request(&self) -> Request {
@@ -81,16 +100,15 @@ impl Coordinators {
         })
     }
 
-    /// What is to be done next.
-    fn hint(&self, page: &mut Page, coordinators: &[CoordinatorStatus]) {
-        let newest = coordinators.iter().max_by_key(|one| one.number);
-        let (Self::Add { .. } | Self::Replace { .. }, Some(newest)) = (self, newest) else {
-            return;
-        };
-        page.line(&format!(
-            "\nstart {} with an empty data folder and these [[member]]s in its settings; it \
-             becomes a voter once it has caught up",
-            newest.name
-        ));
+    fn hint(&self, coordinators: &[CoordinatorStatus]) -> Option<String> {
+        let newest = coordinators.iter().max_by_key(|one| one.number)?;
+        let brings_one = matches!(self, Self::Add { .. } | Self::Replace { .. });
+        brings_one.then(|| {
+            format!(
+                "\nstart {} with an empty data folder and these [[member]]s in its settings; it \
+                 becomes a voter once it has caught up",
+                newest.name
+            )
+        })
     }
 }

@@ -16,7 +16,8 @@ use serde::Serialize;
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::page::Page;
-use crate::{Output, kept, print, say};
+use crate::pager::say_paged;
+use crate::{Output, kept, print};
 
 /// Write a fabric file from what agents see
 ///
@@ -28,7 +29,7 @@ use crate::{Output, kept, print, say};
 #[derive(Debug, Args)]
 pub(crate) struct Discover {
     /// Write the fabric to this file and print a summary
-    #[arg(short = 'o', long = "out", value_name = "FILE")]
+    #[arg(long = "out", value_name = "FILE")]
     file: Option<PathBuf>,
     /// Overwrite an existing file
     #[arg(long, requires = "file")]
@@ -57,7 +58,7 @@ impl Discover {
         let fabric = Fabric::parse("the fabric", &text).map_err(CliError::Input)?;
         match (&self.file, output) {
             (Some(file), _) => keep(file, &text, (&found, &fabric), output),
-            (None, Output::Table) => say(&text),
+            (None, Output::Table) => say_paged(&text),
             (None, _) => print(output, &found, |_| {}),
         }
     }

@@ -130,6 +130,16 @@ pub(crate) enum CliError {
     NoSuchNode { node: String },
     #[error("cannot write the manual into {}", folder.display())]
     Manual { folder: PathBuf, source: io::Error },
+    #[error("no context named {name}; `reweave context list` lists them")]
+    NoSuchContext { name: String },
+    #[error("no context is current; name one, or choose one with `reweave context use`")]
+    NoContext,
+    #[error("the new context {name} needs coordinators: give them with --coordinator")]
+    NoCoordinators { name: String },
+    #[error("no folder for config.toml: neither XDG_CONFIG_HOME nor HOME is set")]
+    NoConfigFolder,
+    #[error("cannot write this as TOML")]
+    Toml(#[source] toml::ser::Error),
     #[error("cannot write this as YAML")]
     Yaml(#[source] serde_saphyr::ser::Error),
     #[error("cannot run {}", program.display())]
@@ -220,8 +230,8 @@ pub(crate) enum CliError {
     NotReached { why: String },
     #[error("there are no hosts")]
     NoHosts,
-    #[error("{} has neither a cluster name nor a seal: apply a file written by `reweave plan -o \
-             FILE`", path.display())]
+    #[error("{} has neither a cluster name nor a seal: apply a file written by `reweave plan \
+             --out FILE`", path.display())]
     Unmarked { path: PathBuf },
     #[error("no plan to write to {}", path.display())]
     NothingToKeep { path: PathBuf },
@@ -251,6 +261,16 @@ pub(crate) enum CliError {
     NoHostfile,
     #[error("only `reweave pairs` prints CSV")]
     NoCsv,
+    #[error(
+        "only `reweave hosts`, `links`, `paths`, `jobs` and `cluster member list` have more \
+         columns: use --output table"
+    )]
+    NoMoreColumns,
+    #[error(
+        "only lists print names: `reweave hosts`, `links`, `paths`, `jobs`, `history`, \
+         `maintenance`, `cluster member list` and `context list`"
+    )]
+    NoNames,
     #[error("`reweave {name}` prints neither JSON nor YAML: leave --output out")]
     TextOnly { name: &'static str },
     #[error("{} has no line of nccl-tests", path.display())]
@@ -548,6 +568,12 @@ impl CliError {
                 | Self::Unconfirmed { .. }
                 | Self::NoHostfile
                 | Self::NoCsv
+                | Self::NoMoreColumns
+                | Self::NoSuchContext { .. }
+                | Self::NoContext
+                | Self::NoCoordinators { .. }
+                | Self::NoConfigFolder
+                | Self::NoNames
                 | Self::TextOnly { .. }
         )
     }

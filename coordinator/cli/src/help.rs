@@ -46,6 +46,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
         "Set up",
         &[
             "cluster",
+            "context",
             "config",
             "discover",
             "dev",

@@ -1,5 +1,6 @@
 //! `reweave jobs`: which hosts work together, and how that goes.
 
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use clap::Args;
@@ -11,7 +12,8 @@ use serde::Serialize;
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::page::{Ink, Page, age};
-use crate::{Output, print};
+use crate::report::Report;
+use crate::{Output, print_report};
 
 /// List jobs as their traffic shows them
 ///
@@ -24,9 +26,29 @@ pub(crate) struct Jobs {
 }
 
 #[derive(Serialize)]
-struct Answer {
+struct JobList {
     jobs: Vec<JobStatus>,
     registered: Vec<RegisteredJob>,
+}
+
+impl Report for JobList {
+    fn lay_out(&self, page: &mut Page) {
+        lay_out(page, &self.jobs);
+        lay_out_registered(page, &self.registered);
+    }
+
+    fn lay_out_wide(&self, page: &mut Page) {
+        lay_out_wide(page, &self.jobs);
+        lay_out_registered(page, &self.registered);
+    }
+
+    /// A registered job may be among those that traffic shows.
+    fn names(&self) -> Vec<String> {
+        let registered = self.registered.iter().map(|it| &it.job);
+        let mut known = BTreeSet::new();
+        let all = self.jobs.iter().map(|it| &it.job).chain(registered);
+        all.filter(|name| known.insert(*name)).cloned().collect()
+    }
 }
 
 impl Jobs {
@@ -49,11 +71,7 @@ impl Jobs {
         registered.retain(|job| {
             self.hosts.is_empty() || self.hosts.iter().any(|it| job.hosts.contains(it))
         });
-        let answer = Answer { jobs, registered };
-        print(output, &answer, |page| {
-            lay_out(page, &answer.jobs);
-            lay_out_registered(page, &answer.registered);
-        })
+        print_report(output, &JobList { jobs, registered })
     }
 }
 
@@ -71,6 +89,36 @@ fn lay_out(page: &mut Page, jobs: &[JobStatus]) {
         "slowest",
         "promised",
         "seen for",
+    ];
+    page.table(headings, rows);
+}
+
+/// Also with the flows of each, and which hosts it has.
+fn lay_out_wide(page: &mut Page, jobs: &[JobStatus]) {
+    if jobs.is_empty() {
+        return lay_out(page, jobs);
+    }
+    let wide = |job: &JobStatus| {
+        let [name, hosts, iteration, rests, rate, slowest, promised, seen] = row(page, job);
+        let [flows, sending] = [job.flows, job.sending].map(|count| count.to_string());
+        let named = fold(job.hosts.iter().map(String::as_str));
+        [
+            name, hosts, iteration, rests, rate, slowest, promised, seen, flows, sending, named,
+        ]
+    };
+    let rows: Vec<_> = jobs.iter().map(wide).collect();
+    let headings = [
+        "job",
+        "hosts",
+        "iteration",
+        "rests",
+        "rate",
+        "slowest",
+        "promised",
+        "seen for",
+        "flows",
+        "sending",
+        "host names",
     ];
     page.table(headings, rows);
 }

@@ -18,7 +18,7 @@ use crate::sim::input;
 #[derive(Debug, Default, Args)]
 pub(crate) struct Keep {
     /// Also write the plan to this file, for `reweave apply FILE` and `reweave check FILE`
-    #[arg(short = 'o', long = "out", value_name = "FILE")]
+    #[arg(long = "out", value_name = "FILE")]
     file: Option<PathBuf>,
 }
 
@@ -344,7 +344,7 @@ mod tests {
         by_itself(&plan()).unwrap();
         assert_eq!(read(&file).unwrap().plan, plan());
         let error = read_for(&file, &ours()).unwrap_err();
-        assert!(error.exit_code() == 2 && error.told().contains("reweave plan -o"));
+        assert!(error.exit_code() == 2 && error.told().contains("reweave plan --out"));
         let parent = plan().generation;
         by_itself(&Plan { parent, ..plan() }).unwrap();
         assert_eq!(read(&file).unwrap_err().exit_code(), 2);

@@ -2,16 +2,19 @@
 //! people look.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 
 use clap::Args;
-use reweave_common::operator::{AgentStatus, FlowStatus, Hop, LinkStatus, Status};
+use reweave_common::operator::{AgentStatus, Findings, FlowStatus, Hop, LinkStatus, Status};
 use serde::Serialize;
 
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::names::Names;
-use crate::{Output, print, show, trouble};
+use crate::page::Page;
+use crate::report::Report;
+use crate::{Output, print_report, show, trouble};
 
 /// List agents, those in trouble first
 ///
@@ -55,11 +58,61 @@ struct HostsAnswer<'s> {
 #[derive(Serialize)]
 struct LinksAnswer<'s> {
     links: Vec<&'s LinkStatus>,
+    #[serde(skip)]
+    findings: &'s Findings,
 }
 
 #[derive(Serialize)]
 struct PathsAnswer<'s> {
     paths: Vec<&'s FlowStatus>,
+    #[serde(skip)]
+    names: Names,
+}
+
+impl Report for HostsAnswer<'_> {
+    fn lay_out(&self, page: &mut Page) {
+        show::hosts::table(page, &self.hosts);
+    }
+
+    fn lay_out_wide(&self, page: &mut Page) {
+        show::hosts::wide_table(page, &self.hosts);
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.hosts.iter().map(|agent| agent.node.clone()).collect()
+    }
+}
+
+impl Report for LinksAnswer<'_> {
+    fn lay_out(&self, page: &mut Page) {
+        show::links::table(page, &self.links, self.findings);
+    }
+
+    fn lay_out_wide(&self, page: &mut Page) {
+        show::links::wide_table(page, &self.links, self.findings);
+    }
+
+    /// Both directions of a link have one name.
+    fn names(&self) -> Vec<String> {
+        let mut known = BTreeSet::new();
+        let names = self.links.iter().map(|link| &link.hop.link);
+        names.filter(|name| known.insert(*name)).cloned().collect()
+    }
+}
+
+impl Report for PathsAnswer<'_> {
+    fn lay_out(&self, page: &mut Page) {
+        show::flows::paths(page, &self.paths, &self.names);
+    }
+
+    fn lay_out_wide(&self, page: &mut Page) {
+        show::flows::wide_paths(page, &self.paths, &self.names);
+    }
+
+    /// As `reweave trace` takes them.
+    fn names(&self) -> Vec<String> {
+        self.paths.iter().map(|it| it.flow.to_string()).collect()
+    }
 }
 
 impl Hosts {
@@ -68,10 +121,7 @@ impl Hosts {
         let agents = status.agents.iter();
         let mut hosts: Vec<_> = agents.filter(|it| self.only.has([&it.node])).collect();
         hosts.sort_by_key(|agent| !agent.is_in_trouble());
-        let answer = HostsAnswer { hosts };
-        print(output, &answer, |page| {
-            show::hosts::table(page, &answer.hosts);
-        })
+        print_report(output, &HostsAnswer { hosts })
     }
 }
 
@@ -83,10 +133,8 @@ impl Links {
         let of_these = |link: &&LinkStatus| self.only.has([&link.hop.from, &link.hop.to]);
         let mut links: Vec<_> = status.links.iter().filter(of_these).collect();
         links.sort_by_cached_key(|link| trouble::rank(link, &findings));
-        let answer = LinksAnswer { links };
-        print(output, &answer, |page| {
-            show::links::table(page, &answer.links, &findings);
-        })
+        let findings = &findings;
+        print_report(output, &LinksAnswer { links, findings })
     }
 }
 
@@ -96,10 +144,8 @@ impl Paths {
         let flows = status.flows.iter();
         let mut paths: Vec<_> = flows.filter(|flow| self.only.has(passed(flow))).collect();
         paths.sort_by_key(|flow| Reverse(flow.rate_bits_per_s));
-        let answer = PathsAnswer { paths };
-        print(output, &answer, |page| {
-            show::flows::paths(page, &answer.paths, &Names::of(&status));
-        })
+        let names = Names::of(&status);
+        print_report(output, &PathsAnswer { paths, names })
     }
 }
 
@@ -131,5 +177,30 @@ impl Only {
     fn has(&self, concerned: impl IntoIterator<Item = impl AsRef<str>>) -> bool {
         let named = |node: &str| self.nodes.iter().any(|it| it == node);
         self.nodes.is_empty() || concerned.into_iter().any(|node| named(node.as_ref()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::show::tests::status;
+
+    #[test]
+    fn link_directions_share_one_name() {
+        let status = status();
+        let findings = &crate::none_under(status.generation);
+        let both = [&status.links[0], &status.links[1], &status.links[0]];
+        let links = both.to_vec();
+        let names = LinksAnswer { links, findings }.names();
+        assert_eq!(names, ["leaf0-spine0", "leaf0-spine1"]);
+    }
+
+    #[test]
+    fn flow_names_are_full_keys() {
+        let status = status();
+        let paths = vec![&status.flows[0]];
+        let names = Names::of(&status);
+        let names = PathsAnswer { paths, names }.names();
+        assert_eq!(names, ["tcp 10.0.0.0:49152 > 10.0.0.4:5001"]);
     }
 }

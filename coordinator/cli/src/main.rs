@@ -16,6 +16,7 @@ mod causes;
 mod check;
 mod cluster;
 mod config;
+mod context;
 mod coordinators;
 mod dashboard;
 mod dev;
@@ -40,9 +41,11 @@ mod nccl;
 mod offer;
 mod output;
 mod page;
+mod pager;
 mod pairs;
 mod parting;
 mod plan;
+mod report;
 mod rollback;
 mod run;
 mod show;
@@ -78,17 +81,30 @@ use kept::{Keep, Shown, Whose};
 use names::Names;
 use output::Output;
 use page::{Color, Page};
+use pager::say_paged;
+use report::Report;
 use standing::{Answer, Leaderless};
 use voice::{in_a_line, say, say_as_asked, tell, tell_as_is};
 
 /// Measure the network of a training cluster, find what slows its jobs, and reroute while they run
 #[derive(Debug, Parser)]
-#[command(name = "reweave", version, args_override_self = true)]
+#[command(
+    name = "reweave",
+    version,
+    args_override_self = true,
+    infer_subcommands = true
+)]
 struct Arguments {
     #[command(flatten)]
     reach: Reach,
     /// Output format
-    #[arg(long, value_enum, default_value_t = Output::Table, global = true)]
+    #[arg(
+        short = 'o',
+        long,
+        value_enum,
+        default_value_t = Output::Table,
+        global = true
+    )]
     output: Output,
     /// When to use colour
     #[arg(
@@ -99,6 +115,9 @@ struct Arguments {
         global = true
     )]
     color: Color,
+    /// Never start a pager. By default REWEAVE_PAGER, PAGER or `less` shows what is longer than the terminal
+    #[arg(long, global = true)]
+    no_pager: bool,
     #[command(subcommand)]
     command: Command,
 }
@@ -120,6 +139,9 @@ enum Command {
     /// Check the settings of a coordinator
     #[command(subcommand)]
     Config(config::Config),
+    /// Store clusters under names, and choose which one is asked
+    #[command(subcommand)]
+    Context(context::ContextCommand),
     /// Show the state of the cluster
     ///
     /// Agents, links, flows, pins, and changes in progress.
@@ -240,13 +262,16 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
         reach,
         output,
         color,
+        no_pager,
         command,
     } = arguments;
     output.check(command)?;
     color.choose();
+    pager::suppress(*no_pager);
     match command {
         Command::Cluster(command) => command.run(reach, *output),
         Command::Config(command) => command.run(),
+        Command::Context(command) => command.run(reach, *output),
         Command::Status { detail, exit } => show_status(reach, *output, *detail, *exit),
         Command::Hosts(hosts) => hosts.run(reach, *output),
         Command::Links(links) => links.run(reach, *output),
@@ -340,8 +365,21 @@ fn show_standing(answers: &[Answer], output: Output) -> Result<ExitCode, CliErro
 }
 
 #[derive(Serialize)]
-struct HistoryAnswer<'a> {
-    history: &'a [Record],
+struct HistoryAnswer {
+    history: Vec<Record>,
+    #[serde(skip)]
+    names: Names,
+}
+
+impl Report for HistoryAnswer {
+    fn lay_out(&self, page: &mut Page) {
+        show::history(page, &self.history, &self.names);
+    }
+
+    fn names(&self) -> Vec<String> {
+        let plans = self.history.iter().map(|record| record.plan.generation);
+        plans.map(|generation| generation.to_string()).collect()
+    }
 }
 
 /// Asks, and shows the answer with the names of the nodes that it speaks of.
@@ -403,33 +441,62 @@ fn show_history(
 ) -> Result<ExitCode, CliError> {
     let mut coordinator = Coordinator::reach(reach)?;
     let names = Names::of(&coordinator.status()?);
-    let records = match only {
+    let history = match only {
         Some(generation) => vec![coordinator.record(generation)?],
         None => coordinator.history(most)?,
     };
-    print(output, &HistoryAnswer { history: &records }, |page| {
-        show::history(page, &records, &names);
-    })
+    print_report(output, &HistoryAnswer { history, names })
 }
 
-/// Prints a result: as it is for scripts, laid out for people.
+/// Prints an answer that lays itself out.
+fn print_report(output: Output, report: &impl Report) -> Result<ExitCode, CliError> {
+    match output {
+        Output::Name => say(&lines(&report.names())),
+        Output::Wide => print(output, report, |page| report.lay_out_wide(page)),
+        _ => print(output, report, |page| report.lay_out(page)),
+    }
+}
+
+fn lines(names: &[String]) -> String {
+    names.iter().map(|name| in_a_line(name) + "\n").collect()
+}
+
+/// Prints an answer: as it is for scripts, laid out for people.
 fn print(
     output: Output,
     value: &impl Serialize,
     lay_out: impl FnOnce(&mut Page),
 ) -> Result<ExitCode, CliError> {
-    let text = match output {
-        Output::Json => serde_json::to_string(value).map_err(CliError::Json)? + "\n",
-        Output::Yaml => serde_saphyr::to_string(value).map_err(CliError::Yaml)?,
-        Output::Table => {
+    say_paged(&text(output, value, lay_out)?)
+}
+
+/// One of several answers of a command.
+fn document(
+    output: Output,
+    value: &impl Serialize,
+    lay_out: impl FnOnce(&mut Page),
+) -> Result<String, CliError> {
+    let text = text(output, value, lay_out)?;
+    Ok(format!("{}{text}", output.separator()))
+}
+
+fn text(
+    output: Output,
+    value: &impl Serialize,
+    lay_out: impl FnOnce(&mut Page),
+) -> Result<String, CliError> {
+    match output {
+        Output::Json => Ok(serde_json::to_string(value).map_err(CliError::Json)? + "\n"),
+        Output::Yaml => serde_saphyr::to_string(value).map_err(CliError::Yaml),
+        Output::Table | Output::Wide => {
             let mut page = Page::for_stdout();
             lay_out(&mut page);
-            page.shown()
+            Ok(page.shown())
         }
-        Output::Hostfile => return Err(CliError::NoHostfile),
-        Output::Csv => return Err(CliError::NoCsv),
-    };
-    say(&text)
+        Output::Name => Err(CliError::NoNames),
+        Output::Hostfile => Err(CliError::NoHostfile),
+        Output::Csv => Err(CliError::NoCsv),
+    }
 }
 
 #[cfg(test)]
@@ -461,6 +528,24 @@ mod tests {
             );
         }
         assert!(asked(&["maintenance", "leaf0", "--", "grep", ""]).is_ok());
+    }
+
+    #[test]
+    fn unambiguous_prefix_names_command() {
+        let command = |words: &[&str]| asked(words).unwrap().command;
+        assert!(matches!(command(&["stat"]), Command::Status { .. }));
+        assert!(matches!(
+            command(&["clus", "mem", "li"]),
+            Command::Cluster(cluster::Cluster::Member(coordinators::Coordinators::List))
+        ));
+        // A whole name goes before longer ones.
+        assert!(matches!(command(&["job", "fr", "h0"]), Command::Job(_)));
+        assert!(matches!(command(&["jobs"]), Command::Jobs(_)));
+        let ambiguous = asked(&["ap", "7"]).unwrap_err();
+        assert!(
+            ambiguous.contains("unrecognized subcommand 'ap'"),
+            "{ambiguous}"
+        );
     }
 
     #[test]

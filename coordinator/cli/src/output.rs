@@ -3,6 +3,9 @@
 use clap::ValueEnum;
 
 use crate::Command;
+use crate::cluster::Cluster;
+use crate::context::ContextCommand;
+use crate::coordinators::Coordinators;
 use crate::error::CliError;
 use crate::job::Job;
 
@@ -10,10 +13,14 @@ use crate::job::Job;
 pub(crate) enum Output {
     /// For people
     Table,
+    /// Table with more columns: only `hosts`, `links`, `paths`, `jobs` and `cluster member list`
+    Wide,
     /// One JSON object, for scripts
     Json,
     /// YAML with the same content
     Yaml,
+    /// One name per line: only lists of things that other commands take by name
+    Name,
     /// One line per host, for mpirun: only `plan ranks` and `job gate`
     Hostfile,
     /// CSV table: only `pairs`
@@ -28,9 +35,19 @@ impl Output {
                 Some(name) => Err(CliError::TextOnly { name }),
                 None => Ok(()),
             },
+            Self::Wide if !has_more_columns(command) => Err(CliError::NoMoreColumns),
+            Self::Name if !lists_names(command) => Err(CliError::NoNames),
             Self::Hostfile if !prints_hostfile(command) => Err(CliError::NoHostfile),
             Self::Csv if !matches!(command, Command::Pairs(_)) => Err(CliError::NoCsv),
-            Self::Table | Self::Hostfile | Self::Csv => Ok(()),
+            Self::Table | Self::Wide | Self::Name | Self::Hostfile | Self::Csv => Ok(()),
+        }
+    }
+
+    /// What stands before each of several answers of a command.
+    pub(crate) fn separator(self) -> &'static str {
+        match self {
+            Self::Yaml => "---\n",
+            _ => "",
         }
     }
 }
@@ -46,6 +63,29 @@ fn text_only(command: &Command) -> Option<&'static str> {
         Command::Manual(manual) => Some(manual.name()),
         _ => None,
     }
+}
+
+fn has_more_columns(command: &Command) -> bool {
+    match command {
+        Command::Hosts(_) | Command::Links(_) | Command::Paths(_) | Command::Jobs(_) => true,
+        other => lists_members(other),
+    }
+}
+
+/// Names are those of nodes, links, flows, jobs, plans, coordinators and contexts.
+fn lists_names(command: &Command) -> bool {
+    match command {
+        Command::History { .. } | Command::Context(ContextCommand::List) => true,
+        Command::Maintenance(maintenance) => maintenance.is_list(),
+        other => has_more_columns(other),
+    }
+}
+
+fn lists_members(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Cluster(Cluster::Member(Coordinators::List))
+    )
 }
 
 fn prints_hostfile(command: &Command) -> bool {
@@ -102,5 +142,56 @@ mod tests {
         ] {
             assert_eq!(refusal(words), None, "{words}");
         }
+    }
+
+    #[test]
+    fn only_lists_print_names() {
+        for words in [
+            "hosts",
+            "links",
+            "paths",
+            "jobs",
+            "history",
+            "maintenance",
+            "cluster member list",
+            "context list",
+        ] {
+            assert_eq!(refusal(&format!("{words} -o name")), None, "{words}");
+        }
+        for words in [
+            "status",
+            "top",
+            "apply 7",
+            "maintenance spine0 --finish",
+            "cluster member remove c1",
+            "sim raw f.raw",
+        ] {
+            let said = refusal(&format!("-o name {words}")).unwrap_or_default();
+            assert!(
+                said.starts_with("only lists print names"),
+                "{words}: {said}"
+            );
+        }
+    }
+
+    #[test]
+    fn wide_needs_more_columns() {
+        for words in ["hosts", "links", "paths", "jobs", "cluster member list"] {
+            assert_eq!(refusal(&format!("{words} -o wide")), None, "{words}");
+        }
+        for words in ["history", "status", "maintenance", "pairs", "run -- true"] {
+            let said = refusal(&format!("-o wide {words}")).unwrap_or_default();
+            assert!(said.contains("have more columns"), "{words}: {said}");
+        }
+    }
+
+    #[test]
+    fn short_option_is_output_format() {
+        assert_eq!(refusal("-o json plan --out plan.json"), None);
+        assert_eq!(refusal("plan -ojson"), None);
+        let file = ["reweave", "plan", "-o", "plan.json"].map(OsString::from);
+        let said = crate::parsed(file.into_iter()).unwrap_err();
+        assert_eq!(said.exit_code(), 2);
+        assert!(said.to_string().contains("invalid value 'plan.json'"));
     }
 }

@@ -16,8 +16,8 @@ use tempfile::TempDir;
 const REFUSAL_TIMEOUT: Duration = Duration::from_mins(2);
 const THREAD_COUNT: usize = 4;
 
-/// These begin programs of their own, or wait for input.
-const SKIPPED_COMMANDS: [&str; 2] = ["dev", "completions"];
+/// These begin programs of their own, wait for input, or take any name for a file of a person's own.
+const SKIPPED_COMMANDS: [&str; 3] = ["dev", "completions", "context"];
 /// Creates the folder it is given, whatever its name.
 const ACCEPTS_ANY_PATH: [&str; 2] = ["man", "--into"];
 /// All have it, and what is no address is asked of whoever resolves names.
@@ -220,4 +220,67 @@ fn invalid_coordinator_address_is_refused() {
         assert_eq!(output.status.code(), Some(2), "{place}");
         assert_eq!(complaint(&words, &output), None);
     }
+}
+
+#[test]
+fn bad_context_file_is_refused() {
+    let home = tempfile::tempdir().expect("a folder");
+    let folder = home.path().join(".config/reweave");
+    fs::create_dir_all(&folder).expect("there is room");
+    let text = "[[context]]\nname = \"lab\"\ncoordinator = \"10.0.0.1\"\n";
+    fs::write(folder.join("config.toml"), text).expect("there is room");
+    for words in [&["status"][..], &["context", "list"]] {
+        let words: Vec<_> = words.iter().map(|&word| word.to_owned()).collect();
+        let output = reweave(&words, home.path());
+        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert_eq!(complaint(&words, &output), None);
+        let said = String::from_utf8_lossy(&output.stderr);
+        let place = "reweave/config.toml:3: coordinator: this key is unknown";
+        assert!(said.contains(place), "{said}");
+    }
+}
+
+#[test]
+fn bad_context_name_is_refused() {
+    let home = tempfile::tempdir().expect("a folder");
+    for name in hostile().iter().filter(|name| !name.starts_with('9')) {
+        for words in [
+            &["context", "set", "--", name][..],
+            &["context", "use", "--", name],
+            &["context", "remove", "--", name],
+            &["--context", name, "status"],
+        ] {
+            let words: Vec<_> = words.iter().map(|&word| word.to_owned()).collect();
+            let output = reweave(&words, home.path());
+            assert_eq!(output.status.code(), Some(2), "{words:?}");
+            assert_eq!(complaint(&words, &output), None);
+        }
+    }
+}
+
+#[test]
+fn stored_context_is_used_and_removed() {
+    let home = tempfile::tempdir().expect("a folder");
+    let answer = |words: &str| {
+        let words: Vec<_> = words.split(' ').map(str::to_owned).collect();
+        let output = reweave(&words, home.path());
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{words:?}: {said}");
+        String::from_utf8(output.stdout).expect("text")
+    };
+    answer("context set lab --identity certificates");
+    answer("--coordinator 10.0.0.1,10.0.0.2 context set prod");
+    assert_eq!(answer("context list -o name"), "lab\nprod\n");
+    // The environment names the coordinator of the first, which is current.
+    let lab = answer("context show");
+    let identity = home.path().join("certificates").display().to_string();
+    assert!(
+        lab.contains("127.0.0.1:1") && lab.contains(&identity),
+        "{lab}"
+    );
+    answer("context use prod");
+    assert!(answer("context show").contains("10.0.0.1, 10.0.0.2"));
+    assert!(answer("--context lab context show").contains("127.0.0.1:1"));
+    answer("context remove prod");
+    assert_eq!(answer("context list -o name"), "lab\n");
 }

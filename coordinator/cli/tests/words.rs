@@ -90,6 +90,48 @@ fn color_option_overrides_environment() {
     }
 }
 
+/// On a terminal of four rows.
+fn paged(folder: &TempDir, words: &str, variables: &[(&str, &str)]) -> String {
+    let mut script = Command::new("script");
+    let line = format!("stty rows 4 columns 200 && {REWEAVE_PROGRAM} {words}");
+    script.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
+    script.current_dir(folder.path()).env("NO_COLOR", "1");
+    script.env_remove("PAGER").env_remove("REWEAVE_PAGER");
+    finished(script.envs(variables.iter().copied()))
+}
+
+#[test]
+fn pager_shows_long_output_on_terminal() {
+    let folder = files();
+    let words = "plan balance --fabric fabric.toml --flows flows.csv";
+    let mark = ("REWEAVE_PAGER", "sed s/^/own:/");
+    let usual = ("PAGER", "sed s/^/usual:/");
+    let own = paged(&folder, words, &[mark, usual]);
+    assert!(own.lines().count() > 3, "{own}");
+    assert!(own.lines().all(|line| line.starts_with("own:")), "{own}");
+    let others = paged(&folder, words, &[usual]);
+    assert!(others.starts_with("usual:"), "{others}");
+    let missing = paged(&folder, words, &[("REWEAVE_PAGER", "no-such-pager 2>&-")]);
+    assert_eq!(missing, own.replace("own:", ""));
+}
+
+#[test]
+fn pager_is_left_out_where_useless() {
+    let folder = files();
+    let words = "plan balance --fabric fabric.toml --flows flows.csv";
+    let mark = ("REWEAVE_PAGER", "sed s/^/own:/");
+    for words in [
+        // What fits is shown as it is.
+        "version --client".to_owned(),
+        format!("{words} --no-pager"),
+        // No terminal reads it.
+        format!("{words} | cat"),
+    ] {
+        let plain = paged(&folder, &words, &[mark]);
+        assert!(!plain.is_empty() && !plain.contains("own:"), "{plain}");
+    }
+}
+
 /// How long it took is another thing each time.
 fn without_time(mut answer: Value) -> Value {
     if let Some(fields) = answer.as_object_mut() {

@@ -17,6 +17,7 @@ use reweave_driver::operate::Operator;
 use reweave_driver::serve::{DriverUplink, serve};
 use reweave_driver::state::{Store, Whose};
 use reweave_link::join;
+use reweave_link::log::LogOptions;
 use reweave_link::uplink::{self, Certificate};
 use reweave_link::{Dialer, Role};
 use serde::Serialize;
@@ -36,6 +37,8 @@ pub(crate) struct Cli {
     config: PathBuf,
     #[arg(long, value_enum, default_value_t = Output::Text, global = true)]
     output: Output,
+    #[command(flatten)]
+    log: LogOptions,
     #[command(subcommand)]
     command: Command,
 }
@@ -127,10 +130,17 @@ struct Desired {
 }
 
 impl Cli {
+    /// Whether it is a service whose log machines read.
+    pub(crate) fn logs_json(&self) -> bool {
+        matches!(self.command, Command::Run(_)) && self.log.is_json()
+    }
+
     #[tokio::main(flavor = "current_thread")]
     pub(crate) async fn run(self) -> Result<ExitCode, DriverError> {
-        if let Command::Man { into } = &self.command {
-            return manual(into);
+        match &self.command {
+            Command::Man { into } => return manual(into),
+            Command::Run(_) => self.log.start(),
+            _ => {}
         }
         let config = Config::load(&self.config)?;
         match &self.command {
@@ -247,13 +257,6 @@ impl Cli {
 
 impl Service {
     async fn run(&self, config: &Config) -> Result<(), DriverError> {
-        tracing_subscriber::fmt()
-            .with_writer(std::io::stderr)
-            // It would tell of them where it cannot write, and panic.
-            .log_internal_errors(false)
-            .with_target(false)
-            .without_time()
-            .init();
         // Whoever holds it is the one driver there is, before anybody hears of it.
         let store = Store::open(&config.state)?;
         if let Some(token) = &self.join {

@@ -19,8 +19,14 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(said) => return voice::instead(&said),
     };
+    let logs_json = cli.logs_json();
     cli.run().unwrap_or_else(|error| {
-        voice::tell(format_args!("error: {}", error_chain(&error)));
+        let words = error_chain(&error);
+        if logs_json {
+            tracing::error!("{words}");
+        } else {
+            voice::tell(format_args!("error: {words}"));
+        }
         ExitCode::from(error.exit_code())
     })
 }

@@ -231,7 +231,7 @@ fn data_of_other_version_names_file() {
 #[test]
 fn json_log_has_object_per_line() {
     let site = Site::new();
-    let json = ["--log", "json"];
+    let json = ["--log-format", "json"];
     let said = |command: &str| fs::read_to_string(site.path(command)).unwrap();
     let mut running = site.begin_with("run", ANY_PORT_SETTINGS, &json);
     until(|| said("run").contains("leader in term").then_some(()));

@@ -3,7 +3,7 @@
 //! A session is a QUIC connection on which both sides have shown a certificate of their cluster and
 //! agreed on a version. It carries messages on two channels that do not wait for each other. What
 //! the messages mean is none of this crate's business. What every part needs besides is here too: an
-//! identity, a folder to [`durable_files`] things in, a [`chain`] of lines, and a word with the [`service`] manager; and TLS for the [`web`].
+//! identity, a folder to [`durable_files`] things in, a [`chain`] of lines, [`log`] options, and a word with the [`service`] manager; and TLS for the [`web`].
 //!
 //! Deliberately absent: resumption and 0-RTT (each session proves its certificate anew), migration
 //! (a peer stays where it is), datagrams, and any stream besides the two.
@@ -23,6 +23,7 @@ mod handshake_limit;
 mod identity;
 pub mod join;
 mod listener;
+pub mod log;
 mod opening;
 pub mod pki;
 mod receive_limit;

@@ -9,11 +9,11 @@ use super::{Hostlist, hostlist};
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::page::Page;
-use crate::{Output, print, say};
+use crate::{Output, exit, print, say};
 
 /// Check whether hosts are fit for a job: problems found, and the best rank order
 ///
-/// The ring bandwidth assumes that all shortest paths are used evenly. Exit codes: 0 no problem found, 1 at least one.
+/// The ring bandwidth assumes that all shortest paths are used evenly. Exit codes: 0 no problem found, 3 at least one.
 #[derive(Debug, Args)]
 pub(crate) struct Gate {
     /// Slurm hostlist: node[01-04,07]
@@ -38,10 +38,7 @@ impl Gate {
             Output::Hostfile => say(&hostfile(&told.order, self.slots.into()))?,
             _ => print(output, &told, |page| lay_out(page, &told))?,
         };
-        Ok(match told.is_good {
-            true => ExitCode::SUCCESS,
-            false => ExitCode::FAILURE,
-        })
+        Ok(ExitCode::from(exit::number(true, !told.is_good)))
     }
 
     fn ask(&self, coordinator: &mut Coordinator) -> Result<Allocation, CliError> {

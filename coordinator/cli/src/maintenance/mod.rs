@@ -18,7 +18,7 @@ use crate::ask::{Coordinator, Reach};
 use crate::duration::{self, SECOND};
 use crate::error::CliError;
 use crate::page::{Ink, Page, age};
-use crate::{Output, print};
+use crate::{Output, print, print_report};
 
 use work::{Report, Work};
 
@@ -66,6 +66,10 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 impl Maintenance {
+    pub(crate) fn is_list(&self) -> bool {
+        self.node.is_none()
+    }
+
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         let Some(node) = &self.node else {
             return list(reach, output);
@@ -89,8 +93,17 @@ struct Listed {
 
 fn list(reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
     let maintenance = Coordinator::reach(reach)?.status()?.maintenance;
-    let listed = Listed { maintenance };
-    print(output, &listed, |page| table(page, &listed.maintenance))
+    print_report(output, &Listed { maintenance })
+}
+
+impl crate::report::Report for Listed {
+    fn lay_out(&self, page: &mut Page) {
+        table(page, &self.maintenance);
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.maintenance.iter().map(|it| it.name.clone()).collect()
+    }
 }
 
 pub(crate) fn table(page: &mut Page, maintenance: &[MaintenanceStatus]) {

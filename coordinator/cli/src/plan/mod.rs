@@ -55,6 +55,8 @@ enum What {
     /// Which flows of a table to move so that no link is fuller than necessary
     Balance(balance::Balance),
     Show(recorded::Show),
+    /// The same as `reweave diff`
+    #[command(hide = true)]
     Diff(recorded::Diff),
     Circuits(circuits::Circuits),
     Drain(drain::Drain),

@@ -26,7 +26,7 @@ use super::tables;
 use super::topology::{others_as_given, place};
 use crate::error::CliError;
 use crate::page::Page;
-use crate::{Output, print};
+use crate::{Output, document, say};
 use given::Given;
 use rewired::Rewired;
 
@@ -108,9 +108,9 @@ impl Repair {
                 false => None,
             },
         };
-        print(output, &at_once, |page| show(page, &at_once))?;
+        say(&document(output, &at_once, |page| show(page, &at_once))?)?;
         let rewired = self.rewired(&broken, &mut proposal, &repaired.iteration)?;
-        print(output, &rewired, |page| rewired.show(page))
+        say(&document(output, &rewired, |page| rewired.show(page))?)
     }
 
     /// What somebody names twice fails once.

@@ -5,7 +5,7 @@ use reweave_common::operator::{FlowImbalance, FlowStatus, Hop, Status};
 use super::{hop, more, most_rows};
 use crate::Detail;
 use crate::names::Names;
-use crate::page::Page;
+use crate::page::{Page, age};
 
 /// The fastest first.
 pub(super) fn fastest(page: &mut Page, flows: &[FlowStatus], names: &Names, detail: Detail) {
@@ -43,6 +43,32 @@ pub(crate) fn paths(page: &mut Page, flows: &[&FlowStatus], names: &Names) {
         ]
     };
     page.table(["flow", "rate", "over", "back over"], flows.iter().map(row));
+}
+
+/// Also with the range of its rate, the age of its reading, and its ports.
+pub(crate) fn wide_paths(page: &mut Page, flows: &[&FlowStatus], names: &Names) {
+    let names = names.flows(flows.iter().map(|flow| flow.flow));
+    let row = |flow: &&FlowStatus| {
+        [
+            names.name(&flow.flow),
+            flow.rate_bits_per_s.to_string(),
+            format!("{} .. {}", flow.least_bits_per_s, flow.most_bits_per_s),
+            age(flow.age_ms),
+            flow.flow.to_string(),
+            flow.path.as_deref().map_or_else(unknown, whole),
+            flow.path_back.as_deref().map_or_else(unknown, whole),
+        ]
+    };
+    let headings = [
+        "flow",
+        "rate",
+        "lately",
+        "read",
+        "ports",
+        "over",
+        "back over",
+    ];
+    page.table(headings, flows.iter().map(row));
 }
 
 pub(crate) fn unknown() -> String {

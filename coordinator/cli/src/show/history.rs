@@ -190,7 +190,7 @@ mod tests {
 
     const PLAN_TEXT: &str = "Plan 5, made for generation 4 of the routes\n  rolls plan 3 back\n  \
         change                              for jobs that run\n  - h1 > h5 pinned to leaf0 > \
-        spine1  live-safe\n";
+        spine1  live-safe\n  0 to add, 1 to remove, 0 to change\n";
 
     fn shown(outcome: Outcome) -> String {
         let mut page = Page::default();

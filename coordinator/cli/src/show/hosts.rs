@@ -73,28 +73,71 @@ fn states(page: &Page, agents: &[AgentStatus]) -> String {
 
 /// Each of these, whether in trouble or not.
 pub(crate) fn table(page: &mut Page, agents: &[&AgentStatus]) {
-    let row = |agent: &&AgentStatus| {
+    let rows: Vec<_> = agents.iter().map(|agent| row(page, agent)).collect();
+    page.table(HEADINGS, rows);
+}
+
+/// Also with what agents run and which addresses they have.
+pub(crate) fn wide_table(page: &mut Page, agents: &[&AgentStatus]) {
+    let wide = |agent: &&AgentStatus| {
+        let [node, state, heard, known, holds, clock, certificate] = row(page, agent);
+        let addresses = agent.addresses.iter().map(ToString::to_string);
+        let addresses = addresses.collect::<Vec<_>>().join(" ");
+        let build = agent.build.clone().unwrap_or_else(dash);
+        let protocol = agent.protocol.clone().unwrap_or_else(dash);
+        let rejected = agent.discarded_readings.to_string();
         [
-            agent.node.clone(),
-            state(page, agent.state),
-            agent.age_ms.map_or_else(dash, age),
-            format!("{} of {}", agent.known_links, agent.links),
-            agent.generation.map_or_else(dash, |held| held.to_string()),
-            agent.clock_skew_ms.map_or_else(dash, skew),
-            agent.certificate_left_s.map_or_else(dash, peers::seconds),
+            node,
+            state,
+            heard,
+            known,
+            holds,
+            clock,
+            certificate,
+            build,
+            protocol,
+            rejected,
+            addresses,
         ]
     };
-    let rows: Vec<_> = agents.iter().map(row).collect();
+    let rows: Vec<_> = agents.iter().map(wide).collect();
+    let [node, state, heard, known, holds, clock, certificate] = HEADINGS;
     let headings = [
-        "node",
-        "state",
-        "heard",
-        "links known",
-        "holds",
-        "clock off",
-        "certificate for",
+        node,
+        state,
+        heard,
+        known,
+        holds,
+        clock,
+        certificate,
+        "build",
+        "protocol",
+        "rejected",
+        "addresses",
     ];
     page.table(headings, rows);
+}
+
+const HEADINGS: [&str; 7] = [
+    "node",
+    "state",
+    "heard",
+    "links known",
+    "holds",
+    "clock off",
+    "certificate for",
+];
+
+fn row(page: &Page, agent: &AgentStatus) -> [String; 7] {
+    [
+        agent.node.clone(),
+        state(page, agent.state),
+        agent.age_ms.map_or_else(dash, age),
+        format!("{} of {}", agent.known_links, agent.links),
+        agent.generation.map_or_else(dash, |held| held.to_string()),
+        agent.clock_skew_ms.map_or_else(dash, skew),
+        agent.certificate_left_s.map_or_else(dash, peers::seconds),
+    ]
 }
 
 fn state(page: &Page, state: AgentState) -> String {

@@ -3,7 +3,7 @@
 use reweave_common::operator::{Findings, LinkStatus};
 
 use super::{dash, hop};
-use crate::page::{Ink, Page};
+use crate::page::{Ink, Page, age};
 use crate::trouble;
 
 const BAR_CELLS: usize = 20;
@@ -33,6 +33,20 @@ pub(crate) fn load(link: &LinkStatus) -> f64 {
 pub(crate) fn table(page: &mut Page, links: &[&LinkStatus], findings: &Findings) {
     let rows: Vec<_> = links.iter().map(|link| row(page, link, findings)).collect();
     page.table(["link", "load", "rate", "of", "left", "trouble"], rows);
+}
+
+/// Also with the name of the link, and the age of its reading.
+pub(crate) fn wide_table(page: &mut Page, links: &[&LinkStatus], findings: &Findings) {
+    let wide = |link: &&LinkStatus| {
+        let [hop, load, rate, of, left, trouble] = row(page, link, findings);
+        let name = link.hop.link.clone();
+        [hop, load, rate, of, left, name, age(link.age_ms), trouble]
+    };
+    let rows: Vec<_> = links.iter().map(wide).collect();
+    let headings = [
+        "link", "load", "rate", "of", "left", "name", "read", "trouble",
+    ];
+    page.table(headings, rows);
 }
 
 fn row(page: &Page, link: &LinkStatus, findings: &Findings) -> [String; 6] {

@@ -14,7 +14,7 @@ pub(crate) mod trace;
 
 pub(crate) use finding::{cause, findings, in_a_sentence, not_seen};
 pub(crate) use history::{history, record, recorded};
-pub(crate) use peers::members;
+pub(crate) use peers::{members, wide_members};
 pub(crate) use plan::{all_changes, plan, touched};
 pub(crate) use standing::leaderless;
 pub(crate) use status::{phase, status};

@@ -40,20 +40,60 @@ pub(super) fn coordinators(page: &mut Page, coordinators: &[CoordinatorStatus]) 
 
 /// The same as members of a cluster, which others may take the place of.
 pub(crate) fn members(page: &mut Page, coordinators: &[CoordinatorStatus]) {
+    let rows: Vec<_> = coordinators.iter().map(|it| member(page, it)).collect();
+    let headings = [
+        "number", "name", "address", "state", "votes", "heard", "behind",
+    ];
+    page.table(headings, rows);
+}
+
+fn member(page: &Page, one: &CoordinatorStatus) -> [String; 7] {
+    [
+        one.number.to_string(),
+        one.name.clone(),
+        one.address.to_string(),
+        state(page, one.state),
+        if one.votes { "yes" } else { "no" }.to_owned(),
+        one.heard_ms.map_or_else(dash, age),
+        one.behind.map_or_else(dash, |behind| behind.to_string()),
+    ]
+}
+
+/// Also with what each runs, and how long its certificate is valid.
+pub(crate) fn wide_members(page: &mut Page, coordinators: &[CoordinatorStatus]) {
     let row = |one: &CoordinatorStatus| {
+        let [number, name, address, state, votes, heard, behind] = member(page, one);
+        let term = one.term.map_or_else(dash, |term| term.to_string());
+        let build = one.build.clone().unwrap_or_else(dash);
+        let protocol = one.protocol.clone().unwrap_or_else(dash);
+        let certificate = one.certificate_left_s.map_or_else(dash, seconds);
         [
-            one.number.to_string(),
-            one.name.clone(),
-            one.address.to_string(),
-            state(page, one.state),
-            if one.votes { "yes" } else { "no" }.to_owned(),
-            one.heard_ms.map_or_else(dash, age),
-            one.behind.map_or_else(dash, |behind| behind.to_string()),
+            number,
+            name,
+            address,
+            state,
+            votes,
+            heard,
+            behind,
+            term,
+            build,
+            protocol,
+            certificate,
         ]
     };
     let rows: Vec<_> = coordinators.iter().map(row).collect();
     let headings = [
-        "number", "name", "address", "state", "votes", "heard", "behind",
+        "number",
+        "name",
+        "address",
+        "state",
+        "votes",
+        "heard",
+        "behind",
+        "term",
+        "build",
+        "protocol",
+        "certificate for",
     ];
     page.table(headings, rows);
 }

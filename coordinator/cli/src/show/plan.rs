@@ -66,9 +66,8 @@ pub(super) fn body(page: &mut Page, plan: &Plan, names: &Names) {
     for made in &plan.moves {
         page.line(&format!("  {}", words_of(made, &flows)));
     }
-    match plan.takes_back {
-        Some(_) => all_changes(page, plan, names),
-        None => changes(page, plan),
+    if plan.takes_back.is_some() || !plan.changes.is_empty() {
+        all_changes(page, plan, names);
     }
     for flow in lifted(plan) {
         page.line(&format!("  {} is unpinned", flows.name(&flow)));
@@ -96,42 +95,41 @@ pub(super) fn body(page: &mut Page, plan: &Plan, names: &Names) {
     }
 }
 
-/// What is switched and routed; pins are told of by the flows that they move.
-fn changes(page: &mut Page, plan: &Plan) {
-    let is_pin = |line: &&Line| matches!(line.what, What::Pin(_) | What::Unpin(_));
-    let lines = plan.changes.iter().filter(|line| !is_pin(line));
-    lay_out(page, lines, &Names::default());
-}
-
-/// A line each, pins among them.
+/// A line each, and how many of each kind.
 pub(crate) fn all_changes(page: &mut Page, plan: &Plan, names: &Names) {
-    if plan.changes.is_empty() {
+    let lines = &plan.changes;
+    if lines.is_empty() {
         return page.line("no recorded changes");
     }
-    lay_out(page, plan.changes.iter(), names);
-}
-
-fn lay_out<'l>(page: &mut Page, lines: impl Iterator<Item = &'l Line>, names: &Names) {
-    let lines: Vec<_> = lines.collect();
     let pinned = lines.iter().filter_map(|line| match &line.what {
         What::Pin(pin) | What::Unpin(pin) => Some(pin.flow),
         _ => None,
     });
     let flows = names.flows(pinned);
     let pin = |pin: &Pin| format!("{} pinned to {}", flows.name(&pin.flow), hop(&pin.hop));
-    let row = |line: &&Line| {
+    let row = |line: &Line| {
         let what = match &line.what {
-            What::Disconnect(joint) => format!("- {joint}"),
-            What::Connect(joint) => format!("+ {joint}"),
-            What::Routes { node, towards } => format!("~ routes of {node} towards {towards} hosts"),
-            What::Ranks(ranks) => format!("~ {ranks}"),
-            What::Pin(new) => format!("+ {}", pin(new)),
-            What::Unpin(old) => format!("- {}", pin(old)),
+            What::Connect(joint) | What::Disconnect(joint) => joint.to_string(),
+            What::Routes { node, towards } => format!("routes of {node} towards {towards} hosts"),
+            What::Ranks(ranks) => ranks.to_string(),
+            What::Pin(it) | What::Unpin(it) => pin(it),
         };
-        [what, line.tag.to_string()]
+        [format!("{} {what}", sign(line)), line.tag.to_string()]
     };
-    if !lines.is_empty() {
-        page.table(["change", "for jobs that run"], lines.iter().map(row));
+    page.table(["change", "for jobs that run"], lines.iter().map(row));
+    let count = |of: char| lines.iter().filter(|line| sign(line) == of).count();
+    let [added, removed, changed] = ['+', '-', '~'].map(count);
+    page.line(&format!(
+        "  {added} to add, {removed} to remove, {changed} to change"
+    ));
+}
+
+/// Whether something is added, removed or changed.
+fn sign(line: &Line) -> char {
+    match line.what {
+        What::Connect(_) | What::Pin(_) => '+',
+        What::Disconnect(_) | What::Unpin(_) => '-',
+        What::Routes { .. } | What::Ranks(_) => '~',
     }
 }
 
@@ -147,14 +145,18 @@ pub(super) fn flows_in(plan: &Plan) -> impl Iterator<Item = FlowKey> {
     predicted.chain(found).chain(moved)
 }
 
-/// The flows whose pins are taken away because they serve no more.
+/// The flows whose pins are taken away because they serve no more, as far as no line says so.
 fn lifted(plan: &Plan) -> BTreeSet<FlowKey> {
+    let has_line = |flow: &FlowKey| {
+        let mut lines = plan.changes.iter();
+        lines.any(|line| matches!(&line.what, What::Unpin(pin) if pin.flow == *flow))
+    };
     let findings = plan.report.findings.iter();
     let useless = findings.filter_map(|finding| match finding {
         Finding::UselessPin(pin) => Some(pin.flow),
         Finding::EcmpCollision(_) | Finding::Cause(_) => None,
     });
-    useless.collect()
+    useless.filter(|flow| !has_line(flow)).collect()
 }
 
 fn moved(moves: &[Move]) -> impl Iterator<Item = FlowKey> {
@@ -248,5 +250,57 @@ fn why_not(lost: &Alternative, flows: &FlowNames<'_>) -> String {
         LostBecause::MoreMoves => {
             format!("{what}: no flow is faster, and more flows move")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reweave_common::operator::{Hop, Tag};
+
+    use super::*;
+    use crate::names::tests::{eight_hosts, flow};
+
+    const EXPECTED_TEXT: &str = "Plan 4, made for generation 3 of the routes
+  change                              for jobs that run
+  - h0 > h4 pinned to leaf0 > spine0  live-safe
+  + h0 > h4 pinned to leaf0 > spine1  live-safe
+  ~ routes of leaf0 towards 4 hosts   live-safe
+  1 to add, 1 to remove, 1 to change
+
+apply it with  reweave apply 4
+";
+
+    fn pin(spine: &str) -> Pin {
+        Pin {
+            flow: flow(0, 49152, 4),
+            hop: Hop {
+                from: "leaf0".to_owned(),
+                to: spine.to_owned(),
+                link: format!("leaf0-{spine}"),
+            },
+        }
+    }
+
+    #[test]
+    fn plan_lists_changes_with_total() {
+        let routes = What::Routes {
+            node: "leaf0".to_owned(),
+            towards: 4,
+        };
+        let line = |what| Line {
+            what,
+            tag: Tag::LiveSafe,
+        };
+        let mut shown = crate::show::tests::plan();
+        shown.changes = [What::Unpin(pin("spine0")), What::Pin(pin("spine1")), routes]
+            .map(line)
+            .to_vec();
+        shown.moves.clear();
+        shown.predictions.clear();
+        shown.iterations.clear();
+        shown.report.findings.clear();
+        let mut page = Page::default();
+        plan(&mut page, Some(&shown), &eight_hosts());
+        assert_eq!(page.text, EXPECTED_TEXT, "\n{}", page.text);
     }
 }

@@ -70,7 +70,7 @@ fn moved(flow: FlowKey) -> Move {
     }
 }
 
-fn plan() -> Plan {
+pub(crate) fn plan() -> Plan {
     let prediction = |flow| Prediction {
         flow,
         before_bits_per_s: mbps(99),

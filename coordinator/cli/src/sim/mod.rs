@@ -29,7 +29,11 @@ use crate::error::CliError;
 
 /// A question, once or for many settings.
 #[derive(Debug, Args)]
-#[command(arg = elsewhere("coordinator"), arg = elsewhere("identity").value_parser(value_parser!(PathBuf)))]
+#[command(
+    arg = elsewhere("coordinator"),
+    arg = elsewhere("context"),
+    arg = elsewhere("identity").value_parser(value_parser!(PathBuf))
+)]
 pub(crate) struct Simulation {
     #[command(flatten)]
     sweep: sweep::Sweep,
@@ -133,6 +137,7 @@ mod tests {
             );
             assert!(!help.contains("--coordinator"), "{help}");
             assert!(!help.contains("--identity"), "{help}");
+            assert!(!help.contains("--context"), "{help}");
         }
     }
 
@@ -142,6 +147,7 @@ mod tests {
             "--coordinator a sim raw F",
             "sim --coordinator a raw F",
             "sim raw F --identity D",
+            "sim raw F --context lab",
         ] {
             let words = ["reweave"].into_iter().chain(words.split(' '));
             <Arguments as clap::Parser>::try_parse_from(words).unwrap();

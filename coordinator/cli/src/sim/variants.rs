@@ -21,7 +21,7 @@ use super::progress::{self, Progress};
 use super::{MAX_SIMULATION_WORK, input};
 use crate::error::CliError;
 use crate::voice::tell;
-use crate::{Output, print, say};
+use crate::{Output, document, print, say};
 
 #[derive(Debug, Args)]
 pub(super) struct Allowed {
@@ -234,10 +234,7 @@ fn tell_all<C: Sides>(output: Output, answers: &[Answer<C>]) -> Result<(), CliEr
 
 fn each<C: Sides>(output: Output, answers: &[Answer<C>]) -> Result<(), CliError> {
     for answer in answers {
-        if output == Output::Yaml {
-            say("---\n")?;
-        }
-        print(output, answer, |_| ())?;
+        say(&document(output, answer, |_| ())?)?;
     }
     Ok(())
 }

@@ -17,14 +17,14 @@ use crate::error::CliError;
 use crate::names::Names;
 use crate::page::Page;
 use crate::voice::is_read;
-use crate::{Output, show};
+use crate::{Output, document, show};
 use news::{News, Seen, news};
 
 /// Print events, one per line, until Ctrl-C
 ///
 /// Events of the cluster, one per line, until Ctrl-C: agents, links, findings, changes, alarms
 ///
-/// JSON is one object per line.
+/// JSON is one object per line; YAML is one document per event.
 #[derive(Debug, Args)]
 pub(crate) struct Watch {
     /// Poll interval; a bare number is in milliseconds
@@ -38,8 +38,8 @@ fn interval(text: &str) -> Result<Duration, String> {
 }
 
 #[derive(Serialize)]
-struct Line<'n> {
-    time: String,
+struct Event<'n> {
+    time: &'n str,
     #[serde(flatten)]
     news: &'n News,
 }
@@ -92,15 +92,8 @@ fn look(coordinator: &mut Coordinator) -> Result<Seen, CliError> {
 fn reads(output: Output, news: &[News]) -> Result<bool, CliError> {
     let time = format_rfc3339_seconds(SystemTime::now()).to_string();
     for news in news {
-        let text = match output {
-            Output::Table => plain(&time, news),
-            Output::Json | Output::Yaml => {
-                let time = time.clone();
-                serde_json::to_string(&Line { time, news }).map_err(CliError::Json)? + "\n"
-            }
-            Output::Hostfile => return Err(CliError::NoHostfile),
-            Output::Csv => return Err(CliError::NoCsv),
-        };
+        let event = Event { time: &time, news };
+        let text = document(output, &event, |page| event.lay_out(page))?;
         if !is_read(&text)? {
             return Ok(false);
         }
@@ -108,12 +101,32 @@ fn reads(output: Output, news: &[News]) -> Result<bool, CliError> {
     Ok(true)
 }
 
-fn plain(time: &str, news: &News) -> String {
-    let mut page = Page::for_stdout();
-    let words = news.ink.map(|ink| page.ink(ink, &news.words));
-    page.line(&format!(
-        "{time}  {}",
-        words.as_ref().unwrap_or(&news.words)
-    ));
-    page.shown()
+impl Event<'_> {
+    fn lay_out(&self, page: &mut Page) {
+        let Self { time, news } = self;
+        let words = news.ink.map(|ink| page.ink(ink, &news.words));
+        let words = words.as_ref().unwrap_or(&news.words);
+        page.line(&format!("{time}  {words}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_separate_documents() {
+        let news = News::away("it stopped");
+        let event = Event {
+            time: "2026-11-20T14:00:00Z",
+            news: &news,
+        };
+        let printed = |output| document(output, &event, |page| event.lay_out(page)).unwrap();
+        let yaml = printed(Output::Yaml);
+        assert!(yaml.starts_with("---\n") && yaml.ends_with('\n'), "{yaml}");
+        assert!(yaml.contains("\nkind: coordinator\n"), "{yaml}");
+        let json = printed(Output::Json);
+        assert_eq!(json.matches('\n').count(), 1, "{json}");
+        assert!(json.contains("\"kind\":\"coordinator\""), "{json}");
+    }
 }

@@ -87,7 +87,7 @@ fn gated(is_good: bool) -> Response {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn gate_exit_code_reflects_host_health() {
-    for (is_good, code) in [(true, 0), (false, 1)] {
+    for (is_good, code) in [(true, 0), (false, 3)] {
         let words = [
             "job", "gate", "--hosts", "h[0-1]", "--output", "hostfile", "--slots", "4",
         ];

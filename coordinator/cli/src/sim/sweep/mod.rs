@@ -21,7 +21,7 @@ use serde_json::{Map, Number, Value, json};
 use super::input;
 use super::progress::{self, Progress};
 use crate::error::CliError;
-use crate::{Output, print};
+use crate::{Output, document, print, say};
 use axis::{Axis, Point, Shard};
 
 pub(crate) use store::Gather;
@@ -42,7 +42,7 @@ pub(crate) struct Sweep {
 }
 
 /// Our own options and those of `--output`, all of which have a value.
-const SWEEP_OPTIONS: [&str; 4] = ["--sweep", "--shard", "--to", "--output"];
+const SWEEP_OPTIONS: [&str; 5] = ["--sweep", "--shard", "--to", "--output", "-o"];
 
 impl Sweep {
     pub(super) fn is_asked(&self) -> bool {
@@ -86,7 +86,9 @@ impl Sweep {
             .map(drop);
         }
         for answer in answers {
-            print(output, answer, |page| page.line(&in_words(answer)))?;
+            say(&document(output, answer, |page| {
+                page.line(&in_words(answer));
+            })?)?;
         }
         Ok(())
     }
@@ -265,9 +267,10 @@ fn without_own(arguments: impl Iterator<Item = String>) -> Vec<String> {
     let mut skip = false;
     for argument in arguments {
         let is_own = SWEEP_OPTIONS.contains(&argument.as_str());
-        let holds_value = SWEEP_OPTIONS
-            .iter()
-            .any(|own| argument.starts_with(&format!("{own}=")));
+        let is_long = |own: &&str| argument.starts_with(&format!("{own}="));
+        // A short option may have its value in the same word.
+        let is_short = argument.starts_with("-o") && !is_own;
+        let holds_value = is_short || SWEEP_OPTIONS.iter().any(is_long);
         if !(skip || is_own || holds_value) {
             kept.push(argument);
         }
@@ -293,6 +296,13 @@ fn fabric_of(arguments: &[String]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn points_do_not_inherit_sweep_options() {
+        let words = "-o yaml sim --sweep=seed=1..3 raw -oyaml f.raw --to out --output=json";
+        let kept = without_own(words.split(' ').map(str::to_owned));
+        assert_eq!(kept, ["sim", "raw", "f.raw"]);
+    }
 
     #[test]
     fn failure_is_one_line() {

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::axis::Shard;
 use super::in_words;
 use crate::error::CliError;
-use crate::{Output, print};
+use crate::{Output, document, say};
 
 /// Writes a file whole or not at all, and says where it is.
 pub(super) fn write(to: &str, file: &str, content: String) -> Result<String, CliError> {
@@ -41,7 +41,9 @@ impl Gather {
         let mut failed = false;
         for answer in in_order(self.answers(&files)?) {
             failed |= answer.get("error").is_some();
-            print(output, &answer, |page| page.line(&in_words(&answer)))?;
+            say(&document(output, &answer, |page| {
+                page.line(&in_words(&answer));
+            })?)?;
         }
         Ok(match failed {
             true => ExitCode::FAILURE,

@@ -1,0 +1,138 @@
+//! What programs log to standard error: which levels, and in which format.
+
+use std::str::FromStr;
+use std::{env, io};
+
+use clap::{Args, ValueEnum};
+use thiserror::Error;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{fmt, registry};
+
+/// systemd sets it where standard error is the journal, which has a time for each line.
+const JOURNAL_VARIABLE: &str = "JOURNAL_STREAM";
+const DEFAULT_LEVELS: &str = "info";
+
+#[derive(Debug, Clone, Args)]
+pub struct LogOptions {
+    /// What to log: off, error, warn, info, debug or trace; also per module, as in info,reweave_link=debug
+    #[arg(
+        long,
+        env = "REWEAVE_LOG",
+        value_name = "LEVELS",
+        default_value = DEFAULT_LEVELS,
+        global = true
+    )]
+    log: LogLevels,
+    /// Format of the log on standard error
+    #[arg(long, value_enum, default_value_t = LogFormat::Text, global = true)]
+    log_format: LogFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum LogFormat {
+    /// For people; with the time, unless the journal adds it
+    Text,
+    /// One JSON object per line, with time, level, module and fields
+    Json,
+}
+
+impl LogOptions {
+    /// Once in a program.
+    pub fn start(&self) {
+        let filtered = registry().with(self.log.0.clone());
+        // It would tell of them where it cannot write, and panic.
+        let lines = fmt::layer()
+            .with_writer(io::stderr)
+            .log_internal_errors(false);
+        let is_journal = env::var_os(JOURNAL_VARIABLE).is_some();
+        match self.log_format {
+            LogFormat::Json => filtered.with(lines.json()).init(),
+            LogFormat::Text if is_journal => {
+                let lines = lines.with_target(false).without_time();
+                filtered.with(lines).init();
+            }
+            LogFormat::Text => filtered.with(lines.with_target(false)).init(),
+        }
+    }
+
+    /// Whether machines read it.
+    pub fn is_json(&self) -> bool {
+        self.log_format == LogFormat::Json
+    }
+}
+
+/// The directives of `tracing`'s filters.
+#[derive(Debug, Clone)]
+struct LogLevels(Targets);
+
+#[derive(Debug, Error)]
+#[error(
+    "not levels of a log: write off, error, warn, info, debug or trace, or MODULE=LEVEL, with \
+     commas between; --log-format sets the format"
+)]
+struct LogLevelsError;
+
+impl FromStr for LogLevels {
+    type Err = LogLevelsError;
+
+    /// A variable that is set to nothing is not set.
+    fn from_str(text: &str) -> Result<Self, LogLevelsError> {
+        let text = if text.is_empty() {
+            DEFAULT_LEVELS
+        } else {
+            text
+        };
+        if !text.split(',').all(has_level) {
+            return Err(LogLevelsError);
+        }
+        let targets = text.parse().map_err(|_| LogLevelsError)?;
+        Ok(Self(targets))
+    }
+}
+
+/// `Targets` would take any other word for a module, of which everything is logged.
+fn has_level(directive: &str) -> bool {
+    let (_, level) = directive.rsplit_once('=').unwrap_or(("", directive));
+    !level.is_empty() && level.parse::<LevelFilter>().is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::Level;
+
+    use super::*;
+
+    fn enables(levels: &str, module: &str, level: Level) -> bool {
+        let LogLevels(targets) = levels.parse().unwrap();
+        targets.would_enable(module, &level)
+    }
+
+    #[test]
+    fn log_levels_apply_per_module() {
+        assert!(enables("debug", "reweave_agent", Level::DEBUG));
+        assert!(!enables("", "reweave_agent", Level::DEBUG));
+        assert!(enables("", "reweave_agent", Level::INFO));
+        let mixed = "warn,reweave_link=debug";
+        assert!(enables(mixed, "reweave_link::dialer", Level::DEBUG));
+        assert!(!enables(mixed, "reweave_agent", Level::INFO));
+        assert!(enables(mixed, "reweave_agent", Level::WARN));
+        assert!(!enables("off", "reweave_agent", Level::ERROR));
+    }
+
+    #[test]
+    fn unknown_log_level_is_refused() {
+        for wrong in [
+            "json",
+            "text",
+            "loud",
+            "info,",
+            "reweave_link=",
+            "reweave_link=loud",
+            "=",
+        ] {
+            assert!(wrong.parse::<LogLevels>().is_err(), "{wrong}");
+        }
+    }
+}
