@@ -64,7 +64,7 @@ impl LargeFlows {
 }
 
 impl IdleFlows {
-    /// From time to time it is time to look which flows are large.
+    /// Whether large flows are due to be looked for, which they then are not for a [`SAMPLE_INTERVAL`].
     pub(crate) fn is_due(&mut self, now: Moment) -> bool {
         self.looks.is_due(now, SAMPLE_INTERVAL)
     }
