@@ -1,5 +1,8 @@
 //! What programs log to standard error: which levels, and in which format.
 
+use std::fs::File;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::str::FromStr;
 use std::{env, io};
 
@@ -10,7 +13,7 @@ use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{fmt, registry};
 
-/// systemd sets it where standard error is the journal, which has a time for each line.
+/// systemd sets it to device and inode of the journal's socket. The journal has a time for each line.
 const JOURNAL_VARIABLE: &str = "JOURNAL_STREAM";
 const DEFAULT_LEVELS: &str = "info";
 
@@ -46,7 +49,7 @@ impl LogOptions {
         let lines = fmt::layer()
             .with_writer(io::stderr)
             .log_internal_errors(false);
-        let is_journal = env::var_os(JOURNAL_VARIABLE).is_some();
+        let is_journal = is_journal();
         match self.log_format {
             LogFormat::Json => filtered.with(lines.json()).init(),
             LogFormat::Text if is_journal => {
@@ -61,6 +64,19 @@ impl LogOptions {
     pub fn is_json(&self) -> bool {
         self.log_format == LogFormat::Json
     }
+}
+
+/// Programs inherit the variable though their standard error is a terminal or a file, so it is compared.
+fn is_journal() -> bool {
+    let Ok(stream) = io::stderr().as_fd().try_clone_to_owned() else {
+        return false;
+    };
+    env::var(JOURNAL_VARIABLE).is_ok_and(|named| is_named(&named, &File::from(stream)))
+}
+
+fn is_named(named: &str, stream: &File) -> bool {
+    let metadata = stream.metadata();
+    metadata.is_ok_and(|it| named == format!("{}:{}", it.dev(), it.ino()))
 }
 
 /// The directives of `tracing`'s filters.
@@ -119,6 +135,16 @@ mod tests {
         assert!(!enables(mixed, "reweave_agent", Level::INFO));
         assert!(enables(mixed, "reweave_agent", Level::WARN));
         assert!(!enables("off", "reweave_agent", Level::ERROR));
+    }
+
+    #[test]
+    fn journal_is_known_by_its_socket() {
+        let [journal, other] = [tempfile::tempfile(), tempfile::tempfile()].map(Result::unwrap);
+        let metadata = journal.metadata().unwrap();
+        let named = format!("{}:{}", metadata.dev(), metadata.ino());
+        assert!(is_named(&named, &journal));
+        assert!(!is_named(&named, &other));
+        assert!(!is_named("", &journal));
     }
 
     #[test]

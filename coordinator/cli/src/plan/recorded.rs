@@ -1,4 +1,4 @@
-//! `reweave plan show` and `reweave plan diff`: plans that the coordinator knows, by their numbers.
+//! `reweave plan show` and `reweave diff`: plans that the coordinator knows, by their numbers.
 
 use std::process::ExitCode;
 
