@@ -295,7 +295,7 @@ impl Engine {
     /// A core would wait for ever for what was refused, and decide nothing else. Whoever leads next decides anew.
     fn propose(&mut self, request: RequestId, payload: Vec<u8>) {
         match self.durable.replica_mut().propose(request, payload) {
-            // Whoever does not lead any more is told so by itself.
+            // A replica that leads no more says so by itself.
             Ok(()) | Err(ProposalRefused::NotLeading(_)) => {}
             Err(error @ ProposalRefused::Oversized { .. }) => {
                 tracing::error!("stepping down as leader: {}", error_chain(&error));

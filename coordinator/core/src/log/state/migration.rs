@@ -424,7 +424,7 @@ mod tests {
         }
     }
 
-    fn told(node: NodeId) -> Step {
+    fn step(node: NodeId) -> Step {
         let targets = BTreeMap::from([(node, ForwardingState::default())]);
         Step::new(Generation(2), Token(7), targets)
     }
@@ -444,7 +444,7 @@ mod tests {
         let [old, new] = [0, 1].map(|link| Round::from([(node, table(node, link))]));
         let mut journey = travelling(Heading::Back { reasons: vec![] }, [&old, &old]);
         journey.unsure = new.clone();
-        assert!(journey.tell(told(node), true));
+        assert!(journey.tell(step(node), true));
         assert_eq!(journey.unsure_now(), new);
         assert!(journey.acknowledge(node, &done(7)));
         assert!(journey.unsure_now().is_empty());
@@ -456,7 +456,7 @@ mod tests {
         let node = NodeId::from_index(0);
         let [old, new] = [0, 1].map(|link| Round::from([(node, table(node, link))]));
         let mut journey = travelling(Heading::Forth, [&old, &new]);
-        assert!(journey.tell(told(node), true));
+        assert!(journey.tell(step(node), true));
         assert!(journey.acknowledge(node, &done(7)));
         assert_eq!(journey.unsure_now(), new);
         journey.confirm(Token(8));

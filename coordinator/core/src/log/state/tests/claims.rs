@@ -21,7 +21,7 @@ fn claimed_numbers_are_exact_in_json() {
         let generation = state.next_generation().0;
         apply(&mut state, step(generation, UNDO_AIM, &[0, 1]));
         let undo = state.rollouts().next().unwrap().phase.step().unwrap();
-        assert_eq!(undo.generation, Generation(generation), "it is told");
+        assert_eq!(undo.generation, Generation(generation), "it is taken up");
         assert!(generation <= MAX_EXACT, "{generation} after {claimed}");
         assert!(undo.token.0 <= MAX_EXACT, "{undo:?} after {claimed}");
     }
