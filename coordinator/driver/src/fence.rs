@@ -173,7 +173,9 @@ impl Fence {
     /// The circuits, or none if the device did not tell.
     pub fn handle_read(&mut self, found: Option<CircuitSet>) {
         match (std::mem::replace(&mut self.stage, Stage::Idle), found) {
-            (Stage::Looking(_) | Stage::LookingBack(_), None) => {
+            (Stage::Looking(_), None) => self.answer(Err(NotSwitched::TimedOut)),
+            (Stage::LookingBack(moved), None) => {
+                self.unanswered |= moved == Moved::Late;
                 self.answer(Err(NotSwitched::TimedOut));
             }
             (Stage::Looking(Why::Done), Some(found)) => self.answer(Ok(found)),

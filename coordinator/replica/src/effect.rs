@@ -82,6 +82,20 @@ pub enum Standing {
 #[error("this coordinator does not lead")]
 pub struct NotLeading;
 
+/// Why a proposal was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+pub enum ProposalRefused {
+    #[error(transparent)]
+    NotLeading(#[from] NotLeading),
+    #[error(
+        "an entry of {length_bytes} bytes cannot be replicated: the limit is {limit_bytes} bytes"
+    )]
+    Oversized {
+        length_bytes: usize,
+        limit_bytes: usize,
+    },
+}
+
 /// The leader has seen this replica hold more of the log than it holds now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(

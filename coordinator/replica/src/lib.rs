@@ -31,11 +31,13 @@ mod tests;
 pub use change::{Change, ChangeRefused, Member, Members, NoPlace, Welcome};
 pub use disk::{Compaction, Disk, DiskFile};
 pub use durable::{DISK_CHECK_INTERVAL_TICKS, DurableReplica, Persisted};
-pub use effect::{Applied, Effect, LostLog, NotLeading, ReadId, RequestId, Standing, StartError};
+pub use effect::{
+    Applied, Effect, LostLog, NotLeading, ProposalRefused, ReadId, RequestId, Standing, StartError,
+};
 pub use exact::decode_exact;
 pub use introduction::{Answer, Beginning, Newcomer};
 pub use journal::{Batch, Journal, JournalError, Record, Saved, Tail};
-pub use replica::{Founding, Proposal, Replica, Status};
+pub use replica::{Founding, MAX_PROPOSAL_BYTES, Proposal, Replica, Status};
 pub use store::{LogError, Opened, Store, Written, discard_compacted, write_compacted};
 pub use timing::Timing;
 pub use wire::{

@@ -10,7 +10,7 @@ use reweave_common::error::error_chain;
 use reweave_common::operator::{MemberOrder, Refused};
 use reweave_replica::{
     Applied, Batch, Change, DurableReplica, Effect, FolderId, LogError, MemberId, Message,
-    Persisted, ReadId, RequestId, Saved, Standing, Status, Timing,
+    Persisted, ProposalRefused, ReadId, RequestId, Saved, Standing, Status, Timing,
 };
 use tokio::sync::{oneshot, watch};
 
@@ -264,10 +264,7 @@ impl Engine {
                 self.durable.handle_message(message)?;
             }
             Task::Unreachable(peer) => self.durable.replica_mut().handle_unreachable(peer),
-            // Whoever does not lead any more is told so by itself.
-            Task::Propose { request, payload } => {
-                let _ = self.durable.replica_mut().propose(request, payload);
-            }
+            Task::Propose { request, payload } => self.propose(request, payload),
             Task::Read(read) => {
                 if self.durable.replica_mut().read(read).is_err() {
                     self.tell(Outcome::ReadLost(read));
@@ -293,6 +290,18 @@ impl Engine {
             Task::End => {}
         }
         Ok(())
+    }
+
+    /// A core would wait for ever for what was refused, and decide nothing else. Whoever leads next decides anew.
+    fn propose(&mut self, request: RequestId, payload: Vec<u8>) {
+        match self.durable.replica_mut().propose(request, payload) {
+            // A replica that leads no more says so by itself.
+            Ok(()) | Err(ProposalRefused::NotLeading(_)) => {}
+            Err(error @ ProposalRefused::Oversized { .. }) => {
+                tracing::error!("stepping down as leader: {}", error_chain(&error));
+                self.durable.replica_mut().stop_leading();
+            }
+        }
     }
 
     fn persist(&mut self, batch: Batch) -> Result<(), ReplicationError> {

@@ -6,12 +6,17 @@ use reweave_common::error::error_chain;
 use reweave_common::member::{Admission, Member};
 use reweave_link::{Channel, LinkError, Session};
 use reweave_proto::frame::WireError;
-use reweave_proto::parts::{self, PartAssembler};
-use reweave_replica::{Answer, FolderId, Message};
+use reweave_proto::parts::{self, MAX_LETTER_BYTES, PartAssembler};
+use reweave_replica::{Answer, FolderId, MAX_PROPOSAL_BYTES, Message};
 use serde::{Deserialize, Serialize};
 
 /// A message is sent in parts, each well below what a frame may hold.
 const MAX_PART_BYTES: usize = 256 << 10;
+/// Of a message with an entry, all but what was proposed.
+const MAX_ENVELOPE_BYTES: usize = 64 << 10;
+
+/// Whatever a leader appends its peers can get.
+const _: () = assert!(MAX_PROPOSAL_BYTES + MAX_ENVELOPE_BYTES <= MAX_LETTER_BYTES);
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum PeerMessage {
@@ -115,5 +120,38 @@ impl From<LinkError> for Unheard {
 impl From<WireError> for Unheard {
     fn from(_: WireError) -> Self {
         Self::NoMessage
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reweave_replica::{Content, Entry, Kind, MemberId, Proposal, RequestId};
+
+    use super::*;
+
+    #[test]
+    fn longest_proposal_fits_peer_message() {
+        let request = RequestId {
+            client: u64::MAX,
+            number: u64::MAX,
+        };
+        let payload = Vec::new();
+        let proposal = postcard::to_stdvec(&Proposal { request, payload }).unwrap();
+        let entry = Entry {
+            term: u64::MAX,
+            index: u64::MAX,
+            content: Content::Proposal(proposal),
+        };
+        let message = Message {
+            log_term: u64::MAX,
+            index: u64::MAX,
+            commit: u64::MAX,
+            commit_term: u64::MAX,
+            entries: vec![entry],
+            ..Message::new(Kind::Append, [MemberId(u64::MAX); 2], u64::MAX)
+        };
+        let encoded = parts::encode(&PeerMessage::Replica(Box::new(message))).unwrap();
+        // And what tells how long the payload is, twice.
+        assert!(encoded.len() + 2 * size_of::<u64>() <= MAX_ENVELOPE_BYTES);
     }
 }

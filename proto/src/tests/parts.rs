@@ -23,6 +23,21 @@ fn peer_message_completes_with_last_part() {
     }
 }
 
+/// The other end would throw it away, and end the connection.
+#[test]
+fn longer_message_is_not_encoded() {
+    // Four bytes say how long it is.
+    let mut text = "x".repeat(MAX_LETTER_BYTES - 4);
+    let length = |text: &String| encode(text).map(|bytes| bytes.len());
+    assert_eq!(length(&text), Ok(MAX_LETTER_BYTES));
+    text.push('x');
+    let oversized = WireError::Oversized {
+        length_bytes: MAX_LETTER_BYTES + 1,
+        limit_bytes: MAX_LETTER_BYTES,
+    };
+    assert_eq!(length(&text), Err(oversized));
+}
+
 #[test]
 fn joiner_rejects_endless_message() {
     let part = PeerPart {

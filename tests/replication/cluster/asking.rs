@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use reweave_replica::{NotLeading, ReadId, RequestId, Standing};
+use reweave_replica::{NotLeading, ProposalRefused, ReadId, RequestId, Standing};
 
 use super::{Cluster, Event, NETWORK_DELAYS};
 use crate::client::Asked;
@@ -113,7 +113,7 @@ impl Cluster {
 
 /// What is read is what is known now, and is answered once it is certain that nobody else led then;
 /// everything else waits for its place in the log. The core refuses it, too, when nothing may be decided.
-fn take(running: &mut Running, asker: Asker, asked: Asked) -> Result<(), NotLeading> {
+fn take(running: &mut Running, asker: Asker, asked: Asked) -> Result<(), ProposalRefused> {
     let Asked {
         request, key, op, ..
     } = asked;
@@ -123,7 +123,7 @@ fn take(running: &mut Running, asker: Asker, asked: Asked) -> Result<(), NotLead
         let value = running.machine.get(key);
         running.reads.insert(read, (asker, value));
     } else if !running.may_decide {
-        return Err(NotLeading);
+        return Err(NotLeading.into());
     } else {
         let payload = Payload::Register { key, op };
         let payload = postcard::to_stdvec(&payload).expect("it can be written");

@@ -1,9 +1,10 @@
 //! What stands in the log in bytes: commands in entries, states in snapshots. A build goes on only from what it reads, all of
 //! it.
 
+use postcard::ser_flavors::Size;
 use serde::de::DeserializeOwned;
 
-use crate::log::command::Command;
+use crate::log::command::{Change, Command};
 use crate::log::state::State;
 
 /// A later build wrote it, and there is no going on without knowing what it says.
@@ -22,6 +23,14 @@ impl Command {
     /// What stands in the entry with this index.
     pub fn decode(index: u64, entry: &[u8]) -> Result<Self, UnreadableLog> {
         decode_exact(entry).map_err(|source| UnreadableLog::Command { index, source })
+    }
+}
+
+impl Change {
+    /// In an entry of the log.
+    pub(crate) fn encoded_bytes(&self) -> usize {
+        // What cannot be written shares no entry with anything.
+        postcard::serialize_with_flavor(self, Size::default()).unwrap_or(usize::MAX)
     }
 }
 

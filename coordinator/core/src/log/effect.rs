@@ -115,53 +115,81 @@ pub enum Effect {
     },
 }
 
-/// So much shares an entry at most: answers tell all that a node holds.
+/// So much shares an entry at most: answers tell all that a node holds, and other coordinators get an entry in one message.
 const MAX_CHANGE_PARTS: usize = 64;
+const MAX_CHANGE_BYTES: usize = 4 << 20;
 
 /// Effects that wait to be carried out, in order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Outbox {
-    effects: VecDeque<Effect>,
+    effects: VecDeque<Queued>,
     /// An append was handed out, and not applied yet.
     appending: bool,
 }
 
+#[derive(Debug, Clone)]
+struct Queued {
+    effect: Effect,
+    /// Of a change, as it stands in the log. No other effect has any.
+    encoded_bytes: usize,
+}
+
 impl Outbox {
     pub(crate) fn append(&mut self, at: Moment, change: Change) {
-        self.effects
-            .push_back(Effect::Append(Command { at, change }));
+        let encoded_bytes = change.encoded_bytes();
+        let effect = Effect::Append(Command { at, change });
+        self.effects.push_back(Queued {
+            effect,
+            encoded_bytes,
+        });
     }
 
     /// In one entry with others like it that wait to be handed out.
     pub(crate) fn join(&mut self, at: Moment, change: Change) {
-        match self.waiting_beside(&change) {
-            Some(command) => command.change.join(change),
+        let more_bytes = change.encoded_bytes();
+        match self.latest_beside(&change, more_bytes) {
+            Some((command, encoded_bytes)) => {
+                command.change.join(change);
+                *encoded_bytes += more_bytes;
+            }
             None => self.append(at, change),
         }
     }
 
-    fn waiting_beside(&mut self, change: &Change) -> Option<&mut Command> {
-        let mut effects = self.effects.iter_mut();
-        effects.find_map(|effect| match effect {
-            Effect::Append(command)
-                if command.change.is_like(change)
-                    && command.change.parts().len() < MAX_CHANGE_PARTS =>
-            {
-                Some(command)
+    /// The latest entry of others like it, if that has room.
+    fn latest_beside(
+        &mut self,
+        change: &Change,
+        more_bytes: usize,
+    ) -> Option<(&mut Command, &mut usize)> {
+        let mut latest_first = self.effects.iter_mut().rev();
+        let latest = latest_first.find_map(|queued| match &mut queued.effect {
+            Effect::Append(command) if command.change.is_like(change) => {
+                Some((command, &mut queued.encoded_bytes))
             }
             _ => None,
+        });
+        latest.filter(|(command, encoded_bytes)| {
+            command.change.parts().len() < MAX_CHANGE_PARTS
+                && encoded_bytes.saturating_add(more_bytes) <= MAX_CHANGE_BYTES
         })
+    }
+
+    fn push(&mut self, effect: Effect) {
+        self.effects.push_back(Queued {
+            effect,
+            encoded_bytes: 0,
+        });
     }
 
     /// Whether more may [`join`](Self::join) what was decided.
     pub(crate) fn is_shared(&self) -> bool {
-        let append =
-            |effect: &Effect| matches!(effect, Effect::Append(it) if it.change.is_of_members());
-        self.effects.iter().any(append)
+        let mut effects = self.effects.iter().map(|queued| &queued.effect);
+        effects.any(|effect| matches!(effect, Effect::Append(it) if it.change.is_of_members()))
     }
 
     fn instruct(&mut self, node: NodeId, instruction: Instruction) {
-        self.effects.push_back(Effect::Send { node, instruction });
+        self.push(Effect::Send { node, instruction });
     }
 
     pub(crate) fn install(&mut self, node: NodeId, install: Install) {
@@ -183,11 +211,10 @@ impl Outbox {
     }
 
     pub(crate) fn switch(&mut self, optical: OpticalId, switchover: Switchover) {
-        let effect = Effect::Switch {
+        self.push(Effect::Switch {
             optical,
             switchover,
-        };
-        self.effects.push_back(effect);
+        });
     }
 
     pub(crate) fn watch(&mut self, node: NodeId, watch: Watch) {
@@ -203,16 +230,16 @@ impl Outbox {
     }
 
     pub(crate) fn reply(&mut self, id: u64, response: Response) {
-        self.effects.push_back(Effect::Reply { id, response });
+        self.push(Effect::Reply { id, response });
     }
 
     pub(crate) fn answer(&mut self, id: u64, pass: Result<Pass, NoEntry>) {
-        self.effects.push_back(Effect::Answer { id, pass });
+        self.push(Effect::Answer { id, pass });
     }
 
     /// Whether all that was decided has been applied: nothing is decided before that.
     pub(crate) fn is_settled(&self) -> bool {
-        let append = |effect: &Effect| matches!(effect, Effect::Append(_));
+        let append = |queued: &Queued| matches!(queued.effect, Effect::Append(_));
         !self.appending && !self.effects.iter().any(append)
     }
 
@@ -221,7 +248,7 @@ impl Outbox {
     }
 
     pub(crate) fn poll(&mut self) -> Option<Effect> {
-        let effect = self.effects.pop_front_if(|_| !self.appending)?;
+        let Queued { effect, .. } = self.effects.pop_front_if(|_| !self.appending)?;
         self.appending = matches!(effect, Effect::Append(_));
         Some(effect)
     }
@@ -237,33 +264,83 @@ pub(crate) struct OperatorRequest {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, SocketAddrV4};
+
+    use reweave_common::flow::{FlowKey, Protocol};
     use reweave_common::forwarding_state::ForwardingState;
     use reweave_common::instruction::Token;
     use reweave_common::plan::Generation;
+    use reweave_common::sample::PinRule;
 
     use super::*;
+
+    /// Of the node with this index, in a few bytes more than these.
+    fn acked(index: usize, bytes: usize) -> Change {
+        let address = Ipv4Addr::new(10, 0, 0, 1);
+        let end = SocketAddrV4::new(address, 4791);
+        let pin = PinRule {
+            flow: FlowKey {
+                protocol: Protocol::Udp,
+                source: end,
+                destination: end,
+            },
+            interface: "x".repeat(bytes),
+            next_hop: address,
+        };
+        let ack = Ack {
+            generation: Generation(1),
+            token: Token(1),
+            outcome: Ok(ForwardingState::of_pins(vec![pin])),
+        };
+        let node = NodeId::from_index(index);
+        Change::Acked { node, ack }
+    }
+
+    /// How many changes each entry holds. Each is applied before the next is handed out.
+    fn shares(mut outbox: Outbox) -> Vec<usize> {
+        let mut shares = Vec::new();
+        while let Some(effect) = outbox.poll() {
+            if let Effect::Append(command) = effect {
+                shares.push(command.change.parts().len());
+                outbox.handle_applied();
+            }
+        }
+        shares
+    }
+
+    fn waiting(acks: impl IntoIterator<Item = Change>) -> Outbox {
+        let mut outbox = Outbox::default();
+        for ack in acks {
+            outbox.join(Moment::default(), ack);
+        }
+        outbox
+    }
 
     /// Of a thousand agents that answer at once, nobody waits for a thousand entries.
     #[test]
     fn waiting_acks_share_log_entry() {
-        let mut outbox = Outbox::default();
-        for node in 0..3 {
-            let ack = Ack {
-                generation: Generation(1),
-                token: Token(1),
-                outcome: Ok(ForwardingState::default()),
-            };
-            let node = NodeId::from_index(node);
-            outbox.join(Moment::default(), Change::Acked { node, ack });
-            if node.index() == 0 {
-                assert!(matches!(outbox.poll(), Some(Effect::Append(_))));
-            }
+        let mut outbox = waiting([acked(0, 0)]);
+        assert!(matches!(outbox.poll(), Some(Effect::Append(_))));
+        for index in [1, 2] {
+            outbox.join(Moment::default(), acked(index, 0));
         }
         outbox.handle_applied();
-        let Some(Effect::Append(Command { change, .. })) = outbox.poll() else {
-            panic!("there were two more");
-        };
-        assert_eq!(change.parts().len(), 2);
+        assert_eq!(shares(outbox), [2]);
+    }
+
+    #[test]
+    fn full_entry_takes_no_more() {
+        let acks = (0..=MAX_CHANGE_PARTS).map(|index| acked(index, 0));
+        assert_eq!(shares(waiting(acks)), [MAX_CHANGE_PARTS, 1]);
+    }
+
+    /// Other coordinators get an entry in one message, which has a bound of its own.
+    #[test]
+    fn entries_of_acks_are_short() {
+        let acks = (0..7).map(|index| acked(index, MAX_CHANGE_BYTES / 4));
+        assert_eq!(shares(waiting(acks)), [3, 3, 1]);
+        let acks = (0..2).map(|index| acked(index, MAX_CHANGE_BYTES));
+        assert_eq!(shares(waiting(acks)), [1, 1]);
     }
 
     #[test]

@@ -226,6 +226,20 @@ mod tests {
         assert!(!port.is_quiet());
     }
 
+    #[test]
+    fn proof_is_old_as_oldest_port() {
+        let mut port = Port::new();
+        let mut quietness = IdleTracker::new(Moment::default());
+        let ends = ["fab0", "fab1"].map(|interface| {
+            port.pass(0, MIN_IDLE);
+            let name = (NodeId::from_index(3), interface.to_owned());
+            quietness.ports.insert(name, port.watched);
+            port.now
+        });
+        let proof = quietness.proof(port.now, Duration::from_secs(1)).unwrap();
+        assert_eq!((proof.ports.len(), proof.at), (2, Some(ends[0])));
+    }
+
     /// Its node has fallen silent since, while others were waited for.
     #[test]
     fn stale_idle_proof_is_rejected() {

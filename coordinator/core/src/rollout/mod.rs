@@ -545,3 +545,27 @@ fn failure((node, answer): (NodeId, &StepAnswer)) -> Reason {
         StepAnswer::HoldsOtherRules | StepAnswer::Done => Reason::HoldsOtherRules { node },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::link_up_check::LinkUpCheck;
+    use super::*;
+
+    /// Also where the timeouts of the stage are not restarted any more.
+    #[test]
+    fn stall_restarts_idle_and_light_checks() {
+        let mut driver = Controller::default();
+        for stall in 1..=MAX_STALLS + 1 {
+            let resumed_at = Moment::from_micros(stall.into());
+            driver.quietness = Some(IdleTracker::new(Moment::default()));
+            driver.light = Some(LinkUpCheck::new(Moment::default(), Duration::ZERO));
+            driver.restart_after_stall(resumed_at);
+            assert!(driver.quietness.is_none(), "stall {stall}");
+            assert!(driver.light.is_none(), "stall {stall}");
+            assert_eq!(driver.watched_since(), resumed_at);
+        }
+        driver.light = Some(LinkUpCheck::new(Moment::default(), Duration::ZERO));
+        driver.restart_after_stall(driver.resumed_at);
+        assert!(driver.light.is_some(), "there was no other stall");
+    }
+}

@@ -7,7 +7,7 @@ use reweave_common::bandwidth::{Bandwidth, BandwidthReading, Unclear};
 use reweave_common::cause::Class;
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::operator::{Mode, Request, Response};
-use reweave_common::probing::{PROBE_PORT, ProbeReading, ProbeTally, Routers};
+use reweave_common::probing::{PROBE_PORT, ProbePart, ProbeReading, ProbeTally, Routers};
 use reweave_common::sample::{FlowReading, Interface, Reading, Sample, TracedPath};
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::{Bytes, Rate};
@@ -258,6 +258,35 @@ fn impossible_measurement_is_left_out() {
         "left out: the number of hops of h3 to h3 cannot be 1",
     ];
     assert_eq!(found.not_seen.doubts, expected);
+}
+
+/// They would make links of the victim seem slow.
+#[test]
+fn latencies_of_others_are_discarded() {
+    let mut cluster = diagnosis::cluster();
+    let end = |host: &str, port| {
+        let address = host_address(cluster.network.node(host));
+        SocketAddrV4::new(address, port)
+    };
+    let flow = FlowKey {
+        protocol: Protocol::Udp,
+        source: end("h0", 7477),
+        destination: end("h4", PROBE_PORT),
+    };
+    let mut tally = ProbeTally {
+        answered: 20,
+        ..ProbeTally::default()
+    };
+    let slow = Duration::from_secs(1);
+    tally.times.record(ProbePart::Network, slow);
+    let is_kept_of = |cluster: &mut Cluster, host: &str| {
+        let tally = tally.clone();
+        let probes = Reading::Probes(Box::new(ProbeReading { flow, tally }));
+        say(cluster, host, vec![probes]);
+        format!("{:?}", cluster.core).contains(&flow.source.to_string())
+    };
+    assert!(!is_kept_of(&mut cluster, "h5"));
+    assert!(is_kept_of(&mut cluster, "h0"));
 }
 
 /// Whoever sends each packet another way is never believed; a way that changed is, once it stays.

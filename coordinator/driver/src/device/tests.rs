@@ -85,6 +85,19 @@ async fn hanging_device_program_is_killed() {
     assert_eq!(script.device(100).carry_out(&moves).await, Moved::Late);
 }
 
+/// The circuit that was not answered may yet come.
+#[tokio::test]
+async fn refusal_hides_no_missing_answer() {
+    let script = Script::new(
+        "case $request in
+*1,5*) echo '{\"error\":\"no light\"}';;
+*) exec sleep 1000;;
+esac",
+    );
+    let moves = Moves::between(&circuits(&[]), &circuits(&[(1, 5), (2, 6)]));
+    assert_eq!(script.device(1_000).carry_out(&moves).await, Moved::Late);
+}
+
 /// Says yes to whatever it is asked, as long as it does not hang up: after so many requests, the login
 /// included, for each of its callers.
 async fn hangs_up_after(requests: [usize; 2]) -> (Device, tempfile::TempDir) {

@@ -246,6 +246,39 @@ fn late_device_is_not_unmoved() {
     assert_eq!(world.moved, 0, "it had moved by itself");
 }
 
+/// It has said neither that it moved nor what it holds: what it refuses afterwards proves nothing.
+#[test]
+fn unreadable_late_device_stays_unclear() {
+    let mut world = World::at(CIRCUITS_BEFORE);
+    let mut fence = world.fence();
+    fence.handle_switchover(switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
+    fence.handle_noted(Ok(()));
+    fence.handle_read(Some(circuits(CIRCUITS_BEFORE)));
+    fence.handle_moved(Moved::Late);
+    fence.handle_read(None);
+    fence.handle_noted(Ok(()));
+    let last = std::iter::from_fn(|| fence.poll_effect()).last();
+    assert!(matches!(last, Some(Effect::Send(_))), "{last:?}");
+    world.is_busy = true;
+    let refused = world.told(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
+    let error = "busy".to_owned();
+    assert_eq!(outcome(refused), Err(NotSwitched::Unclear { error }));
+}
+
+/// The driver ended between what it had noted and the device's answer.
+#[test]
+fn interrupted_move_stays_unclear() {
+    let told = switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER);
+    let mut world = World {
+        disk: promise(told.clone()),
+        is_busy: true,
+        ..World::at(CIRCUITS_BEFORE)
+    };
+    let refused = world.told(&mut world.fence(), told);
+    let error = "busy".to_owned();
+    assert_eq!(outcome(refused), Err(NotSwitched::Unclear { error }));
+}
+
 #[test]
 fn unreadable_device_is_not_touched() {
     let mut world = World::at(CIRCUITS_BEFORE);

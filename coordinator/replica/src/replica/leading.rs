@@ -7,15 +7,24 @@ use raft::ReadState;
 use super::Replica;
 use super::applying::Proposal;
 use crate::change::{Change, ChangeRefused};
-use crate::effect::{Effect, NotLeading, ReadId, RequestId};
+use crate::effect::{Effect, NotLeading, ProposalRefused, ReadId, RequestId};
 use crate::wire::MemberId;
+
+/// Peers get an entry in one message, which may have 64 MiB with all that is around the payload.
+pub const MAX_PROPOSAL_BYTES: usize = (64 << 20) - (64 << 10);
 
 impl Replica {
     /// Wants this to be agreed on. It may come to nothing when the leader changes; proposed again
-    /// under the same name, there or elsewhere, it is applied once.
-    pub fn propose(&mut self, request: RequestId, payload: Vec<u8>) -> Result<(), NotLeading> {
+    /// under the same name, there or elsewhere, it is applied once. What no peer could ever get is refused.
+    pub fn propose(&mut self, request: RequestId, payload: Vec<u8>) -> Result<(), ProposalRefused> {
         if !self.leads() {
-            return Err(NotLeading);
+            return Err(NotLeading.into());
+        }
+        if payload.len() > MAX_PROPOSAL_BYTES {
+            return Err(ProposalRefused::Oversized {
+                length_bytes: payload.len(),
+                limit_bytes: MAX_PROPOSAL_BYTES,
+            });
         }
         self.proposals.push_back((request, payload));
         Ok(())

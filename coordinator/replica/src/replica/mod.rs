@@ -19,6 +19,7 @@ use crate::timing::{Timing, Turn};
 use crate::wire::{Configuration, Entry, Kind, MemberId, Message, Snapshot, Vote};
 pub use applying::Proposal;
 use applying::SnapshotDue;
+pub use leading::MAX_PROPOSAL_BYTES;
 
 /// What a cluster begins with, the same for all who found it.
 #[derive(Debug, Clone, PartialEq, Eq)]

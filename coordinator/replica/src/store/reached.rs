@@ -56,6 +56,8 @@ pub(super) struct Reached<F> {
     file: F,
     reach: Reach,
     is_synced: bool,
+    /// The last sync failed: the system may have dropped what was written before.
+    may_be_lost: bool,
 }
 
 impl<F: DiskFile> Reached<F> {
@@ -79,6 +81,7 @@ impl<F: DiskFile> Reached<F> {
             file,
             reach,
             is_synced: true,
+            may_be_lost: false,
         })
     }
 
@@ -100,12 +103,22 @@ impl<F: DiskFile> Reached<F> {
         written.map_err(failed("write", &self.path))
     }
 
+    /// What fails is tried again the next time.
     pub(super) fn sync(&mut self) -> Result<(), LogError> {
         if self.is_synced {
             return Ok(());
         }
-        self.is_synced = true;
-        self.file.sync_data().map_err(failed("write", &self.path))
+        let synced = self.write_lost().and_then(|()| self.file.sync_data());
+        self.is_synced = synced.is_ok();
+        self.may_be_lost = synced.is_err();
+        synced.map_err(failed("write", &self.path))
+    }
+
+    fn write_lost(&mut self) -> io::Result<()> {
+        match self.may_be_lost {
+            true => self.file.overwrite(self.reach.in_words().as_bytes()),
+            false => Ok(()),
+        }
     }
 }
 
@@ -147,5 +160,87 @@ pub(super) fn expect_all(found: Option<Reach>, log: &Path, saved: &Saved) -> Res
             reached: name(log),
         }),
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A loss of power leaves of it what was synced. A sync that fails drops what was not.
+    #[derive(Debug, Default)]
+    struct Volatile {
+        written: Vec<u8>,
+        synced: Vec<u8>,
+        fails: bool,
+    }
+
+    impl DiskFile for Volatile {
+        fn append(&mut self, _: &[u8]) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn overwrite(&mut self, bytes: &[u8]) -> io::Result<()> {
+            self.written = bytes.to_vec();
+            Ok(())
+        }
+
+        fn truncate(&mut self, _: u64) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn sync_data(&mut self) -> io::Result<()> {
+            if self.fails {
+                self.written.clone_from(&self.synced);
+                return Err(io::Error::other("the disk does not answer"));
+            }
+            self.synced.clone_from(&self.written);
+            Ok(())
+        }
+
+        fn sync_all(&mut self) -> io::Result<()> {
+            self.sync_data()
+        }
+
+        fn reserve(&mut self, _: u64, _: u64) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn reached() -> Reached<Volatile> {
+        Reached {
+            path: PathBuf::from("reached"),
+            file: Volatile::default(),
+            reach: Reach { term: 1, index: 1 },
+            is_synced: true,
+            may_be_lost: false,
+        }
+    }
+
+    fn kept(reached: &Reached<Volatile>) -> Option<Reach> {
+        Reach::read(&String::from_utf8_lossy(&reached.file.synced))
+    }
+
+    #[test]
+    fn new_term_is_synced_at_once() {
+        let mut reached = reached();
+        reached.note(2, 5).unwrap();
+        let elected = Some(Reach { term: 2, index: 5 });
+        assert_eq!(kept(&reached), elected);
+        reached.note(2, 6).unwrap();
+        assert_eq!(kept(&reached), elected, "an entry waits for the next sync");
+        reached.sync().unwrap();
+        assert_eq!(kept(&reached), Some(Reach { term: 2, index: 6 }));
+    }
+
+    #[test]
+    fn failed_sync_is_tried_again() {
+        let mut reached = reached();
+        reached.file.fails = true;
+        assert!(reached.note(2, 5).is_err());
+        assert!(reached.sync().is_err());
+        reached.file.fails = false;
+        reached.sync().unwrap();
+        assert_eq!(kept(&reached), Some(Reach { term: 2, index: 5 }));
     }
 }

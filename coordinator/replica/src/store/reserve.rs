@@ -150,6 +150,15 @@ mod tests {
         assert!(reserve.is_full());
     }
 
+    /// The longer file is still there, and another besides.
+    #[test]
+    fn compaction_makes_no_room() {
+        let (mut reserve, mut file) = (DiskReserve::new(), Kept::default());
+        reserve.look(&mut file, 0, || Some(MIN_FREE_BYTES - 1));
+        reserve.look_amid_compaction(&mut file, 0);
+        assert!(reserve.is_full());
+    }
+
     #[test]
     fn full_disk_needs_twice_as_much() {
         let (mut reserve, mut file) = (DiskReserve::new(), Kept::default());

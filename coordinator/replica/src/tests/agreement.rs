@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use super::room::Room;
 use crate::{
-    Content, Entry, Kind, LostLog, MemberId, Message, Proposal, ReadId, RequestId, Standing,
+    Content, Entry, Kind, LostLog, MAX_PROPOSAL_BYTES, MemberId, Message, Proposal,
+    ProposalRefused, ReadId, RequestId, Standing,
 };
 
 #[test]
@@ -49,6 +50,25 @@ fn repeated_request_is_applied_once() {
     for id in 1..=3 {
         assert_eq!(room.state(id), ["once", "more"], "{id}");
     }
+}
+
+#[test]
+fn oversized_proposal_is_refused() {
+    let mut room = Room::of(1);
+    room.settle();
+    let replica = &mut room.seats.get_mut(&1).unwrap().replica;
+    let request = RequestId {
+        client: 9,
+        number: 1,
+    };
+    let refused = replica.propose(request, vec![0; MAX_PROPOSAL_BYTES + 1]);
+    let oversized = ProposalRefused::Oversized {
+        length_bytes: MAX_PROPOSAL_BYTES + 1,
+        limit_bytes: MAX_PROPOSAL_BYTES,
+    };
+    assert_eq!(refused, Err(oversized));
+    let taken = replica.propose(request, vec![0; MAX_PROPOSAL_BYTES]);
+    assert_eq!(taken, Ok(()));
 }
 
 #[test]

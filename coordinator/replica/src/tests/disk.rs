@@ -18,6 +18,7 @@ pub(super) struct MemoryDisk {
     /// What all files hold once one of them has been read.
     next: Rc<RefCell<Option<Names>>>,
     lack: Rc<Cell<Lack>>,
+    free_bytes: Rc<Cell<Option<u64>>>,
 }
 
 /// What a shorter log wants and does not get.
@@ -49,6 +50,10 @@ impl MemoryDisk {
     /// From now on.
     pub(super) fn lacks(&self, lack: Lack) {
         self.lack.set(lack);
+    }
+
+    pub(super) fn leaves(&self, free_bytes: u64) {
+        self.free_bytes.set(Some(free_bytes));
     }
 
     /// The same files, on a disk of their own.
@@ -126,7 +131,7 @@ impl Disk for MemoryDisk {
     }
 
     fn free_bytes(&self, _: &Path) -> Option<u64> {
-        None
+        self.free_bytes.get()
     }
 
     fn compact(&self, path: &Path, whole: Batch) -> io::Result<MemoryCompaction> {

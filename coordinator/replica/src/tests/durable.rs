@@ -1,13 +1,26 @@
-//! A replica that leads alone, with its log on a disk.
+//! A replica with its log on a disk: one that leads alone, or one of three.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::disk::{Lack, MemoryDisk};
 use super::room::{member, timing};
-use crate::{Disk, DurableReplica, Effect, Founding, MemberId, Persisted, RequestId, Saved, Store};
+use crate::{
+    Disk, DurableReplica, Effect, Founding, Kind, MemberId, Message, Persisted, RequestId, Saved,
+    Store,
+};
 
 const LOG_NAME: &str = "log";
+
+fn first_of(members: u64, disk: &MemoryDisk) -> DurableReplica<MemoryDisk> {
+    let founding = Founding {
+        members: (1..=members).map(|id| (MemberId(id), member(id))).collect(),
+        state: Vec::new(),
+    };
+    let saved = Saved::founding(MemberId(1), Vec::new(), founding);
+    let opened = Store::open(disk.clone(), Path::new(LOG_NAME), Some(saved)).unwrap();
+    DurableReplica::new(&opened.saved, timing(), opened.store).unwrap()
+}
 
 struct Alone {
     durable: DurableReplica<MemoryDisk>,
@@ -16,16 +29,8 @@ struct Alone {
 
 impl Alone {
     fn on(disk: &MemoryDisk) -> Self {
-        let id = MemberId(1);
-        let founding = Founding {
-            members: [(id, member(1))].into(),
-            state: Vec::new(),
-        };
-        let saved = Saved::founding(id, Vec::new(), founding);
-        let opened = Store::open(disk.clone(), Path::new(LOG_NAME), Some(saved)).unwrap();
-        let durable = DurableReplica::new(&opened.saved, timing(), opened.store).unwrap();
         let mut alone = Self {
-            durable,
+            durable: first_of(1, disk),
             proposed: 0,
         };
         alone.settle();
@@ -108,4 +113,20 @@ fn look_accepts_growing_log() {
     alone.propose();
     disk.goes_on_as(&owned);
     assert_eq!(found(&disk).last(), alone.last());
+}
+
+/// It could decide nothing, and would only hand over to another.
+#[test]
+fn full_disk_refuses_leadership() {
+    for (free_bytes, shall_stand) in [(0, false), (1 << 30, true)] {
+        let disk = MemoryDisk::default();
+        disk.leaves(free_bytes);
+        let mut durable = first_of(3, &disk);
+        durable.look_at_disk(&BTreeSet::new());
+        let term = durable.replica().term();
+        let asked = Message::new(Kind::TimeoutNow, [MemberId(2), MemberId(1)], term);
+        durable.handle_message(asked).unwrap();
+        let stands = durable.replica().term() > term;
+        assert_eq!(stands, shall_stand, "{free_bytes} bytes are free");
+    }
 }

@@ -1,10 +1,13 @@
-//! A follower gets all there is from its leader, and its disk has no room for that.
+//! A follower gets all there is from its leader, and its disk has no room for that. A leader decides what no peer can get.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 
-use reweave_replica::{DISK_CHECK_INTERVAL_TICKS, Founding, Kind, Member, Members};
+use reweave_replica::{
+    DISK_CHECK_INTERVAL_TICKS, Founding, Kind, MAX_PROPOSAL_BYTES, Member, Members,
+};
 
 use super::*;
 use crate::intake::{Event, Queue, queue};
@@ -45,15 +48,12 @@ fn restored(queue: &mut Queue) -> Vec<Vec<u8>> {
     states
 }
 
-#[test]
-fn snapshot_waits_for_disk_room() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("log");
-    let joining = Saved::joining(OWN_ID, Vec::new(), Members::default());
-    let opened = open(&path, Some(joining)).unwrap();
+/// With what was saved there, or else with this.
+fn engine(path: &Path, saved: Saved) -> (Engine, Queue) {
+    let opened = open(path, Some(saved)).unwrap();
     let directory = Directory::new(OWN_ID, &members());
-    let (intake, mut queue) = queue();
-    let (cluster, _kept) = watch::channel(Cluster::unknown(directory.clone()));
+    let (intake, queue) = queue();
+    let (cluster, _) = watch::channel(Cluster::unknown(directory.clone()));
     let outlets = Outlets {
         intake,
         posts: Posts::default(),
@@ -61,7 +61,16 @@ fn snapshot_waits_for_disk_room() {
         peer_status: PeerStatus::default(),
     };
     let started = Engine::start(&opened.saved, opened.store, directory, outlets);
-    let (mut engine, _replication) = started.unwrap();
+    let (engine, _) = started.unwrap();
+    (engine, queue)
+}
+
+#[test]
+fn snapshot_waits_for_disk_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("log");
+    let joining = Saved::joining(OWN_ID, Vec::new(), Members::default());
+    let (mut engine, mut queue) = engine(&path, joining);
     // Whatever is written there finds no room.
     symlink("/dev/full", path.with_extension("new")).unwrap();
     let before = fs::read(&path).unwrap();
@@ -74,6 +83,33 @@ fn snapshot_waits_for_disk_room() {
         engine.tick();
         engine.carry_out().unwrap();
     }
+    assert!(
+        engine.durable.disk_is_full(),
+        "something waited at the look"
+    );
     assert_eq!(restored(&mut queue), [b"all there is".to_vec()]);
     assert_eq!(engine.durable.replica().status().applied, 1);
+}
+
+/// What is refused never comes back as applied.
+#[test]
+fn oversized_proposal_ends_leadership() {
+    let folder = tempfile::tempdir().unwrap();
+    let founding = Founding {
+        members: members().into_iter().filter(|it| it.0 == OWN_ID).collect(),
+        state: Vec::new(),
+    };
+    let alone = Saved::founding(OWN_ID, Vec::new(), founding);
+    let (mut engine, _queue) = engine(&folder.path().join("log"), alone);
+    assert!(matches!(engine.standing, Standing::Leads { .. }));
+    let last = engine.durable.replica().last();
+    let request = RequestId {
+        client: OWN_ID.0,
+        number: 1,
+    };
+    let payload = vec![0; MAX_PROPOSAL_BYTES + 1];
+    engine.take(Task::Propose { request, payload }).unwrap();
+    engine.carry_out().unwrap();
+    assert!(matches!(engine.standing, Standing::Follows { .. }));
+    assert_eq!(engine.durable.replica().last(), last);
 }

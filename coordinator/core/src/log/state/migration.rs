@@ -385,6 +385,7 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use reweave_common::forwarding::{ForwardingTable, NextHop};
+    use reweave_common::forwarding_state::ForwardingState;
     use reweave_common::ids::LinkId;
     use reweave_common::migration_plan::Wave;
 
@@ -403,41 +404,64 @@ mod tests {
         }
     }
 
-    /// It has followed forth and not answered to the way back: neither is forgotten.
-    #[test]
-    fn reverted_node_is_unsure_until_ack() {
-        let node = NodeId::from_index(0);
-        let [old, new] = [0, 1].map(|link| Round::from([(node, table(node, link))]));
-        let mut journey = Migration {
-            heading: Heading::Back { reasons: vec![] },
+    /// On its way with one round, from these tables.
+    fn travelling(heading: Heading, [tables, round]: [&Round; 2]) -> Migration {
+        Migration {
+            heading,
             course: MigrationPlan {
                 waves: vec![Wave {
-                    drain: vec![old.clone()],
-                    circuits: Circuits::new(),
-                    undrain: vec![],
+                    drain: vec![round.clone()],
+                    ..Wave::default()
                 }],
             },
             leg: 0,
             stage: Stage::Due,
             held: None,
-            tables: old,
-            unsure: new.clone(),
+            tables: tables.clone(),
+            unsure: Round::new(),
             circuits: Circuits::new(),
             installs: BTreeMap::new(),
-        };
-        let told = BTreeMap::from([(
-            node,
-            reweave_common::forwarding_state::ForwardingState::default(),
-        )]);
-        let step = Step::new(Generation(2), Token(7), told.clone());
-        assert!(journey.tell(step, true));
-        assert_eq!(journey.unsure_now(), new);
-        let ack = Ack {
+        }
+    }
+
+    fn step(node: NodeId) -> Step {
+        let targets = BTreeMap::from([(node, ForwardingState::default())]);
+        Step::new(Generation(2), Token(7), targets)
+    }
+
+    fn done(token: u64) -> Ack {
+        Ack {
             generation: Generation(2),
-            token: Token(7),
-            outcome: Ok(told[&node].clone()),
-        };
-        assert!(journey.acknowledge(node, &ack));
+            token: Token(token),
+            outcome: Ok(ForwardingState::default()),
+        }
+    }
+
+    /// It has followed forth and not answered to the way back: neither is forgotten.
+    #[test]
+    fn reverted_node_is_unsure_until_ack() {
+        let node = NodeId::from_index(0);
+        let [old, new] = [0, 1].map(|link| Round::from([(node, table(node, link))]));
+        let mut journey = travelling(Heading::Back { reasons: vec![] }, [&old, &old]);
+        journey.unsure = new.clone();
+        assert!(journey.tell(step(node), true));
+        assert_eq!(journey.unsure_now(), new);
+        assert!(journey.acknowledge(node, &done(7)));
+        assert!(journey.unsure_now().is_empty());
+    }
+
+    /// It goes back by itself unless it hears that it stays.
+    #[test]
+    fn unconfirmed_node_is_unsure_after_ack() {
+        let node = NodeId::from_index(0);
+        let [old, new] = [0, 1].map(|link| Round::from([(node, table(node, link))]));
+        let mut journey = travelling(Heading::Forth, [&old, &new]);
+        assert!(journey.tell(step(node), true));
+        assert!(journey.acknowledge(node, &done(7)));
+        assert_eq!(journey.unsure_now(), new);
+        journey.confirm(Token(8));
+        assert_eq!(journey.unsure_now(), new);
+        assert!(journey.acknowledge(node, &done(8)));
         assert!(journey.unsure_now().is_empty());
     }
 }

@@ -45,6 +45,9 @@ const MAX_HISTORY_PLANS: usize = 256;
 const MAX_HISTORY_ENTRIES: usize = 1 << 19;
 /// The largest generation and token: up to it, numbers in JSON are exact everywhere (RFC 8259, section 6).
 const MAX_NUMBER: u64 = (1 << 53) - 1;
+/// The largest that is followed where others claim it. This log gives a few with each entry: what is left lasts longer
+/// than any cluster.
+const MAX_CLAIM: u64 = MAX_NUMBER / 2;
 /// An agent may be ahead of a log that lost its end or begins again, by no more than this. A claim beyond it is a
 /// lie, and is not followed: one lie would use up all numbers.
 const MAX_AHEAD: u64 = 1 << 20;
@@ -418,7 +421,7 @@ impl State {
     /// Somebody has followed this already, though it may be lost from the log.
     fn go_beyond(&mut self, (held, token): (Generation, Token)) {
         let is_credible =
-            |claimed: u64, known: u64| claimed <= MAX_NUMBER.min(known.saturating_add(MAX_AHEAD));
+            |claimed: u64, known: u64| claimed <= MAX_CLAIM.min(known.saturating_add(MAX_AHEAD));
         if is_credible(held.0, self.newest.0) {
             self.newest = self.newest.max(held);
         }

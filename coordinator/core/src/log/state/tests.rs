@@ -13,6 +13,8 @@ use super::*;
 use crate::log::command::Author;
 use crate::log::verdict::Verdict;
 
+mod claims;
+
 fn rule(port: u16) -> PinRule {
     let address = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 1), port);
     PinRule {
@@ -143,12 +145,14 @@ fn applied(changes: &[Change]) -> State {
 fn applied_by(cluster_version: u16, changes: &[Change]) -> State {
     let mut state = State::founded(cluster_version);
     for change in changes {
-        state.apply(Command {
-            at: Moment::default(),
-            change: change.clone(),
-        });
+        apply(&mut state, change.clone());
     }
     state
+}
+
+fn apply(state: &mut State, change: Change) {
+    let at = Moment::default();
+    state.apply(Command { at, change });
 }
 
 proptest! {

@@ -1,0 +1,84 @@
+//! Numbers that agents claim to have followed, and optical switches that plans claim.
+
+use reweave_common::circuit::CircuitSet;
+use reweave_common::migration_plan::{MigrationPlan, Wave};
+
+use super::*;
+
+/// Many lies, each a little beyond the one before, may have led close to the end.
+#[test]
+fn claimed_numbers_are_exact_in_json() {
+    const MAX_EXACT: u64 = (1 << 53) - 1;
+    for claimed in [MAX_EXACT - 1, MAX_EXACT, MAX_EXACT + 1] {
+        let mut state = applied(&[propose(0, 1), approve(1), step(1, INSTALL_AIM, &[0, 1])]);
+        state.newest = Generation(MAX_EXACT - 9);
+        state.ahead = MAX_EXACT - 9 - state.applied;
+        let older = InstallRefusal::Older {
+            held: Generation(claimed),
+            token: Token(claimed),
+        };
+        apply(&mut state, acked(0, 1, 2, Err(older)));
+        let generation = state.next_generation().0;
+        apply(&mut state, step(generation, UNDO_AIM, &[0, 1]));
+        let undo = state.rollouts().next().unwrap().phase.step().unwrap();
+        assert_eq!(undo.generation, Generation(generation), "it is taken up");
+        assert!(generation <= MAX_EXACT, "{generation} after {claimed}");
+        assert!(undo.token.0 <= MAX_EXACT, "{undo:?} after {claimed}");
+    }
+}
+
+/// A plan for these optical switches that has claimed the first alone; nothing passes what is to move.
+fn proven(opticals: &[OpticalId]) -> Vec<Change> {
+    let generation = Generation(1);
+    let circuits = |&optical: &OpticalId| (optical, CircuitSet::default());
+    let wave = Wave {
+        circuits: opticals.iter().map(circuits).collect(),
+        ..Wave::default()
+    };
+    let claims = ResourceSet {
+        opticals: opticals.iter().take(1).copied().collect(),
+        ..ResourceSet::default()
+    };
+    vec![
+        Change::PlanProposed {
+            plan: Box::new(plan(0, 1)),
+            claims: Box::new(claims),
+            by: Author::Policy,
+        },
+        approve(1),
+        Change::Departed(Departure {
+            generation,
+            course: MigrationPlan { waves: vec![wave] },
+            circuits: Circuits::new(),
+            before: vec![],
+        }),
+        Change::DrainProof {
+            generation,
+            quiet: vec![],
+        },
+    ]
+}
+
+fn switching(opticals: &[OpticalId]) -> Change {
+    let unmoved = || Move {
+        expected: CircuitSet::default(),
+        desired: CircuitSet::default(),
+    };
+    Change::CircuitIntent {
+        plan: Generation(1),
+        generation: Generation(2),
+        moves: opticals.iter().map(|&it| (it, unmoved())).collect(),
+    }
+}
+
+#[test]
+fn plan_moves_only_claimed_opticals() {
+    let both = [0, 1].map(OpticalId::from_index);
+    let stage_after = |moved: &[OpticalId]| {
+        let log = [proven(&both), vec![switching(moved)]].concat();
+        let phase = only_phase(&log);
+        phase.journey().expect("it is on its way").stage.clone()
+    };
+    assert_eq!(stage_after(&both), Stage::Proven);
+    assert!(matches!(stage_after(&both[..1]), Stage::Switching(_)));
+}
