@@ -149,3 +149,65 @@ pub(super) fn expect_all(found: Option<Reach>, log: &Path, saved: &Saved) -> Res
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is synced survives a loss of power.
+    #[derive(Debug, Default)]
+    struct SyncedFile {
+        written: Vec<u8>,
+        synced: Vec<u8>,
+    }
+
+    impl DiskFile for SyncedFile {
+        fn append(&mut self, _: &[u8]) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn overwrite(&mut self, bytes: &[u8]) -> io::Result<()> {
+            self.written = bytes.to_vec();
+            Ok(())
+        }
+
+        fn truncate(&mut self, _: u64) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn sync_data(&mut self) -> io::Result<()> {
+            self.synced.clone_from(&self.written);
+            Ok(())
+        }
+
+        fn sync_all(&mut self) -> io::Result<()> {
+            self.sync_data()
+        }
+
+        fn reserve(&mut self, _: u64, _: u64) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn new_term_is_synced_at_once() {
+        let reach = |term, index| Reach { term, index };
+        let mut reached = Reached {
+            path: "reached".into(),
+            file: SyncedFile::default(),
+            reach: reach(1, 1),
+            is_synced: true,
+        };
+        let mut survives = |term, index, is_synced: bool| {
+            reached.note(term, index).unwrap();
+            if is_synced {
+                reached.sync().unwrap();
+            }
+            Reach::read(&String::from_utf8_lossy(&reached.file.synced))
+        };
+        assert_eq!(survives(2, 1, false), Some(reach(2, 1)));
+        assert_eq!(survives(2, 5, false), Some(reach(2, 1)), "it can wait");
+        assert_eq!(survives(2, 6, true), Some(reach(2, 6)));
+        assert_eq!(survives(3, 7, false), Some(reach(3, 7)));
+    }
+}
