@@ -54,7 +54,10 @@ fn common<T: Ord + Clone>(one: &BTreeSet<T>, other: &BTreeSet<T>) -> Option<T> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, SocketAddrV4};
+
     use super::*;
+    use crate::flow::Protocol;
 
     #[test]
     fn resource_shared_by_plans_is_named() {
@@ -85,5 +88,38 @@ mod tests {
         let train = Resource::Job("train".to_owned());
         assert_eq!(of_job("train").shared_with(&of_job("train")), Some(train));
         assert_eq!(of_job("train").shared_with(&of_job("infer")), None);
+    }
+
+    #[test]
+    fn each_resource_kind_is_exclusive() {
+        let node = NodeId::from_index(1);
+        let (optical, link) = (OpticalId::from_index(1), LinkId::from_index(1));
+        let end = |port| SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
+        let flow = FlowKey {
+            protocol: Protocol::Tcp,
+            source: end(1),
+            destination: end(2),
+        };
+        let job = "train".to_owned();
+        let mut sets = [(); 6].map(|()| ResourceSet::default());
+        sets[0].nodes.insert(node);
+        sets[1].opticals.insert(optical);
+        sets[2].links.insert(link);
+        sets[3].destinations.insert(node);
+        sets[4].flows.insert(flow);
+        sets[5].jobs.insert(job.clone());
+        let resources = [
+            Resource::Node(node),
+            Resource::Optical(optical),
+            Resource::Link(link),
+            Resource::Destination(node),
+            Resource::Flow(flow),
+            Resource::Job(job),
+        ];
+        for (set, resource) in sets.iter().zip(resources) {
+            assert_eq!(set.shared_with(set), Some(resource));
+            let mut others = sets.iter().filter(|other| *other != set);
+            assert!(others.all(|other| set.shared_with(other).is_none()));
+        }
     }
 }

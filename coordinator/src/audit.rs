@@ -472,6 +472,20 @@ mod tests {
         assert_eq!((left.len(), &left[0]), (MAX_FILES, &named(&folder, 3)));
     }
 
+    /// As after a crash between a file's beginning and its first line.
+    #[test]
+    fn empty_newest_file_continues_chain() {
+        let data = tempfile::tempdir().unwrap();
+        let folder = data.path().join("audit");
+        let audit = Audit::open(data.path()).unwrap();
+        audit.note(known("ann"), "one", Ok(()));
+        File::create(named(&folder, 2)).unwrap();
+        let again = Audit::open(data.path()).unwrap();
+        again.note(known("bob"), "two", Ok(()));
+        let head = again.page(None)[0].digest.clone();
+        assert_eq!(verified(&folder).range(), Some((1, 2, &*head)));
+    }
+
     /// Over all files.
     fn verified(folder: &Path) -> chain::ChainVerifier {
         let mut verifier = chain::ChainVerifier::default();

@@ -102,6 +102,9 @@ struct InstallOrder {
 /// How far the instruction in hand has come, or the way back from one that was not confirmed.
 #[derive(Debug, Clone)]
 enum InstallStage {
+    /// Of a start that takes back what was not confirmed: nothing is taken up before that is noted, or its outcome would
+    /// count as that of a promise.
+    Starting,
     Idle,
     Promising(InstallOrder),
     Applying(Option<Fallback>),
@@ -115,23 +118,23 @@ enum InstallStage {
 impl Fence {
     /// What was not confirmed before the start is taken back by it.
     pub fn new(record: Record) -> Self {
-        let mut effects = VecDeque::new();
         let is_unconfirmed = record.fallback.is_some();
         let record = record.without_unconfirmed();
-        if is_unconfirmed {
-            effects.push_back(FenceEffect::Note(record.clone()));
-        }
-        Self {
-            record,
+        let mut fence = Self {
+            record: record.clone(),
             stage: InstallStage::Idle,
             waiting: VecDeque::new(),
-            effects,
+            effects: VecDeque::new(),
             answered: None,
             unnoted: None,
             forwards: true,
             unconfirmed_for: Duration::ZERO,
             looked: None,
+        };
+        if is_unconfirmed {
+            fence.go_on(InstallStage::Starting, FenceEffect::Note(record));
         }
+        fence
     }
 
     /// Of a host that forwards nothing.
@@ -229,6 +232,7 @@ impl Fence {
                 self.restore(InstallRefusal::NotDurable { error });
             }
             // Where it cannot be noted, the next start goes back once more.
+            (InstallStage::Starting, _) => {}
             (InstallStage::Expiring(record), _) => self.revert(record),
             (stage, _) => self.stage = stage,
         }

@@ -26,6 +26,7 @@ tests! {
     impossible_route_is_explained,
     leftovers_are_removed_foreign_routes_stay,
     taken_nexthop_ids_are_avoided,
+    many_new_nexthops_are_held,
     pins_and_routes_do_not_meet,
 }
 
@@ -288,6 +289,19 @@ fn taken_nexthop_ids_are_avoided() {
     assert_eq!(hold(&wanted).expect("the kernel takes it"), wanted);
     assert_eq!(hold(&[]).expect("and drops it"), []);
     assert_eq!(everything(), others);
+}
+
+/// More than a number that is taken twice is tried again for.
+fn many_new_nexthops_are_held() {
+    let _fabric = Fabric::new();
+    let new = |last| RouteHop {
+        next_hop: Ipv4Addr::new(10, 88, 0, last),
+        ..hop(0, 1)
+    };
+    let hops: Vec<_> = (1..=8).map(new).collect();
+    let wanted = [route(host(2), &hops)];
+    assert_eq!(hold(&wanted).expect("the kernel takes it"), wanted);
+    assert_eq!(hold(&[]).expect("and drops it"), []);
 }
 
 fn pins_and_routes_do_not_meet() {

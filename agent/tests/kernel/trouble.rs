@@ -28,6 +28,7 @@ tests! {
     overrun_event_socket_triggers_reread,
     foreign_route_before_ours_is_refused,
     foreign_table_is_left_alone,
+    stray_rule_gets_no_route,
     refused_change_keeps_previous_state,
 }
 
@@ -226,6 +227,20 @@ fn foreign_table_is_left_alone() {
     assert!(!rules.contains("lookup 21300 "), "{rules}");
     assert_eq!(pins::hold(&[]).expect("nothing is left"), []);
     assert_eq!(pins::tables(), others);
+}
+
+/// A route in the table that it leads to would send packets of other flows that way.
+fn stray_rule_gets_no_route() {
+    let _fabric = Fabric::new();
+    let from = host(0).to_string();
+    let stray = ["priority", "90", "from", &from, "lookup", "21300"];
+    let own = ["protocol", "213"];
+    ip_in("leaf0", &[&["rule", "add"][..], &stray, &own].concat());
+    let wanted = [pin(some_flow(1), 0)];
+    assert_eq!(pins::hold(&wanted).expect("there are more tables"), wanted);
+    let rules = ip_in("leaf0", &["rule"]);
+    assert!(!rules.contains("lookup 21300 "), "{rules}");
+    assert_eq!(pins::hold(&[]).expect("nothing is left"), []);
 }
 
 fn refused_change_keeps_previous_state() {

@@ -17,7 +17,7 @@ use crate::shelf::{Listed, Shelf, ShelfError};
 use crate::table::{Table, TableError, reach};
 
 /// What waits for a shelf that does not take it.
-const MAX_UNSAVED_BYTES: usize = 64 << 20;
+pub(crate) const MAX_UNSAVED_BYTES: usize = 64 << 20;
 /// A file of so many rows is not worth merging with others.
 const MIN_UNMERGED_ROWS: u64 = 65_536;
 /// Into one file, since all its rows are in memory meanwhile, each in some hundred bytes.
@@ -232,8 +232,11 @@ impl Keeper {
             removed: self.remove_old(now)?,
             ..Tended::default()
         };
-        match self.unfinished.pop() {
-            Some((place, merged)) => self.finish_merging(place, &merged, &mut tended)?,
+        match self.unfinished.last().cloned() {
+            Some((place, merged)) => {
+                self.finish_merging(place, &merged, &mut tended)?;
+                self.unfinished.pop();
+            }
             None => self.merge_some(now, &mut tended)?,
         }
         Ok(tended)
@@ -338,11 +341,7 @@ impl Keeper {
             .iter()
             .filter_map(|name| FileName::parse(name));
         let left: Vec<_> = replaced.filter(there).collect();
-        let removed = self.remove_all(place, &left);
-        if removed.is_err() {
-            self.unfinished.push((place, merged.clone()));
-        }
-        Ok(removed?)
+        Ok(self.remove_all(place, &left)?)
     }
 
     fn remove_all(&mut self, place: Place, names: &[FileName]) -> Result<(), ShelfError> {

@@ -16,7 +16,7 @@ use crate::event_loop::saved_state;
 use crate::history::HistoryError;
 use crate::listeners::Listeners;
 use crate::signing::Signing;
-use crate::{audit, data, http, voice};
+use crate::{audit, data, http, voice, webhooks};
 
 /// What a start finds on this machine, before it takes hold of anything.
 pub(crate) struct Found {
@@ -85,10 +85,10 @@ fn told(config: &Config, found: &Found, listeners: Option<&Listeners>) -> String
         line("", held.to_owned());
     }
     if let Some(collector) = &config.traces {
-        line("traces", collector.to_string());
+        line("traces", webhooks::origin(collector));
     }
     for hook in &config.webhooks {
-        line("told", hook.url.to_string());
+        line("told", webhooks::origin(&hook.url));
         if hook.is_open_to_all() {
             let path = hook.secret_file.value.display();
             let open = format!("every user of this machine can read its secret: chmod o-r {path}");
@@ -315,6 +315,21 @@ mod tests {
         };
         assert!(told(0o644).contains("every user of this machine can read its secret"));
         assert!(!told(0o600).contains("everybody"));
+    }
+
+    #[test]
+    fn only_origins_of_urls_are_shown() {
+        let told_of = "traces = \"http://y/hidden\"\n[[webhook]]\nurl = \
+                       \"http://x/hidden?key=hidden\"\nsecret_file = \"s\"\n";
+        let (folder, settings) = settings(2 * ONE_HOUR, told_of);
+        fs::write(folder.path().join("s"), "0123456789abcdef").unwrap();
+        let config = settings.read().unwrap();
+        let text = told(&config, &config.look().unwrap(), None);
+        assert!(
+            text.contains(" http://x\n") && text.contains(" http://y\n"),
+            "{text}"
+        );
+        assert!(!text.contains("hidden"), "{text}");
     }
 
     /// It has no end.

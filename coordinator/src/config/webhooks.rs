@@ -32,11 +32,16 @@ pub(super) fn read(
     hooks.collect()
 }
 
+/// Many services take a secret in the path or the query: a refusal shows neither.
 pub(super) fn url(document: Document<'_>, text: &Spanned<String>) -> Result<Url, InputError> {
-    let url = Url::parse(text.get_ref()).ok();
-    let url = url.filter(|url| matches!(url.scheme(), "http" | "https"));
-    url.ok_or_else(|| {
-        let problem = format!("{:?} is not a URL with https:// or http://", text.get_ref());
-        document.error(text.span(), problem)
-    })
+    let expected = "expected a URL with https:// or http://";
+    let problem = match Url::parse(text.get_ref()) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") => return Ok(url),
+        Ok(url) => {
+            let host = url.host_str().unwrap_or_default();
+            format!("{expected}, found {}://{host}", url.scheme())
+        }
+        Err(_) => expected.to_owned(),
+    };
+    Err(document.error(text.span(), problem))
 }

@@ -119,6 +119,8 @@ impl<S: AsyncWrite + Unpin, P: Unpin> AsyncWrite for IdleTimeout<S, P> {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
     use super::*;
 
     async fn listener() -> (PlainListener, SocketAddr) {
@@ -157,5 +159,25 @@ mod tests {
         });
         assert_eq!(read.await.unwrap_err().kind(), io::ErrorKind::TimedOut);
         assert_eq!(began.elapsed().as_secs(), IDLE_TIMEOUT.as_secs());
+    }
+
+    /// As of pages that follow what happens.
+    #[tokio::test(start_paused = true)]
+    async fn written_connection_stays_open() {
+        let (mut listener, address) = listener().await;
+        let (_client, (mut connection, _)) =
+            tokio::join!(TcpStream::connect(address), listener.accept());
+        let mut room = [0; 8];
+        for in_pieces in [true, true, false, false] {
+            if in_pieces {
+                let pieces = [IoSlice::new(b"new"), IoSlice::new(b"s")];
+                connection.write_vectored(&pieces).await.unwrap();
+            } else {
+                connection.write_all(b"news").await.unwrap();
+            }
+            let read = connection.read(&mut room);
+            let ended = tokio::time::timeout(IDLE_TIMEOUT * 2 / 3, read).await;
+            assert!(ended.is_err(), "{ended:?}, in pieces: {in_pieces}");
+        }
     }
 }

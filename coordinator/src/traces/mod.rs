@@ -113,7 +113,7 @@ impl Post {
     async fn keep_sending(self, mut letters: Receiver<Value>) {
         while let Some(letter) = letters.recv().await {
             if let Err(why) = self.send(&letter.to_string()).await {
-                let collector = &self.collector;
+                let collector = webhooks::origin(&self.collector);
                 tracing::warn!("trace not sent to {collector}: {why}");
             }
         }
@@ -135,7 +135,8 @@ impl Post {
         let request = self.client.post(self.collector.clone());
         let request = request.header(header::CONTENT_TYPE, "application/json");
         let answer = request.body(letter.to_owned()).send().await;
-        let code = answer.map_err(|error| error_chain(&error))?.status();
+        let answer = answer.map_err(|error| error_chain(&error.without_url()))?;
+        let code = answer.status();
         match code.is_success() {
             true => Ok(()),
             false => Err(format!("status {code}")),

@@ -174,7 +174,7 @@ impl Hooks {
 }
 
 /// What may be shown of a URL: many services take a secret in its path or query.
-fn origin(url: &Url) -> String {
+pub(crate) fn origin(url: &Url) -> String {
     url.origin().ascii_serialization()
 }
 

@@ -172,3 +172,39 @@ fn config(
         .with_cert_resolver(Arc::new(SingleCertAndKey::from(shown)));
     Ok(tls::forgetful(config, ALPN))
 }
+
+#[cfg(test)]
+mod tests {
+    use reweave_common::member::Admission;
+
+    use super::*;
+
+    fn credentials(until: SystemTime, denied: watch::Receiver<DenyList>) -> WebCredentials {
+        let credentials = Credentials {
+            member: Member::new(Role::Viewer, "ann"),
+            admission: Admission::default(),
+            until,
+            signer: None,
+        };
+        WebCredentials {
+            credentials,
+            denied,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn expired_credentials_end_connection() {
+        let (_list, denied) = watch::channel(DenyList::default());
+        let now = SystemTime::now();
+        let good = credentials(now + Duration::from_hours(1), denied.clone());
+        let early = timeout(3 * EXPIRY_CHECK_INTERVAL, good.ended()).await;
+        assert!(early.is_err(), "it is good for an hour: {early:?}");
+        let past = credentials(now - Duration::from_secs(1), denied);
+        let ended = timeout(3 * EXPIRY_CHECK_INTERVAL, past.ended()).await;
+        let Ok(PeerRefusal::Expired { ago, whose }) = ended else {
+            panic!("{ended:?}");
+        };
+        assert!(ago >= Duration::from_secs(1), "{ago:?}");
+        assert_eq!(whose, Some(Member::new(Role::Viewer, "ann")));
+    }
+}

@@ -1,6 +1,9 @@
 //! The fence against a disk and a kernel that fail and crash where a test says.
 
+use std::net::Ipv4Addr;
+
 use proptest::prelude::*;
+use reweave_common::forwarding_state::{RouteHop, RouteRule};
 use reweave_common::instruction::Token;
 use reweave_common::sample::PinRule;
 
@@ -212,6 +215,34 @@ fn restart_rolls_back_unconfirmed_install() {
     assert_eq!(ack.outcome, Ok(pins(&[rule(2, 0)])));
     switch.waits(&mut fence, START_MOMENT, 2 * CONFIRM_TIMEOUT);
     assert_eq!(switch.kernel, [rule(2, 0)]);
+}
+
+/// That a start took back what was not confirmed is noted first, and whether it is says nothing of what comes meanwhile.
+#[test]
+fn install_waits_for_startup_note() {
+    let (mut switch, _) = unsure_switch();
+    let mut fence = switch.restart();
+    fence.handle_install(install(3, 3, &[rule(3, 0)]));
+    switch.carry_out(&mut fence, 1);
+    switch.disk_full = true;
+    switch.carry_out(&mut fence, usize::MAX);
+    let outcome = switch.acks.pop().expect("an answer").outcome;
+    assert!(
+        matches!(outcome, Err(InstallRefusal::NotDurable { .. })),
+        "{outcome:?}"
+    );
+    assert_eq!(switch.kernel, [rule(1, 0)]);
+
+    let (mut switch, _) = unsure_switch();
+    let mut fence = switch.restart();
+    fence.handle_install(install(3, 3, &[rule(3, 0)]));
+    switch.disk_full = true;
+    switch.carry_out(&mut fence, 1);
+    switch.disk_full = false;
+    switch.carry_out(&mut fence, usize::MAX);
+    let outcomes = switch.acks.iter().map(|ack| ack.outcome.is_ok());
+    assert_eq!(outcomes.collect::<Vec<_>>(), [true]);
+    assert_eq!(switch.kernel, [rule(3, 0)]);
 }
 
 /// Dies before each step of the way back.
@@ -432,6 +463,39 @@ fn mismatched_kernel_readback_is_refused() {
     };
     let error = "read back, 1 rules were missing and 1 too many".to_owned();
     assert_eq!(ack.outcome, Err(InstallRefusal::Kernel { error }));
+}
+
+/// Like a kernel that says yes to a route and drops it.
+#[test]
+fn missing_route_is_refused() {
+    let mut fence = Fence::new(Record::default());
+    let hops = vec![RouteHop {
+        interface: "swp0".to_owned(),
+        next_hop: Ipv4Addr::new(10, 1, 0, 0),
+        weight: 1,
+    }];
+    let route = RouteRule {
+        destination: Ipv4Addr::new(10, 0, 0, 2),
+        hops,
+    };
+    fence.handle_install(Install {
+        holding: ForwardingState {
+            routes: vec![route],
+            ..ForwardingState::default()
+        },
+        ..install(1, 1, &[])
+    });
+    fence.handle_noted(Ok(()));
+    fence.handle_applied(Ok(()));
+    fence.handle_read_back(Ok(ForwardingState::default()));
+    fence.handle_applied(Ok(()));
+    let sent = std::iter::from_fn(|| fence.poll_effect()).last();
+    let error = "read back, 1 routes were missing and 0 too many".to_owned();
+    let refused = Err(InstallRefusal::Kernel { error });
+    assert!(
+        matches!(&sent, Some(FenceEffect::Send(ack)) if ack.outcome == refused),
+        "{sent:?}"
+    );
 }
 
 #[test]

@@ -127,6 +127,34 @@ fn refused_rollback_is_retried_until_done() {
     held_until_it_obeys(cluster);
 }
 
+/// A switch that refused may have done something since it last said what it holds.
+#[test]
+fn stale_readback_proves_no_rollback() {
+    let (mut cluster, _, plan) = planned();
+    let node = cluster.network.node("leaf0");
+    cluster.network.switch("leaf0").mood = Mood::Refuses;
+    cluster.apply(plan);
+    cluster.run_until("rolling back", |c| phase(c) == Some(Phase::RollingBack));
+    cluster.network.switch("leaf0").mood = Mood::Deaf;
+    cluster.run_for(Duration::from_millis(500));
+    let rollout = cluster.core.state().rollouts().next().unwrap();
+    let step = rollout.phase.step().unwrap();
+    let ack = Ack {
+        generation: step.generation,
+        token: step.token,
+        outcome: Err(InstallRefusal::Kernel {
+            error: "no space".to_owned(),
+        }),
+    };
+    cluster.handle(Input::Ack { node, ack });
+    cluster.report();
+    cluster.stall(Duration::from_secs(4));
+    cluster.handle(Input::Tick);
+    assert_eq!(phase(&cluster), Some(Phase::RollingBack));
+    cluster.run_until_ended(1);
+    assert_rolled_back(&cluster);
+}
+
 #[test]
 fn repeated_reordered_acks_change_nothing() {
     let outcome = |on_the_way: fn(Vec<_>) -> Vec<_>| {

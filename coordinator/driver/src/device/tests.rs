@@ -4,11 +4,14 @@
 use std::fs;
 use std::path::PathBuf;
 
+use reweave_common::circuit::PortId;
+use reweave_formats::optical::pairs::pair;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::*;
-use crate::config::{ExecSettings, Tl1Settings};
+use crate::config::{ExecSettings, RestconfSettings, Tl1Settings};
 use crate::examples::circuits;
 
 /// A device made of a shell script, which finds its request in `$request` and keeps its circuits in
@@ -96,6 +99,90 @@ esac",
     );
     let moves = Moves::between(&circuits(&[]), &circuits(&[(1, 5), (2, 6)]));
     assert_eq!(script.device(1_000).carry_out(&moves).await, Moved::Late);
+}
+
+/// It may still let go of the circuit, and its port serves one at a time.
+#[tokio::test]
+async fn held_circuit_blocks_connecting() {
+    let script = Script::new(
+        "case $request in
+*disconnect*) exec sleep 1000;;
+*connect*) : > connected; echo {};;
+*) echo '{\"circuits\":[[1,5]]}';;
+esac",
+    );
+    let moves = Moves::between(&circuits(&[(1, 5)]), &circuits(&[(1, 6)]));
+    assert_eq!(script.device(1000).carry_out(&moves).await, Moved::Late);
+    assert!(!script.folder.path().join("connected").exists());
+}
+
+/// Holds circuit 1-7 alone, which is named after port 1, and does all that it is asked. The first lines of its requests
+/// come with it.
+async fn holds_another_circuit() -> (Device, UnboundedReceiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (tell, asked) = unbounded_channel();
+    tokio::spawn(async move {
+        loop {
+            let (caller, _) = listener.accept().await.unwrap();
+            tell.send(answer_one(caller).await).unwrap();
+        }
+    });
+    let device = Device::open(&Optical {
+        name: "ocs0".to_owned(),
+        ports: 8,
+        patience_ms: 30_000,
+        speaks: Speaks::Restconf(RestconfSettings {
+            url,
+            user: None,
+            password_file: None,
+            authority: None,
+        }),
+    });
+    (device.unwrap(), asked)
+}
+
+async fn answer_one(mut caller: TcpStream) -> String {
+    let mut head = vec![];
+    while !head.ends_with(b"\r\n\r\n") {
+        head.push(caller.read_u8().await.unwrap());
+    }
+    let head = String::from_utf8(head).unwrap();
+    let asked = head.lines().next().unwrap().to_owned();
+    let held = Pair {
+        ingress: PortId(1),
+        egress: PortId(7),
+    };
+    let (status, body) = if !asked.starts_with("GET ") {
+        ("200 OK", String::new())
+    } else if asked.contains("/pair=1 ") {
+        ("200 OK", pair(held))
+    } else {
+        ("404 Not Found", String::new())
+    };
+    let length = body.len();
+    let answer =
+        format!("HTTP/1.1 {status}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}");
+    caller.write_all(answer.as_bytes()).await.unwrap();
+    asked
+}
+
+#[tokio::test]
+async fn circuit_of_reused_port_stays() {
+    let (device, mut asked) = holds_another_circuit().await;
+    let moves = Moves::between(&circuits(&[(1, 5)]), &circuits(&[]));
+    let moved = device.carry_out(&moves).await;
+    assert!(matches!(moved, Moved::Refused(_)), "{moved:?}");
+    let first = asked.recv().await.unwrap();
+    assert!(
+        first.starts_with("GET ") && first.contains("/pair=1 "),
+        "{first}"
+    );
+    let second = asked.recv().await.unwrap();
+    assert!(
+        second.starts_with("GET ") && second.contains("/pair=5 "),
+        "{second}"
+    );
 }
 
 /// Says yes to whatever it is asked, as long as it does not hang up: after so many requests, the login

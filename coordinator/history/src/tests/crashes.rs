@@ -3,10 +3,12 @@
 
 use std::collections::BTreeSet;
 
+use bytes::Bytes;
+
 use super::scene::{Disk, Fault, chronicle, live, look, second};
 use crate::chronicle::{Chronicle, Rules};
 use crate::draft::{Draft, Made};
-use crate::keeper::{Keeper, Retention, read};
+use crate::keeper::{Keeper, MAX_UNSAVED_BYTES, Retention, read};
 use crate::kind::Kind;
 use crate::place::Place;
 use crate::resolution::Resolution;
@@ -87,8 +89,8 @@ fn rows_of_all_files(disk: &Disk) -> usize {
     rows.sum()
 }
 
-#[test]
-fn interrupted_merge_is_finished_later() {
+/// A merged file was written, and what it replaces is still there.
+fn interrupted_merge() -> Disk {
     let puts = changes_until_merge();
     let disk = Disk::default();
     disk.set(Fault::DeadAfter(puts));
@@ -100,11 +102,33 @@ fn interrupted_merge_is_finished_later() {
         "{doubled} rows, {seen} seconds: this is not the moment meant"
     );
     disk.set(Fault::None);
+    disk
+}
+
+#[test]
+fn interrupted_merge_is_finished_later() {
+    let disk = interrupted_merge();
     let mut next = chronicle(&disk, 2);
     (0..40).for_each(|minute| {
         next.advance(second(LAST_SECOND + 60 * minute)).unwrap();
     });
     assert_eq!(rows_of_all_files(&disk), seconds(&disk).len());
+}
+
+#[test]
+fn failed_merge_cleanup_is_repeated() {
+    for fault in [Fault::Unreadable, Fault::Full] {
+        let disk = interrupted_merge();
+        let mut keeper = Keeper::open(Box::new(disk.clone()), Retention::default(), 2).unwrap();
+        disk.set(fault);
+        keeper.tend(second(LAST_SECOND)).unwrap_err();
+        disk.set(Fault::None);
+        (0..10).for_each(|_| {
+            keeper.tend(second(LAST_SECOND)).unwrap();
+        });
+        let seen = seconds(&disk).len();
+        assert_eq!(rows_of_all_files(&disk), seen, "{fault:?}");
+    }
 }
 
 /// Up to and with the first merge of links: found by the first file that says it is merged.
@@ -134,6 +158,24 @@ fn unavailable_store_is_waited_for() {
     chronicle.close().unwrap();
     assert_eq!(chronicle.take_told().lost_rows, 0);
     assert_eq!(seconds(&disk), (0..500).collect());
+}
+
+/// Only what waits counts: what was written before takes no room from it.
+#[test]
+fn written_files_free_their_room() {
+    let disk = Disk::default();
+    let mut keeper = Keeper::open(Box::new(disk.clone()), Retention::default(), 1).unwrap();
+    let place = Place::of(Kind::Links, Resolution::Second, second(0));
+    let content = Bytes::from(vec![0u8; MAX_UNSAVED_BYTES / 4]);
+    let made = || Made {
+        content: content.clone(),
+        rows: 1,
+    };
+    assert_eq!(keeper.take(place, made()), 0);
+    keeper.save().unwrap();
+    disk.set(Fault::Full);
+    let lost = [(); 5].map(|()| keeper.take(place, made()));
+    assert_eq!(lost, [0, 0, 0, 0, 1]);
 }
 
 /// Each time may take as long as a shelf is waited for.

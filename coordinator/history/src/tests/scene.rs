@@ -39,6 +39,8 @@ pub(super) enum Fault {
     Unsure(usize),
     /// There is no room.
     Full,
+    /// What is there cannot be read.
+    Unreadable,
 }
 
 /// Files that outlive whoever writes them.
@@ -69,7 +71,7 @@ impl Disk {
         let count = state.changes;
         state.changes += 1;
         let (done, told) = match state.fault {
-            Fault::None => (true, true),
+            Fault::None | Fault::Unreadable => (true, true),
             Fault::Full => (false, false),
             Fault::Unsure(at) => (true, count != at),
             Fault::DeadBefore(at) => (count < at, count < at),
@@ -96,7 +98,11 @@ impl Shelf for Disk {
     }
 
     fn get(&self, name: &str) -> Result<Option<Bytes>, ShelfError> {
-        Ok(self.0.lock().unwrap().files.get(name).cloned())
+        let state = self.0.lock().unwrap();
+        match state.fault {
+            Fault::Unreadable => Err(refused("read", name)),
+            _ => Ok(state.files.get(name).cloned()),
+        }
     }
 
     fn list(&self, folder: Option<&str>) -> Result<Vec<Listed>, ShelfError> {

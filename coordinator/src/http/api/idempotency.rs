@@ -25,8 +25,11 @@ const MAX_KEY_BYTES: usize = 128;
 const ANSWER_TTL: Duration = Duration::from_hours(24);
 /// A request of which nobody knows what came of it has been decided by then, or is lost.
 const UNDECIDED_TTL: Duration = Duration::from_mins(1);
-/// The oldest leave first.
+/// Requests in progress among them. The oldest answers leave first, a visitor's own before those of others; a request in
+/// progress stays, for a repeat would begin it a second time.
 const MAX_ANSWERS: usize = 1024;
+/// Requests in progress of one visitor, so that one leaves room to the others.
+const MAX_OPEN_PER_VISITOR: usize = 128;
 /// Together. One that is longer alone is not kept: its request is answered anew.
 const MAX_ANSWERS_BYTES: usize = 64 << 20;
 
@@ -92,6 +95,10 @@ enum Found {
 }
 
 impl Kept {
+    fn is_answered(&self) -> bool {
+        matches!(self.answer, Found::Answer(..))
+    }
+
     fn is_kept(&self) -> bool {
         let kept_for = match self.answer {
             Found::Unknown => UNDECIDED_TTL,
@@ -128,7 +135,7 @@ impl Answers {
         let mut kept = self.lock();
         kept.retain(|_, kept| kept.is_kept());
         let Some(first) = kept.get(key) else {
-            while kept.len() >= MAX_ANSWERS && drop_oldest(&mut kept, |_| true) {}
+            make_room(&mut kept, &key.0)?;
             let since = Instant::now();
             let answer = Found::NotYet;
             kept.insert(
@@ -161,10 +168,26 @@ impl Answers {
 
 type All = BTreeMap<(Visitor, String), Kept>;
 
-/// Of these. Whether there was one.
-fn drop_oldest(kept: &mut All, of: impl Fn(&Kept) -> bool) -> bool {
-    let all = kept.iter().filter(|(_, kept)| of(kept));
-    let oldest = all.min_by_key(|(_, kept)| kept.since);
+/// For one more request of this visitor. The newest is refused where the others are all in progress.
+fn make_room(kept: &mut All, by: &Visitor) -> Result<(), Problem> {
+    let open = kept
+        .iter()
+        .filter(|((visitor, _), kept)| visitor == by && !kept.is_answered());
+    if open.count() >= MAX_OPEN_PER_VISITOR {
+        return Err(too_many_open());
+    }
+    while kept.len() >= MAX_ANSWERS {
+        if !drop_oldest_answer(kept, by) {
+            return Err(no_room());
+        }
+    }
+    Ok(())
+}
+
+/// For room that this visitor needs. Whether there was one.
+fn drop_oldest_answer(kept: &mut All, by: &Visitor) -> bool {
+    let answered = kept.iter().filter(|(_, kept)| kept.is_answered());
+    let oldest = answered.min_by_key(|((visitor, _), kept)| (visitor != by, kept.since));
     let oldest = oldest.map(|(key, _)| key.clone());
     oldest.is_some_and(|key| kept.remove(&key).is_some())
 }
@@ -200,11 +223,11 @@ impl Open {
     }
 
     fn keep(&mut self, code: StatusCode, headers: HeaderMap, body: Bytes) {
-        let mut kept = self.answers.lock();
-        let is_answered = |kept: &Kept| matches!(kept.answer, Found::Answer(..));
-        while bytes(&kept) + body.len() > MAX_ANSWERS_BYTES && drop_oldest(&mut kept, is_answered) {
+        if let Some((by, _)) = &self.key {
+            let mut kept = self.answers.lock();
+            let is_full = |kept: &All| bytes(kept) + body.len() > MAX_ANSWERS_BYTES;
+            while is_full(&kept) && drop_oldest_answer(&mut kept, by) {}
         }
-        drop(kept);
         self.note(Found::Answer(code, headers, body));
     }
 
@@ -242,6 +265,24 @@ fn still_at_it() -> Problem {
     Problem::new(StatusCode::CONFLICT, "urn:reweave:still-at-it", detail)
 }
 
+fn too_many_open() -> Problem {
+    let detail = format!(
+        "{MAX_OPEN_PER_VISITOR} requests with an Idempotency-Key are in progress: wait for their \
+         answers"
+    );
+    let code = StatusCode::TOO_MANY_REQUESTS;
+    Problem::new(code, "urn:reweave:too-often", detail)
+}
+
+fn no_room() -> Problem {
+    let detail = format!(
+        "{MAX_ANSWERS} requests with an Idempotency-Key are in progress at this coordinator: \
+         retry in a second"
+    );
+    let code = StatusCode::SERVICE_UNAVAILABLE;
+    Problem::new(code, "urn:reweave:busy-answering", detail)
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
@@ -276,9 +317,56 @@ mod tests {
         made.load(Ordering::Relaxed)
     }
 
+    fn visitor() -> Visitor {
+        Visitor::Token(AccessToken::random().digest())
+    }
+
+    /// Begins a request that is in progress from then on, or the status of the refusal.
+    fn begun(answers: &Answers, by: &Visitor, nth: usize) -> Result<(), StatusCode> {
+        let key = (by.clone(), nth.to_string());
+        match answers.begin(&key, "the same".to_owned()) {
+            Ok(None) => Ok(()),
+            Ok(Some(answer)) => Err(answer.status()),
+            Err(problem) => Err(problem.into_response().status()),
+        }
+    }
+
+    #[test]
+    fn open_requests_are_never_evicted() {
+        let (answers, operator) = (Answers::default(), visitor());
+        assert_eq!(begun(&answers, &operator, 0), Ok(()));
+        let others = (0..2 * MAX_ANSWERS).map(|_| begun(&answers, &visitor(), 0));
+        let refused: Vec<_> = others.filter_map(Result::err).collect();
+        assert_eq!(refused, [StatusCode::SERVICE_UNAVAILABLE; MAX_ANSWERS + 1]);
+        assert_eq!(begun(&answers, &operator, 0), Err(StatusCode::CONFLICT));
+    }
+
+    #[test]
+    fn open_requests_are_bounded_per_visitor() {
+        let (answers, by) = (Answers::default(), visitor());
+        let all = (0..=MAX_OPEN_PER_VISITOR).map(|nth| begun(&answers, &by, nth));
+        let refused: Vec<_> = all.filter_map(Result::err).collect();
+        assert_eq!(refused, [StatusCode::TOO_MANY_REQUESTS]);
+        assert_eq!(begun(&answers, &by, 0), Err(StatusCode::CONFLICT));
+        assert_eq!(begun(&answers, &visitor(), 0), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn own_answers_leave_before_others() {
+        let (answers, [operator, viewer]) = (Answers::default(), [visitor(), visitor()]);
+        assert_eq!(made(&answers, &operator, &[0], 1).await, 1);
+        let many: Vec<_> = (0..MAX_ANSWERS).collect();
+        assert_eq!(made(&answers, &viewer, &many, 1).await, MAX_ANSWERS as u32);
+        assert_eq!(answers.lock().len(), MAX_ANSWERS);
+        assert_eq!(made(&answers, &operator, &[0], 1).await, 0, "it is kept");
+        assert_eq!(made(&answers, &viewer, &many[..1], 1).await, 1, "it left");
+        assert_eq!(made(&answers, &operator, &[1], 1).await, 1);
+        assert_eq!(made(&answers, &operator, &[0], 1).await, 1, "its own left");
+    }
+
     #[tokio::test(start_paused = true)]
     async fn request_of_unknown_fate_conflicts() {
-        let by = Visitor::Token(AccessToken::random().digest());
+        let by = visitor();
         let answers = Answers::default();
         let lost = async { Err(Problem::no_answer()) };
         assert!(answers.answer(idempotency(&by, 0), lost).await.is_err());
@@ -300,7 +388,7 @@ mod tests {
 
     #[tokio::test]
     async fn abandoned_request_is_answered_once() {
-        let by = Visitor::Token(AccessToken::random().digest());
+        let by = visitor();
         let answers = Answers::default();
         let (begins, begun) = oneshot::channel();
         let (ends, ended) = oneshot::channel::<()>();
@@ -331,7 +419,7 @@ mod tests {
 
     #[tokio::test]
     async fn kept_responses_are_bounded_oldest_leave() {
-        let by = Visitor::Token(AccessToken::random().digest());
+        let by = visitor();
         let (answers, third) = (Answers::default(), MAX_ANSWERS_BYTES / 3);
         assert_eq!(made(&answers, &by, &[0, 1, 2], third).await, 3);
         assert_eq!(made(&answers, &by, &[0, 1, 2], third).await, 0);

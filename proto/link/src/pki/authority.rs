@@ -188,6 +188,13 @@ impl Authority {
         )
     }
 
+    /// The same key, which signs in the name of another cluster.
+    #[cfg(test)]
+    pub(crate) fn in_name_of(self, cluster: &str) -> Self {
+        let cluster = cluster.parse().unwrap();
+        Self { cluster, ..self }
+    }
+
     fn name(&self, role: Role, name: &str) -> Result<MemberName, PkiError> {
         MemberName::new(self.cluster.clone(), role, name).map_err(PkiError::Name)
     }

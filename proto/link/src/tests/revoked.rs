@@ -24,9 +24,13 @@ async fn refused(ours: &Identity, visitor: &Identity) -> PeerRefusal {
 }
 
 fn signer(cluster: &Cluster, name: &str) -> Authority {
+    signer_by(&cluster.authority, cluster, name)
+}
+
+fn signer_by(authority: &Authority, cluster: &Cluster, name: &str) -> Authority {
     let dir = cluster.dir(&format!("signer-{name}"));
     let year = Validity::lasting(365 * crate::pki::MAX_MEMBER_VALIDITY).unwrap();
-    cluster.authority.issue_signer(name, year, &dir).unwrap();
+    authority.issue_signer(name, year, &dir).unwrap();
     let root = cluster.dir("authority").join("ca.pem");
     std::fs::copy(root, dir.join("ca.pem")).unwrap();
     Authority::load(&dir).unwrap()
@@ -97,6 +101,21 @@ async fn revoked_signer_voids_its_certificates() {
     assert_eq!(why, PeerRefusal::SignerRevoked { signer: c1 });
     let (mut listener, _) = listen(&coordinator);
     session(&mut listener, &other).await;
+}
+
+/// One authority may have several clusters.
+#[tokio::test]
+async fn signer_of_other_cluster_is_refused() {
+    let cluster = Cluster::new("lab");
+    let authority = Authority::load(&cluster.dir("authority")).unwrap();
+    let signer = signer_by(&authority.in_name_of("prod"), &cluster, "c0");
+    let visitor = certified(&cluster, &signer, "h0", 1);
+    let why = refused(&cluster.coordinator(), &visitor).await;
+    let other = PeerRefusal::OtherCluster {
+        theirs: "prod".parse().unwrap(),
+        ours: "lab".parse().unwrap(),
+    };
+    assert_eq!(why, other);
 }
 
 #[tokio::test]
