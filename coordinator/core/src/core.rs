@@ -1,10 +1,9 @@
 //! The coordinator's core: inputs in, effects out, and the replicated state between them.
 //!
-//! Whoever drives it hands in every input with its moment, and then carries out effects in order
-//! until there are none. An [`Effect::Append`] is made durable and handed to [`Core::apply`], and
-//! only then do further effects come out. A coordinator that starts anew, or comes to lead, resumes
-//! from the state that its log led to. Moments must not go backwards, across leaders neither: see
-//! [`State::latest`].
+//! The driver hands in every input with its moment, and then executes effects in order until there are none. An
+//! [`Effect::Append`] is made durable and handed to [`Core::apply`], and only then do further effects come out. A
+//! coordinator that restarts, or becomes leader, resumes from the state of its log. Moments must not go backwards,
+//! not even across leaders: see [`State::latest`].
 
 use std::collections::VecDeque;
 use std::mem;

@@ -1,4 +1,4 @@
-//! Inviting members and shutting them out.
+//! Invites and revokes members.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What an operator asks for, done and answered.
+//! Executes and answers an operator's requests.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A person stops a plan that is on its way, lets it go on, or gives it up.
+//! Holds, resumes and aborts a running plan at an operator's request.
 
 use reweave_common::operator::{Refused, Response, Steering};
 use reweave_common::plan::Generation;

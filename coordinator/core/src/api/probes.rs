@@ -1,4 +1,4 @@
-//! What hosts say of the way to each other.
+//! Latency and loss between hosts, as their agents report them.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What orchestrators tell of their jobs, and what they are told of hosts.
+//! Requests of orchestrators about their jobs and about hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddrV4;

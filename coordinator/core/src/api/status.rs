@@ -1,4 +1,4 @@
-//! How the cluster is doing.
+//! The status of the cluster.
 
 use std::net::Ipv4Addr;
 

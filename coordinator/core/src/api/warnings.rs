@@ -1,4 +1,4 @@
-//! What a person should look at, the worst first.
+//! Warnings for operators, the worst first.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

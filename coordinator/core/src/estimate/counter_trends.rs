@@ -1,4 +1,4 @@
-//! By how much the counters of interfaces have grown lately: one reading is over before anybody looks.
+//! Recent growth of interface counters. A single reading covers too short a time to be seen.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::Saturating;

@@ -1,9 +1,8 @@
-//! How quickly probes have crossed links: by how much even the quickest of all that cross one is
-//! slower than it used to be.
+//! Link latency: the rise of the fastest probe over a link above its usual latency.
 //!
-//! Queues come and go, and each flow meets others: what all have in common is the link itself. A flow
-//! counts once it is known how quick it is as a rule, and anew when it goes another way. Where a job fills
-//! a link, a queue stands before it for as long as that takes: whoever crosses it says nothing meanwhile.
+//! Queues come and go, and each flow meets others. All flows of a link share only the link itself. A flow counts once
+//! its usual latency is known, and starts again when its path changes. While a job fills a link, packets queue before
+//! it, so flows over this link do not count meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem;

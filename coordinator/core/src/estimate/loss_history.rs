@@ -1,5 +1,4 @@
-//! A part of something that is nothing as a rule, round by round: as long as nothing was ever amiss, rounds are but
-//! counted.
+//! A share that is usually zero, round by round. Rounds are only counted until the first one that is not zero.
 
 use std::collections::VecDeque;
 

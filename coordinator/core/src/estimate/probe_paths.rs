@@ -1,5 +1,5 @@
-//! Which way the probes between hosts go, there and back: each flow of probes is traced from time to
-//! time, a few at once, since routers answer few questions a second.
+//! The paths of probes between hosts, there and back. Each flow of probes is traced from time to time, a few at once,
+//! since routers answer only a few traces a second.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;

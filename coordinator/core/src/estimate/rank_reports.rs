@@ -1,5 +1,5 @@
-//! What jobs tell of themselves: which rank is on which host, what ranks send each other where the kernel
-//! does not see it, and how much of the time each spends in collectives.
+//! Reports of jobs: the host of each rank, traffic between ranks that the kernel does not see, and the share of time
+//! that each rank spends in collectives.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,5 @@
-//! Whose an address is: the node's to which the fabric gives it, or else the first one's that said so and
-//! is here. Where two say so, people are told of both, and the other has it once the first is gone for good.
+//! The owner of an address: the node to which the fabric gives it, or else the first connected node that claimed it.
+//! If two nodes claim it, operators see both, and the second one gets it after the first is gone for good.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

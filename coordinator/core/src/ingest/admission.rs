@@ -1,5 +1,5 @@
-//! Who comes: newcomers with a token, agents with their builds and clocks, and those who are not
-//! let in. All but what the log says is the leader's own, and bounded.
+//! Admission: joining members with a token, agents with their builds and clocks, and refused peers. Everything that
+//! is not in the log belongs to the leader alone, and is bounded.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

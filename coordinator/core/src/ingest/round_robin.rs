@@ -1,5 +1,5 @@
-//! Hosts one after the other: what looks at every probe of every host looks at a part of them at a
-//! time, since all of thousands would keep everything else waiting.
+//! Visits hosts in turn. Work on every probe of every host covers a part of the hosts at a time; all of thousands at
+//! once would delay everything else.
 
 use std::ops::Range;
 

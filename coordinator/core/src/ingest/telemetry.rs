@@ -1,7 +1,7 @@
-//! From samples to observations: who is connected, who may say what, and what is too old to count.
+//! From samples to observations: who is connected, who may report what, and what is too old to count.
 //!
-//! An agent speaks for its own node only. A flow belongs to the owner of its source address; what others
-//! say of it is discarded.
+//! An agent reports for its own node only. A flow belongs to the owner of its source address; reports of others about
+//! it are discarded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;

@@ -1,7 +1,7 @@
-//! When changes may be made: stretches of the week, by the time of day in UTC.
+//! Change windows: periods of the week, by the time of day in UTC.
 //!
-//! Moments of a coordinator begin at its time of day and go on from there, so that nobody who sets a clock
-//! back opens or closes a window meanwhile.
+//! A coordinator's moments start at its time of day and advance from there. So a clock that is set back meanwhile
+//! neither opens nor closes a window.
 
 use std::fmt;
 use std::str::FromStr;

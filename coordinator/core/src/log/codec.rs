@@ -1,5 +1,5 @@
-//! What stands in the log in bytes: commands in entries, states in snapshots. A build goes on only from what it reads, all of
-//! it.
+//! The byte format of the log: commands in entries, states in snapshots. A build refuses data that it cannot read
+//! completely.
 
 use serde::de::DeserializeOwned;
 

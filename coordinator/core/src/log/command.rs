@@ -1,7 +1,7 @@
-//! What is replicated: each decision and each answer, as the one change of state that it is.
+//! Replicated commands: each decision and each answer, as one change of state.
 //!
-//! A command says what was decided and never how: applying it makes no choice and plans nothing.
-//! Measurements are not replicated, except for the few that a decision rests on.
+//! A command says what was decided and never how: applying it makes no choice and plans nothing. Measurements are not
+//! replicated, except for the few that a decision rests on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What people name when they want something to carry nothing: a link, a node, or an optical switch.
+//! What an operator can name for a drain: a link, a node, or an optical switch.
 
 use std::collections::BTreeSet;
 

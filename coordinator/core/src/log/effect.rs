@@ -1,5 +1,4 @@
-//! What goes in and what comes out: every input is one serializable value, and so is every effect,
-//! so that a recorded run can be lived through again.
+//! Inputs and effects of the core. Each is one serializable value, so that a recorded run can be replayed.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What the operator may tune: who decides, what is worth a change, and how long things may take.
+//! The operator's settings: who approves, which gain justifies a change, and timeouts.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Why a plan is not carried out, or is taken back.
+//! Why a plan is not applied, or is rolled back.
 
 use reweave_check::Unsound;
 use reweave_common::circuit::NotSwitched;

@@ -1,4 +1,4 @@
-//! The verdict on a plan that was carried out, as the log has it.
+//! The verdict on an applied plan, as the log has it.
 
 use reweave_common::flow::FlowKey;
 use reweave_common::operator::FlowChange;

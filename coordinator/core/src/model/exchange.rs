@@ -1,4 +1,4 @@
-//! What explains a job that is slow: what its hosts send each other, as kernels and its own ranks tell.
+//! The traffic that explains a slow job: what its hosts send each other, by reports of kernels and ranks.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,4 @@
-//! What will be sent: by flows that rest, since whoever keeps a session open will send as much again, and by
-//! jobs that are told to come to a phase of so much traffic.
+//! Expected traffic: idle flows, since an open session will send as much again, and announced phases of jobs.
 
 mod ring_load;
 

@@ -1,4 +1,4 @@
-//! How evenly flows were spread of late, as whoever leads has noted it from time to time.
+//! Recent flow imbalance, as the leader records it from time to time.
 
 use std::collections::VecDeque;
 use std::time::Duration;

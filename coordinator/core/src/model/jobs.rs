@@ -1,7 +1,7 @@
-//! Which hosts work together, as their traffic shows it, whatever orchestrators tell of jobs.
+//! Jobs: hosts that work together, as their traffic shows it, independent of orchestrators.
 //!
-//! Whoever exchanges large flows, directly or through others, works for one job. It is called as it is
-//! registered on just these hosts, or else after them.
+//! Hosts that exchange large flows, directly or through others, are one job. Its name is the one registered for
+//! exactly these hosts, or else it is derived from them.
 
 use std::collections::{BTreeMap, BTreeSet};
 

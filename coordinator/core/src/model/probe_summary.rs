@@ -1,8 +1,6 @@
-//! What the probes of each host come to, so that a look at the cluster costs what its hosts do, and not
-//! what all pairs of them do.
+//! Summaries of each host's probes, so that the cost of a decision grows with hosts and not with pairs of hosts.
 //!
-//! Where there are few flows of probes, everybody has a turn at each look. Where there are many, what is
-//! said of a host may be some seconds old.
+//! With few flows of probes, every host is summarized at each look. With many, a summary may be some seconds old.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

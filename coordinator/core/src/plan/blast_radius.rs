@@ -1,5 +1,5 @@
-//! Which jobs a plan touches, and how many of their flows: those that go another way, and those that may get less,
-//! by what is foretold of them or, where nothing is, because others come to their links.
+//! The jobs that a plan affects, and the number of their flows: flows that change their path, and flows that may
+//! become slower. The prediction decides about the latter; without one, new flows on their links do.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! How much of what goes to a host each of several ways shall get: as much as it is worth.
+//! Weights of equal paths to a host, in proportion to their capacity.
 
 use std::collections::BTreeMap;
 

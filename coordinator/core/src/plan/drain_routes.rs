@@ -1,8 +1,7 @@
-//! What links between switches shall carry where that is not what the network makes of it by itself:
-//! nothing where they are drained, and of ways that are as short each what it is worth.
+//! Routes for links between switches that are drained, or that carry equal paths in proportion to their capacity.
 //!
-//! Whoever may send over such a link gets routes of its own, towards those hosts alone that it reaches
-//! over others as directly. A switch that has no such way is sent nothing for these hosts any more.
+//! A switch that may send over such a link gets routes of its own, for those hosts alone that it reaches over others
+//! as directly. A switch that has no such path gets no more packets for these hosts.
 
 use std::collections::BTreeSet;
 

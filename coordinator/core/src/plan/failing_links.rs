@@ -1,6 +1,6 @@
-//! Links that are found to fail, so surely and for so long that the policy drains them by itself.
+//! Links that fail so surely and for so long that the policy drains them.
 //!
-//! Nothing passes a drained link, so nothing tells that it is well again: a person lets it carry.
+//! No traffic passes a drained link, so no measurement shows that it has recovered: an operator ends the drain.
 
 use std::collections::BTreeMap;
 use std::fmt;

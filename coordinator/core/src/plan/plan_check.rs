@@ -1,4 +1,4 @@
-//! Asking the judge of plans, who shares nothing with the planner.
+//! Calls the plan checker, which shares no code with the planner.
 
 use reweave_check::{Network, check};
 use reweave_common::migration_plan::Tables;

@@ -1,4 +1,4 @@
-//! What becomes of flows and jobs by a plan that was made for something else.
+//! Predicts flows and jobs under a plan that was made for another purpose than speed.
 
 use reweave_common::plan::Plan;
 use reweave_common::snapshot::Snapshot;

@@ -1,4 +1,4 @@
-//! What is wrong, and what would mend it: asks the planner, and sees to pins that serve no more.
+//! Findings and their repairs: calls the planner, and removes pins that no longer serve.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Circuits that a person wants, or that suit what is sent: the plan that has them, with routes that suit them.
+//! A plan for circuits that an operator names, or that suit the traffic, with routes over them.
 
 use std::collections::BTreeSet;
 

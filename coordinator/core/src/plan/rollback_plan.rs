@@ -1,4 +1,4 @@
-//! The way back: what was in force before a change that was kept, as far as the history remembers.
+//! The plan that restores the state before a kept change, as far as the history goes.
 
 use reweave_common::operator::RollbackRefused;
 use reweave_common::plan::{Generation, Plan, RankOrder};

@@ -1,5 +1,5 @@
-//! Pins in force that serve their flows no more: the way beyond them has come to an end or is drained, or
-//! the flow has ended. Switches know nothing of either: they follow a pin as long as the link next to them is up.
+//! Stale pins in force: the path beyond the pin has failed or is drained, or the flow has ended. Switches notice
+//! neither: they follow a pin as long as the link next to them is up.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,8 @@
-//! What each agent shall look at: the paths of its elephants, the ways back of those it receives, and
-//! the ways of probes.
+//! What each agent traces: the paths of its elephants, the return paths of those it receives, and the paths of
+//! probes.
 //!
-//! A flow that was an elephant once is watched until it ends, since jobs pause between bursts and
-//! an agent that keeps watching notices a new path by itself.
+//! A flow that was an elephant once is watched until it ends, since jobs pause between bursts. An agent that keeps
+//! watching notices a new path itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,11 +1,9 @@
-//! What a coordinator does in a cluster of those that agree: it applies what was decided, and while it
-//! leads, there is a core that decides.
+//! Leader/follower role: a follower applies the log; the leader also runs the core, which decides.
 //!
-//! Whoever drives it hands in what the log says and how this coordinator stands, and carries out
-//! effects as those of the [`Core`] are: an [`Effect::Append`] is proposed under the number that
-//! [`ClusterRole::name_proposal`] gives it, and comes back as applied, or this coordinator leads no more.
-//! Answers go by way of [`ClusterRole::handle_answer`], which gives them when it is certain that nobody
-//! else had come to lead.
+//! The driver hands in log entries and Raft's state, and executes effects like those of the [`Core`]. An
+//! [`Effect::Append`] is proposed under the number that [`ClusterRole::name_proposal`] gives it. It comes back as
+//! applied, or this coordinator no longer leads. Answers go through [`ClusterRole::handle_answer`], which releases
+//! them once it is certain that no other coordinator had become leader.
 
 mod leader;
 mod read_index;

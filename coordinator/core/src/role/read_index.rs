@@ -1,6 +1,7 @@
-//! Those who asked and wait. Nobody is answered before it is certain that nobody else had come to
-//! lead when it asked: that most coordinators followed since. A decision that was proposed after it
-//! asked, and agreed on, shows that by itself; who is told nothing new has the others asked.
+//! `ReadIndex` (Raft, section 6.4): pending requests. A request is answered only once it is certain that no other
+//! coordinator had become leader when it was made: a majority of coordinators has followed since. A decision that was
+//! proposed after the request, and agreed on, proves that by itself. A request without a decision asks the other
+//! coordinators.
 
 use std::collections::{BTreeMap, VecDeque};
 

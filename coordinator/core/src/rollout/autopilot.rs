@@ -1,4 +1,4 @@
-//! Automatic mode: whether the coordinator may change something by itself just now, and what.
+//! Automatic mode: whether the coordinator may change something now, and what.
 
 use std::fmt;
 use std::time::Duration;

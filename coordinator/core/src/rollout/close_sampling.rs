@@ -1,4 +1,4 @@
-//! Whoever waits for what ports say has their nodes tell of them many times between two reports.
+//! While the leader waits for port readings, the nodes send them many times between two reports.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,6 +1,6 @@
-//! The proof that nothing passes a port any more: two readings of its counters, far enough apart,
-//! with next to nothing between them. That nodes say so is no proof: a card may send on as it did.
-//! A port whose node fell silent may have begun to send again, so each reading counts for a while only.
+//! Proves that a port is idle: two readings of its counters, far enough apart, with next to nothing between them.
+//! Reports of nodes are no proof: a card may go on sending. A port whose node fell silent may have begun to send
+//! again, so each reading expires.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

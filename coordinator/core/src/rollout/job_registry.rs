@@ -1,4 +1,4 @@
-//! Jobs that orchestrators have told of: who vanished without a word, and what is left of those that are over.
+//! Registered jobs: detects those that vanished, and cleans up after those that are over.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! Work on a switch or an optical switch while jobs run around it: nothing is sent over its links
-//! meanwhile, whoever leads, and nobody may begin before that is proven.
+//! Maintenance mode: drains a switch or an optical switch and reports ready once counters prove its links idle.
+//! Survives a leader change.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,8 @@
-//! Tables and circuits of a running network on their course: what the leader does next.
+//! The leader's side of a migration: what it does next for tables and circuits of the running network.
 //!
-//! A round goes out when the judge finds it sound for the network as it is now. Circuits move when
-//! all ports they carry have been seen idle, and packets come back when both ends see light. Where
-//! something does not come about, the course turns back; on the way back it is tried until it does.
+//! A round is sent when the checker finds it sound for the network as it is now. Circuits move when all their ports
+//! have been seen idle. Packets return when both ends see light. If a step is blocked, the migration is rolled back;
+//! the rollback is retried until it succeeds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,9 +1,10 @@
-//! Courses on trial. In a network of thousands of nodes the judge takes part of a second for each leg, and nothing else is
-//! decided meanwhile: a large course is judged one leg at a time, with whatever is urgent in between. No plan departs
-//! before its last leg was found sound.
+//! Checks migrations. In a network of thousands of nodes the checker takes part of a second for each step, and
+//! nothing else is decided meanwhile. So a large migration is checked one step at a time, with urgent work in
+//! between. No plan starts before its last step was found sound.
 //!
-//! All legs are judged in one network, and the verdict holds in that one alone. Where something has changed by the time
-//! that somebody asks for it, such as a link that is down or another plan on its way, the course is laid and judged anew.
+//! All steps are checked in one network, and the verdict holds for that one alone. If something has changed by the
+//! time that the verdict is used, such as a failed link or another running plan, the migration is planned and checked
+//! again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;

@@ -1,9 +1,9 @@
-//! What the leader does about each plan on its way: begins it, sends its instructions and waits for
-//! the answers, judges it, takes it back.
+//! What the leader does about each running plan: starts it, sends its instructions, waits for the answers, judges it,
+//! rolls it back.
 //!
-//! All that matters is in the replicated state; kept here is only since when this leader has seen
-//! it so, and when it sent what. A leader that starts anew therefore goes on where the log ends: it
-//! sends instructions without an answer again, and judges by readings of its own time.
+//! All essential state is replicated. This room only keeps since when this leader has seen it, and when it sent what.
+//! So a new leader continues where the log ends: it sends unanswered instructions again, and judges by its own
+//! readings.
 
 use std::collections::BTreeMap;
 use std::mem::{Discriminant, discriminant};

@@ -1,4 +1,4 @@
-//! May a plan begin? Asked when it is approved, and again just before its first instruction.
+//! Whether a plan may start. Checked at its approval, and again just before its first instruction.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,5 +1,4 @@
-//! Whether a plan that was carried out did what it was made for: judged by readings before and
-//! after, never by hope.
+//! Whether an applied plan achieved its purpose, by readings before and after.
 
 use std::collections::{BTreeMap, BTreeSet};
 

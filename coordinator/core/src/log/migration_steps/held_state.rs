@@ -1,4 +1,4 @@
-//! What nodes and optical switches hold on a course, leg by leg.
+//! The state of nodes and optical switches during a migration, step by step.
 
 use std::collections::BTreeMap;
 

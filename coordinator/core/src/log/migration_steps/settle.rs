@@ -1,5 +1,5 @@
-//! A node that may hold either of two tables gets no third one before it has answered which it holds: every mixture on a
-//! course is judged with two per node.
+//! A node that may hold either of two tables gets no third one before it has answered which it holds: every mixture
+//! during a migration is checked with two tables per node.
 
 use reweave_common::fabric::Circuits;
 use reweave_common::forwarding::ForwardingTable;

@@ -1,4 +1,4 @@
-//! Who is invited, and who is shut out.
+//! Invited and revoked members.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,12 +1,11 @@
-//! A running network on its course, leg by leg: rounds of tables, and circuits that move between.
+//! A migration of the running network, step by step: rounds of tables, and circuits that move between.
 //!
 //! ```text
-//! Due -> Unconfirmed -> Telling -------------> the next leg is due
+//! Due -> Unconfirmed -> Telling -------------> the next step is due
 //!  |                                             ^
 //!  +--> Proven -> Switching -> Switched ---------+
 //! ```
-//! On the way back nodes are told for good at once.
-//! Whatever happens, the way back is a course of its own, from where things are.
+//! Rollback rounds need no confirmation. A rollback is a migration of its own, from the present state.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
-//! What the commands lead to: the routes in force, the plan on its way, and what became of others.
+//! The replicated state: the routes in force, running plans, and the results of earlier ones.
 //!
-//! [`State::apply`] is total: a command that does not fit changes nothing. The same commands lead
-//! to the same state, on every machine and after every restart.
+//! [`State::apply`] is total: a command that does not fit changes nothing. The same commands lead to the same state,
+//! on every machine and after every restart.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,4 +1,4 @@
-//! What people want of a plan that is on its way. It is in the log, so whoever leads next keeps to it.
+//! Operators' requests to hold, resume or abort a running plan. They are in the log, so a new leader follows them.
 
 use reweave_common::operator::Steering;
 use reweave_common::plan::Generation;

@@ -1,4 +1,4 @@
-//! In which order registered jobs are told that their ranks follow each other, as plans have made it.
+//! The rank orders of registered jobs, as plans have made them.
 
 use reweave_common::plan::{Plan, RankOrder};
 

@@ -1,4 +1,4 @@
-//! A plan on its way, from proposal to end.
+//! A rollout: a plan from proposal to end.
 //!
 //! ```text
 //! Proposed -> Approved -> Unconfirmed -> Confirming -> Verifying -> committed

@@ -1,4 +1,4 @@
-//! One round of instructions to switches, and what each answered.
+//! One round of instructions to switches, and the answer of each.
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
-//! What speaks for two interfaces being joined: what LLDP says, who routes over whom, which way packets were
-//! traced, and whose addresses are the two of one /31.
+//! Evidence that two interfaces are joined: LLDP, next hops of routes, traced paths, and two addresses of one /31.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;

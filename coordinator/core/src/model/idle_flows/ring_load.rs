@@ -1,4 +1,4 @@
-//! What a ring of hosts brings to links, where nobody has seen it yet.
+//! The load that a ring of hosts brings to links, before any of its flows was seen.
 
 use std::collections::BTreeMap;
 

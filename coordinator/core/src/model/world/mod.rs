@@ -1,5 +1,5 @@
-//! From observations and the fabric to a snapshot: addresses become nodes, routers become hops, and
-//! what is too old or not known for sure is left out.
+//! From observations and the fabric to a snapshot: addresses become nodes, routers become hops, and what is too old
+//! or uncertain is left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;

@@ -1,4 +1,4 @@
-//! Small random fabrics of circuits, and what may be set up on them.
+//! Small random fabrics of circuits, and possible circuits on them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

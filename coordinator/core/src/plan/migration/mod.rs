@@ -1,9 +1,9 @@
-//! In what order a running network goes from some tables and circuits to others, so that packets
-//! arrive at every moment on the way.
+//! The order in which a running network moves from one set of tables and circuits to another, so that packets arrive
+//! at every moment.
 //!
-//! Circuits move in waves. Before each, packets are led around what goes dark; that is the safe
-//! harbour, for the network works already without the links that move. Tables change in rounds: of
-//! each, nothing circles whoever has followed already.
+//! Circuits move in waves. Before each wave, packets are led around the links that go dark. The network then works
+//! without the links that move. Tables change in rounds, and no round creates a loop, whichever nodes have already
+//! followed.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! Courses on small random fabrics, against a walker that tries every mixture of nodes that have
-//! followed a round and nodes that have not, and every way a packet may take through it.
+//! Migrations of small random fabrics, against a walker that tries every mixture of nodes that have followed a round
+//! and nodes that have not, and every path that a packet may take through it.
 
 use reweave_check::{Network, Unsound, check_course};
 use reweave_common::forwarding::NextHop;

@@ -1,5 +1,5 @@
-//! Which flows of probes there are to choose from: in a large cluster not all that could be sent, but as
-//! many as can be traced. Each host probes some of its peers by all its ports, and the rest by one.
+//! Candidate flows of probes: in a large cluster not all possible ones, but as many as can be traced. Each host
+//! probes some of its peers from all its ports, and the rest from one.
 
 use std::net::Ipv4Addr;
 use std::ops::Range;

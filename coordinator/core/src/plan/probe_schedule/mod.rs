@@ -1,9 +1,8 @@
-//! Who probes whom: every host the others, each by a few source ports, so that all the paths between
-//! two racks are covered but for one time in a hundred. Which port takes which is traced, and then few
-//! of them are left.
+//! The probe schedule: every host probes the others, each from a few source ports, enough to cover all paths between
+//! two racks in 99 of 100 cases. The path of each port is traced, and then few of them are kept.
 //!
-//! In a large cluster a host probes the next [`MAX_PEERS`] in the fabric's order, and so each is
-//! probed by as many; and most of them by one port, since not all ways can be traced.
+//! In a large cluster a host probes the next [`MAX_PEERS`] in the fabric's order, and so each is probed by as many.
+//! Most of them are probed from one port, since not all paths can be traced.
 
 mod candidates;
 mod selection;

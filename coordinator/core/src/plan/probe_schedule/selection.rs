@@ -1,7 +1,7 @@
-//! Which of all flows of probes are sent on, once it is known which ways they go: of every two hosts
-//! one at least, and few that cross every link both ways often enough and tell links apart.
+//! Selects the flows of probes to keep, once their paths are known: at least one for every two hosts, and few that
+//! cross every link in both directions often enough and tell links apart.
 //!
-//! At first, and when ways are others than they were, all are sent until their ways have been traced.
+//! At first, and after paths have changed, all flows are sent until their paths have been traced.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
