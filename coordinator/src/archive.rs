@@ -1,4 +1,4 @@
-//! The history as it is read while the cluster runs.
+//! Reads the history while the cluster runs.
 
 use std::sync::Arc;
 use std::time::Duration;

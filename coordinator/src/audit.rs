@@ -1,6 +1,6 @@
-//! Who asked for what, and what came of it: each a line of JSON in a file beside the log, and the newest in
-//! memory. A coordinator writes down what it was asked itself, refusals included. Lines are a [`chain`], so that
-//! nobody can change one without trace.
+//! The audit log: who requested what, with which result. Each entry is a line of JSON in a file beside the log; the
+//! newest are in memory. A coordinator records the requests that it received itself, refused ones included. Lines
+//! form a [`chain`], so a change leaves a trace.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};

@@ -1,4 +1,4 @@
-//! The data folder with its log: the one there is, or a new one that all others know of.
+//! Opens the data folder with its log: the existing one, or a new one that all other coordinators know of.
 
 use std::collections::BTreeMap;
 

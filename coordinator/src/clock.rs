@@ -1,4 +1,4 @@
-//! Moments that never go backwards, not over restarts either.
+//! Moments that never go backwards, not even over restarts.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

@@ -1,4 +1,4 @@
-//! What came of what was decided and told, counted since this program started.
+//! Counters of decisions, instructions and events since this program started.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

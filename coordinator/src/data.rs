@@ -1,4 +1,4 @@
-//! The data folder: held by one coordinator at a time, and made for one cluster and one fabric.
+//! The data folder: locked by one coordinator at a time, for one cluster and one fabric.
 
 use std::fs;
 use std::io;

@@ -1,5 +1,4 @@
-//! How much has been decided, as far as this coordinator knows: what was looked at before is told apart by it
-//! from what shows all of that.
+//! Counts the decisions that this coordinator knows. The count tells a stale cached view from a current one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,5 +1,4 @@
-//! Work that takes long, on a thread beside those of the runtime: one job at a time, and no longer than its caller
-//! waits for it.
+//! Long work on a thread outside the runtime: one job at a time, and no longer than its caller waits for it.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,10 +1,9 @@
-//! The one way in: what happens outside becomes an event, and events wait in a queue of bounded
-//! length. Telemetry waits apart: everything else is taken before it, and what finds no place is
-//! dropped, for what an agent measured now, it will measure again. What it tells once waits for a
-//! place, and its session with it.
+//! The intake: everything from outside becomes an event in a bounded queue. Telemetry has a queue of its own, with
+//! lower priority. What does not fit there is dropped, since an agent will measure it again. Reports that an agent
+//! sends only once wait for a place, and their session with them.
 //!
-//! What was agreed on comes before all of it, and waits for no place: the replica, which must answer
-//! its peers in time, would wait with it. There is no more of it than was proposed or read.
+//! Agreed entries come before all of it, and without a limit: the replica must answer its peers in time, and would
+//! wait too. There are no more of them than were proposed or read.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

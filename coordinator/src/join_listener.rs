@@ -1,4 +1,4 @@
-//! Newcomers with a token: the core says whether they may come in, and the signer certifies them.
+//! Admits new members with a token: the core decides, and the signer certifies them.
 
 use reweave_common::error::error_chain;
 use reweave_core::{NoEntry, Pass};

@@ -1,4 +1,4 @@
-//! Where others come to: members, newcomers, and machines that watch machines.
+//! The listening sockets: for members, for joining members, and for monitoring.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! What is wrong with this coordinator alone: said in its status and in its metrics.
+//! Problems of this coordinator alone, for its status and its metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

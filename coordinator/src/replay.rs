@@ -1,5 +1,5 @@
-//! Living through a recorded run again: the same inputs at the same moments into a fresh core, and
-//! every effect held against the one that was recorded, byte for byte.
+//! Replays a recorded run: the same inputs at the same moments into a fresh core, and every effect compared with the
+//! recorded one, byte for byte.
 
 use std::collections::VecDeque;
 use std::fs::File;

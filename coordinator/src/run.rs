@@ -1,4 +1,4 @@
-//! Putting the program together, and taking it apart again.
+//! Starts the parts of the program, and stops them.
 
 use std::io;
 use std::num::NonZero;

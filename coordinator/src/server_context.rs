@@ -1,4 +1,4 @@
-//! What everybody who hears peers needs, and how the core is asked.
+//! The context that all server tasks share, and requests to the core.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

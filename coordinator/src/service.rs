@@ -1,4 +1,4 @@
-//! Signs of life for the service manager, where one started this.
+//! Notifies the service manager, if one started this program.
 
 use std::time::Duration;
 

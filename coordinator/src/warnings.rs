@@ -1,4 +1,4 @@
-//! What people should look at in the coordinators themselves, the worst first.
+//! Warnings about the coordinators themselves, the worst first.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What can go wrong between the driver and a device, or with what it was told.
+//! Errors between the driver and a device, or in an instruction.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,8 +1,7 @@
-//! Which instructions to one optical switch are followed, and how: note down, look, move, look
-//! again, note down, answer. Whatever happens in between, what the device tells afterwards decides,
-//! never what was asked of it.
+//! Which instructions to one optical switch are followed, and the steps of each: record, read, move, read again,
+//! record, answer. Whatever happens in between, the state of the device decides, never the request.
 //!
-//! A state machine: the shell carries out one [`Effect`] after the other and hands in how it went.
+//! A state machine: the shell executes one [`Effect`] after the other and hands in the result.
 
 use std::collections::VecDeque;
 

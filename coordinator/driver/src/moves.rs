@@ -1,4 +1,4 @@
-//! From the circuits a device holds to those it shall hold.
+//! From the present circuits of a device to the desired ones.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,5 +1,5 @@
-//! What the driver must not forget: which instruction it has promised to follow for each optical
-//! switch. Whoever holds the folder is the one process that may speak to the devices.
+//! The driver's durable state: the instruction that it has promised to follow for each optical switch. The process
+//! that holds the folder's lock is the only one that may speak to the devices.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Who takes part, and how that changes while the others go on.
+//! Changes of membership while the other members go on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

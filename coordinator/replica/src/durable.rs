@@ -1,7 +1,7 @@
 //! A replica with its log on a disk.
 //!
-//! A full disk must cost no more than it has to: elections go on in the room that is kept for them, others lead, and
-//! nothing new is decided until there is room again. Where a file system keeps none, what is to be written waits for it.
+//! A full disk must cost no more than necessary. Elections go on in the reserved space, other coordinators lead, and
+//! nothing new is decided until there is space again. On a file system without a reserve, writes wait for space.
 
 use std::collections::BTreeSet;
 

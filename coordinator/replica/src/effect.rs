@@ -1,4 +1,4 @@
-//! What comes out of a replica, and why something does not.
+//! Effects of a replica, and its refusals.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;

@@ -1,9 +1,8 @@
-//! How a coordinator begins that has no log: as a founder among founders, or as a newcomer of a
-//! cluster that goes on already.
+//! How a coordinator without a log begins: as a founder among founders, or as a new member of a running cluster.
 //!
-//! A log that is gone cannot be told from one that never was, but the others know: they have written
-//! down which folder goes with which number. Whoever has lost its folder is a stranger to them, and
-//! neither votes nor acknowledges under the number it had.
+//! A lost log looks like one that never existed, but the other members know: they have recorded the folder of each
+//! member number. A coordinator that has lost its folder is unknown to them, and neither votes nor acknowledges under
+//! its old number.
 
 use std::collections::BTreeMap;
 

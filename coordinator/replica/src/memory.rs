@@ -1,4 +1,4 @@
-//! The part of the log that is at hand, as Raft wants to read it.
+//! The part of the log in memory, as Raft reads it.
 
 use std::cell::Cell;
 use std::collections::VecDeque;

@@ -1,5 +1,5 @@
-//! Reads on their way: each waits until a quorum has confirmed that this replica still leads, and
-//! until all that was agreed on by then has been applied.
+//! Pending reads: each waits until a quorum has confirmed that this replica still leads, and until all entries that
+//! were agreed on by then have been applied.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! How long replicas wait for each other, in ticks, and how much they hold.
+//! Timeouts of replicas, in ticks, and limits of their buffers.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What replicas say to each other and write down, in types of our own.
+//! Messages and records of replicas, as types of this crate.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Whether a run would start, said before it does.
+//! `config check`: whether a run would start.
 
 use std::fmt::Write as _;
 use std::io::Write as _;

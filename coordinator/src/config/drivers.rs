@@ -1,4 +1,4 @@
-//! The tables `[[driver]]`: which driver alone speaks for which optical switches.
+//! The tables `[[driver]]`: the driver of each optical switch.
 
 use std::collections::BTreeMap;
 

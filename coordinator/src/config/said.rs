@@ -1,5 +1,4 @@
-//! Settings with where they were said: what does not fit to this machine is found out later, and is to
-//! be told with its place all the same.
+//! Settings with their places in the file: errors that are found later, against this machine, name the place too.
 
 use reweave_common::input::Document;
 use toml::Spanned;

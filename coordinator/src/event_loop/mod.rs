@@ -1,9 +1,8 @@
-//! The event loop: one event after the other into the core, and what it decides carried out in order.
+//! The event loop: hands one event after the other to the core, and executes its effects in order.
 //!
-//! It runs on a thread of its own, since planning takes its time. The rule it keeps: a command is
-//! agreed on, and on disk, before it is applied, and applied before anything that follows from it
-//! happens. Only while this coordinator leads is there a core to drive; otherwise it applies what
-//! another decides.
+//! It runs on a thread of its own, since planning takes time. Its invariant: a command is agreed on, and on disk,
+//! before it is applied, and applied before any of its consequences happens. Only a leader has a core; a follower
+//! applies the leader's decisions.
 
 mod outboxes;
 

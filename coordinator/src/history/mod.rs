@@ -1,5 +1,5 @@
-//! The history beside the event loop: what it hears and decides goes over a bounded queue to a thread of
-//! its own. What finds no place there is dropped and counted; the event loop never waits.
+//! The history beside the event loop: observations and decisions go over a bounded queue to a thread of its own. What
+//! does not fit into the queue is dropped and counted; the event loop never waits.
 
 mod scribe;
 mod show;

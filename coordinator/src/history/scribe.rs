@@ -1,5 +1,4 @@
-//! From what is heard to entries of the history: numbers become names, and interfaces the links that
-//! they are ends of.
+//! From observations to entries of the history: numbers become names, and interfaces become the links that end there.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};

@@ -1,4 +1,4 @@
-//! `reweave-coordinator history`: what there was from one moment to another, as a table or as JSON.
+//! `reweave-coordinator history`: prints a period of the history as a table or as JSON.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

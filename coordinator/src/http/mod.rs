@@ -1,8 +1,7 @@
-//! What is served over HTTP: health and metrics for machines that watch machines, and on loopback and over
-//! TLS the API and the page for people.
+//! The HTTP server: health and metrics for monitoring, and on loopback and over TLS the API and the page.
 //!
-//! Tokens would cross other networks in clear text, so beyond loopback there is without TLS only what is of
-//! no secrets: whoever sits elsewhere comes over TLS, or forwards the port over SSH.
+//! Tokens would cross other networks in clear text. So beyond loopback, HTTP without TLS serves only what is not
+//! secret; other clients use TLS, or forward the port over SSH.
 
 mod api;
 mod faces;

@@ -1,6 +1,6 @@
-//! Connections over TLS, from anywhere. Whoever shows the certificate of an operator or a viewer is known by
-//! it; strangers need a token for all that needs one. Nobody is kept out by those who come in crowds and
-//! say nothing: handshakes, strangers, viewers and operators have their places apart from each other.
+//! Connections over TLS, from anywhere. The certificate of an operator or a viewer authenticates a client; others
+//! need a token. Handshakes, unauthenticated clients, viewers and operators have separate limits, so that a flood of
+//! one kind keeps no other out.
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};

@@ -1,4 +1,4 @@
-//! Who the coordinators are, and who of them leads: for whoever has to find one.
+//! The coordinators and their leader, for clients that look for one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};

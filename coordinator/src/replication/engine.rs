@@ -1,5 +1,5 @@
-//! The loop around the replica: tasks and ticks in, and its effects carried out in order. What follows from a disk that
-//! fails or is full is decided in [`DurableReplica`].
+//! The loop around the replica: tasks and ticks in, and its effects executed in order. [`DurableReplica`] handles a
+//! disk that fails or is full.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

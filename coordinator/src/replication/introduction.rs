@@ -1,4 +1,4 @@
-//! Before there is a log: asking the others how to begin, and answering them meanwhile.
+//! Introduction, before there is a log: asks the other coordinators how to begin, and answers them meanwhile.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

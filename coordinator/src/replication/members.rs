@@ -1,4 +1,4 @@
-//! What operators want of the membership: made a change, and answered when it is done.
+//! Operators' requests about the membership: proposes the change, and answers when it is done.
 
 use reweave_common::operator::{MemberOrder, Refused};
 use reweave_replica::{

@@ -1,5 +1,5 @@
-//! The replica of this coordinator, on a thread of its own: it must answer its peers in time,
-//! whatever the core is busy with, and it waits for nothing but the disk.
+//! The replica of this coordinator, on a thread of its own: it must answer its peers in time, however busy the core
+//! is, and waits only for the disk.
 
 mod cluster;
 mod disk;

@@ -1,4 +1,4 @@
-//! What coordinators say to each other over a session, in parts that fit into frames.
+//! Messages between coordinators over a session, in parts that fit into frames.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,4 +1,4 @@
-//! What is known of the other coordinators from what they say: for people who ask how it goes.
+//! What other coordinators report of themselves, for the status.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};

@@ -1,7 +1,7 @@
-//! Messages between coordinators: each keeps a session of its own to every other, and sends over
-//! that; what it hears comes over those that the others keep.
+//! Messages between coordinators: each keeps a session to every other and sends over that. It receives over the
+//! sessions that the others keep.
 //!
-//! Messages may be lost, and are rather lost than late.
+//! Messages may be lost, and are dropped rather than sent late.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

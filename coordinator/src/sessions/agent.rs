@@ -1,4 +1,4 @@
-//! The session of an agent, which is heard for its own node, and no faster than it may speak.
+//! The session of an agent, which reports for its own node, within its rate limit.
 
 use std::iter;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -1,7 +1,7 @@
-//! How fast each agent is heard and how often it may begin a session, over all its sessions together: what is beyond
-//! that waits.
+//! Rate limits for each agent, over all its sessions together: message rate and session starts. What exceeds them
+//! waits.
 //!
-//! These are rates. How many of its sessions wait to begin is bounded by a [`crate::session_limit`].
+//! The number of sessions that wait to begin is limited by a [`crate::session_limit`].
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! Another coordinator says who it is, and what its replica has to say to ours.
+//! The session of another coordinator: its identity, and messages of its replica.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, OnceLock};

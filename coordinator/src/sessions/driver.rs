@@ -1,4 +1,4 @@
-//! The session of a driver: it says first which optical switches it reaches, and is heard for those.
+//! The session of a driver: it first names the optical switches that it reaches, and reports for those.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

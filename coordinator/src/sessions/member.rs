@@ -1,4 +1,4 @@
-//! What is the same for all who keep a line to the coordinators: agents and drivers. They hear
+//! The common part of sessions with agents and drivers, which keep an uplink to the coordinators. They receive
 //! [`Order`]s, each kind in messages of its own.
 
 use std::time::{Duration, SystemTime};

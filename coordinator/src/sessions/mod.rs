@@ -1,4 +1,4 @@
-//! Agents, operators and other coordinators, each over a session of its own.
+//! Sessions with agents, operators and other coordinators.
 
 mod agent;
 mod agent_rates;

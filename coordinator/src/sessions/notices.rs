@@ -1,5 +1,5 @@
-//! Who is shut out, as it is told to all that keep a line to the coordinators: worded once for all of them,
-//! and for whoever knows the rest only what is new.
+//! The deny list for all members with an uplink: encoded once for all, and as a difference for members that have the
+//! rest.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Those who were not let in: told to the log and to operators, and not once for each of thousands.
+//! Refused peers, for the log and for operators, without an entry for each of thousands.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};

@@ -1,4 +1,4 @@
-//! What this coordinator signs members with, or has others sign, and how its own certificate is kept good.
+//! Signs members, directly or through other coordinators, and renews this coordinator's own certificate.
 
 mod neighbours;
 

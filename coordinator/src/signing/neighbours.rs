@@ -1,4 +1,4 @@
-//! Other coordinators, of whom one that has no signer asks what it cannot sign itself.
+//! Other coordinators, which sign for a coordinator without a signer.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! A trace as OpenTelemetry's protocol has it in JSON: an `ExportTraceServiceRequest` whose numbers are hexadecimal
-//! and whose times are nanoseconds as text.
+//! A trace in OTLP's JSON: an `ExportTraceServiceRequest` with hexadecimal identifiers and times in nanoseconds as
+//! text.
 
 use reweave_common::moment::Moment;
 use ring::digest::{SHA256, digest};

@@ -1,8 +1,7 @@
-//! What became of each plan, told to OpenTelemetry: a trace for each rollout, by OTLP over HTTP, where one is
-//! configured.
+//! Rollouts as OpenTelemetry traces, by OTLP over HTTP, if configured.
 //!
-//! The event loop hands on what was decided and never waits: what finds no place in the queue is not told. Every member
-//! hears all that is decided, and the one that leads when a rollout ends tells of it.
+//! The event loop hands on decisions and never waits: what does not fit into the queue is not exported. Every
+//! coordinator gets all decisions, and the one that leads when a rollout ends exports its trace.
 
 mod letter;
 mod spans;

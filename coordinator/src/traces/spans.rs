@@ -1,4 +1,4 @@
-//! What became of each plan, as spans: made of what was decided, in its order, and of nothing else.
+//! The spans of a rollout, made from decisions in their order, and from nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! One hook: each parcel is signed and sent, in order, again and again for some minutes.
+//! Delivery to one webhook: each event is signed and sent, in order, with retries for some minutes.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

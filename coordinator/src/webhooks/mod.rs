@@ -1,8 +1,7 @@
-//! Programs elsewhere that are told what is new: findings, alarms and changes, as signed posts over HTTP.
+//! Webhooks: findings, alarms and changes, as signed posts over HTTP.
 //!
-//! The coordinator that leads looks once a second at what people see, and tells what has changed
-//! since. Each hook has a queue of its own, so that one that hangs delays no other, and nothing here
-//! delays the cluster.
+//! The leader looks once a second at the status, and posts what has changed. Each webhook has a queue of its own, so
+//! that one that hangs delays no other, and nothing here delays the cluster.
 
 mod delivery;
 mod news;

@@ -1,4 +1,4 @@
-//! What is new, by what was seen before. Pure: it is handed the time.
+//! The events since the previous look. Pure: time is an argument.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Optical switches by the languages they speak.
+//! Optical switches by protocol.
 
 mod exec;
 mod netconf;

@@ -1,7 +1,7 @@
 //! NETCONF, over the system's `ssh`: all circuits of a step in one transaction, under lock.
 //!
-//! A commit that waits to be confirmed is never asked for, though servers offer it: the device would go
-//! back by itself after it has been read, and what was said of it would be untrue.
+//! Confirmed commit is never used, though servers offer it: the device would roll back by itself after it has been
+//! read, and the report would be wrong.
 
 use std::process::Stdio;
 use std::time::Duration;

@@ -1,5 +1,4 @@
-//! Lines that stay open from one request to the next, for devices that are slow to let anybody in. They
-//! are asked for one thing after the other.
+//! Sessions that stay open between requests, for devices with a slow login. Requests run one after the other.
 
 use reweave_common::circuit::{Circuit, CircuitSet};
 use tokio::sync::Mutex;

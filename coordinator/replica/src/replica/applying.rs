@@ -1,4 +1,4 @@
-//! What has been agreed on, one entry after the other, and snapshots of what it led to.
+//! Applies agreed entries, one after the other, and snapshots.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

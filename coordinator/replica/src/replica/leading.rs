@@ -1,4 +1,4 @@
-//! What only a leader does: proposals, reads, changes of membership.
+//! The leader's part: proposals, reads, changes of membership.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! One replica: Raft's own machine, and around it what Raft leaves to others.
+//! One replica: Raft's state machine, and what Raft leaves to its users.
 
 mod applying;
 mod leading;

@@ -1,6 +1,5 @@
-//! Room on the disk. A log that found none in the middle of a write could not go on; so some is kept
-//! ahead of it, for what is under way and for elections, and nothing more is decided once there is
-//! little left for anybody.
+//! Reserved disk space. A log that found none in the middle of a write could not go on. So some is kept ahead of it,
+//! for writes in progress and for elections, and nothing more is decided once little is left.
 
 use super::error::is_lack;
 use crate::disk::DiskFile;

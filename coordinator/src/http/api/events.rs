@@ -1,4 +1,4 @@
-//! The cluster's state as it changes, as server-sent events: what is made for all who look, handed to each.
+//! The cluster's state as server-sent events: encoded once, and sent to each viewer.
 
 use std::convert::Infallible;
 use std::time::Duration;

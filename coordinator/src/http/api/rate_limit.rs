@@ -1,4 +1,4 @@
-//! How often each visitor may ask, so that a script that runs wild takes nothing from other people.
+//! Rate limit for each client, so that a runaway script does not affect others.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};

@@ -1,4 +1,4 @@
-//! Answers that say whether they have changed: who has the same one already is sent nothing.
+//! Answers with an `ETag`: a client with the current version gets no body.
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};

@@ -1,4 +1,4 @@
-//! What `/metrics` says, in the text format of Prometheus.
+//! `/metrics`, in the text format of Prometheus.
 
 mod deeds;
 mod evenness;

@@ -1,4 +1,4 @@
-//! What slows jobs, and how they fare: only who leads knows.
+//! Metrics of findings and jobs, which only the leader has.
 
 use std::collections::BTreeMap;
 

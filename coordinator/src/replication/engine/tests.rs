@@ -1,4 +1,4 @@
-//! A follower gets all there is from its leader, and its disk has no room for that.
+//! A follower gets its whole log from the leader, and its disk has no space for that.
 
 use std::collections::BTreeMap;
 use std::fs;

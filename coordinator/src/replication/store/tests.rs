@@ -1,5 +1,5 @@
-//! A file that was cut short, damaged, or half replaced. What the bytes themselves allow is tried
-//! where they are written; here it is the file and its folder.
+//! A file that is truncated, damaged, or half replaced. The format has its own tests; these cover the file and its
+//! folder.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
