@@ -1,4 +1,4 @@
-//! One agent: its lines to the kernel, and what `agent/core` makes of what comes over them.
+//! One agent: its interfaces to the kernel, and the state machines of `agent/core` that they feed.
 
 use std::collections::BTreeMap;
 use std::error::Error;

@@ -1,5 +1,5 @@
-//! Hears what jobs on this host tell of their collectives, on a thread of its own: the kernel keeps few
-//! words for who does not listen.
+//! Receives reports of this host's jobs about collectives, on a thread of its own: the kernel's queue for a slow
+//! reader is short.
 
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};

@@ -1,4 +1,4 @@
-//! While somebody waits for what interfaces say, they are told of many times between two reports.
+//! While the coordinator waits for interface readings, the agent sends them many times between two reports.
 
 use std::future::pending;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The TCP sockets of this host, as the kernel's socket diagnostics tell of them.
+//! The TCP sockets of this host, by the kernel's socket diagnostics.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Who says to be at the other ends of the interfaces, where lldpd runs.
+//! The neighbours of interfaces by LLDP, if lldpd runs.
 
 use std::io;
 use std::net::Ipv4Addr;

@@ -1,6 +1,7 @@
-//! What NCCL is told on this host: a marked block of its file, beside what others have written there.
+//! NCCL's settings on this host: a marked block of its file, without changes to foreign lines.
 //!
-//! NCCL keeps the first of two lines that set one variable, and says nothing: who has set it already is told instead.
+//! NCCL keeps the first of two lines that set one variable, without a message. So a variable that is already set is
+//! reported instead.
 
 use std::fs::{self, Permissions};
 use std::io;

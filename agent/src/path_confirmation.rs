@@ -1,4 +1,4 @@
-//! Asks the agents of receivers what has arrived of flows.
+//! Asks the agents of receivers for arrivals of flows.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

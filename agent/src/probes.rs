@@ -1,4 +1,4 @@
-//! Sends probes and receives what the network answers, by raw sockets.
+//! Sends probes and receives answers of the network, by raw sockets.
 
 use std::collections::BTreeMap;
 use std::io::{IoSlice, IoSliceMut};

@@ -1,5 +1,4 @@
-//! Other programs that are asked for something. Who does not answer in time is killed: nothing here waits for
-//! what may never come.
+//! Runs other programs. A program without a timely answer is killed.
 
 use std::io::{self, Read, Write};
 use std::process::{Command, ExitStatus, Stdio};

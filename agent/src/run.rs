@@ -1,5 +1,5 @@
-//! The agent's loop: readings at a fixed pace, probes and answers when they are due, instructions
-//! when they come.
+//! The agent's loop: readings at a fixed interval, probes and answers when they are due, instructions when they
+//! arrive.
 
 use std::future::pending;
 use std::io;

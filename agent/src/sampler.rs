@@ -1,9 +1,9 @@
-//! How many bytes the wires carry, a hundred times a second while they carry more than chatter: what
-//! rhythms are heard in.
+//! Samples the bytes over the links, a hundred times a second while they carry more than chatter, for the iteration
+//! detector.
 //!
-//! A thread of its own reads the counters' files, which stay open; that costs far less than asking
-//! the kernel for all that it knows of its interfaces. The ports of RDMA NICs are read, too. Of a host that
-//! forwards for others, wires carry more than its own: what it says itself are its segments of TCP.
+//! A thread of its own reads the counters' files, which stay open; that costs far less than asking the kernel for all
+//! data of its interfaces. The ports of RDMA NICs are read, too. On a host that forwards for others, links carry
+//! foreign traffic too; its own traffic is its segments of TCP.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -1,4 +1,4 @@
-//! What the service manager is told of the agent: that it runs, and that its loop goes round.
+//! Notifies the service manager: the agent runs, and its loop turns.
 
 use std::future::pending;
 

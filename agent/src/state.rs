@@ -1,5 +1,5 @@
-//! What the agent must not forget, in a folder of its own: which instruction it has promised to
-//! follow, and which pins its kernel took last.
+//! The agent's durable state, in a folder of its own: the instruction that it has promised to follow, and the last
+//! pins of its kernel.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! What the jobs of this host tell of their collectives: sums of the last seconds for each rank, and how
-//! many bytes went over the network when.
+//! Reports of this host's jobs about collectives: sums of the last seconds for each rank, and the network traffic
+//! over time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

@@ -1,16 +1,16 @@
-//! Which instructions a switch follows, and in what order it does so: note down, act, read back,
-//! note down that it held, acknowledge. A crash at any point leaves a record that says what
-//! the kernel took last, so that whoever starts next can go on from there.
+//! Which instructions a switch follows, and the steps of each: record, act, read back, record success, acknowledge. A
+//! crash at any point leaves a record of the last state of the kernel, so that the next start can continue from
+//! there.
 //!
-//! What is told unconfirmed (RFC 6241, section 8.4) is taken back without anybody's word once its timeout has passed.
+//! An unconfirmed instruction (RFC 6241, section 8.4) is rolled back automatically once its timeout has passed.
 //!
 //! ```text
-//! told -> in force, unconfirmed -> confirmed by a later token
-//!                   |
-//!                   +-> timeout -> what was in force before
+//! received -> in force, unconfirmed -> confirmed by a later token
+//!                       |
+//!                       +-> timeout -> previous state
 //! ```
 //!
-//! A state machine: the shell carries out one [`FenceEffect`] after the other and hands in how it went.
+//! A state machine: the shell executes one [`FenceEffect`] after the other and hands in the result.
 
 use std::collections::VecDeque;
 use std::time::Duration;

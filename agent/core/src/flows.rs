@@ -1,4 +1,4 @@
-//! Which of a host's flows matter, and how they are doing.
+//! Selects a host's relevant flows, and tracks their rates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a probe list grants to whoever goes by it: until when, and how much.
+//! The grant of a probe list: its expiry, and its budget of bytes.
 
 use std::time::Duration;
 

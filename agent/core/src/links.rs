@@ -1,4 +1,4 @@
-//! What the counters of interfaces say.
+//! Evaluates the counters of interfaces.
 
 use std::collections::BTreeMap;
 

@@ -1,12 +1,13 @@
-//! What arrives of flows that are traced: the receiver's agent sees the packets that look like theirs,
-//! and says past how many routers they came. Numbers are big-endian.
+//! Arrivals of traced flows: the receiver's agent sees packets like theirs, and reports past how many routers they
+//! came. Numbers are big-endian.
 //!
 //! ```text
 //! 0 magic   4 kind   5 protocol   6 source port   8 destination port   10 what was seen   11 TTL left
 //! 12 which packet: the number that its IP header has
 //! ```
 //!
-//! The addresses are those of the question's packet: who asks is who sends, and nobody else is told.
+//! The addresses are those of the request's packet: the requester must be the sender, and no other host gets an
+//! answer.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};

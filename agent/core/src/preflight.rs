@@ -1,5 +1,5 @@
-//! Saturating tests that somebody asks for: who may press a host, for how long, and the words between
-//! both. Numbers are big-endian.
+//! Saturating tests on request: which host may load another, for how long, and the messages between both. Numbers are
+//! big-endian.
 //!
 //! ```text
 //! 0 magic   4 kind   5 refusal, streams or force   8 session   12 seconds   16 key   24 port

@@ -1,4 +1,4 @@
-//! From a counter that only grows to the rate at which it grew.
+//! The rate of a growing counter.
 
 use std::collections::VecDeque;
 use std::time::Duration;

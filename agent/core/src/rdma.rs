@@ -1,5 +1,4 @@
-//! Which way to measure over RDMA next: seldom, one at a time, no more than a budget, and only while the
-//! wires rest.
+//! Which path to measure over RDMA next: seldom, one at a time, within a budget, and only while the links are idle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;

@@ -1,5 +1,5 @@
-//! What NCCL is given to name an event by: a number, not an address. Events may end long after what they
-//! belong to, and nothing can be freed too early that was never allocated.
+//! The handle that NCCL gets for an event: a number, not an address. Events may end long after their parents, and a
+//! number cannot be freed too early.
 
 use std::ffi::c_void;
 use std::ptr::without_provenance_mut;

@@ -1,4 +1,4 @@
-//! The communicators of this process, by the numbers that NCCL is given for them.
+//! The communicators of this process, by the numbers that NCCL gets for them.
 
 use std::ffi::c_void;
 use std::ptr::without_provenance_mut;

@@ -1,4 +1,4 @@
-//! The thread that tells the agent what is over, and never waits for it.
+//! The thread that reports finished work to the agent, and never waits for it.
 
 use std::collections::VecDeque;
 use std::env;

@@ -1,4 +1,4 @@
-//! Works as they come and go, without NCCL. Its interface is driven by a program in C: see `tests/nccl.rs`.
+//! Work without NCCL. A program in C drives the interface: see `tests/nccl.rs`.
 
 use crate::handle::Place;
 use crate::works::{Done, DonePeer, MAX_PEERS, Work, Works};

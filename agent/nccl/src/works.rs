@@ -1,8 +1,8 @@
-//! What is under way, in memory that is there from the beginning.
+//! Work in progress, in memory that is allocated at the start.
 //!
-//! Events come on several threads of the job, so all here is atomic and nothing waits: an event without
-//! a free slot is counted as missed. A slot is free again once the thread that tells the agent has
-//! taken what it says; events that come later than that change nothing.
+//! Events come on several threads of the job, so everything here is atomic and nothing waits: an event without a free
+//! slot is counted as missed. A slot is free again once the reporting thread has taken its content; later events
+//! change nothing.
 
 use std::process;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};

@@ -1,4 +1,4 @@
-//! What the numbers of a port mean.
+//! Decodes the numbers of a port.
 
 use reweave_common::units::Rate;
 

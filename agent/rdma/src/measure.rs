@@ -1,4 +1,4 @@
-//! The measurements themselves, over a pair that is connected.
+//! The measurements, over a connected queue pair.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,11 +1,10 @@
-//! What two helpers say to each other over TCP, so that their queue pairs find each other: lines of JSON.
+//! The messages of two helpers over TCP, so that their queue pairs find each other: lines of JSON.
 //!
-//! TCP, since a queue pair needs its peer's number before anything can be sent to it, and since an
-//! address that has completed TCP's handshake can hardly be forged: whoever is on the roster is who it
-//! says it is as far as the network can tell, as with probes. The one who answers speaks first, reads
-//! nothing of a stranger, and lets a peer steer no traffic to a third host: the address of a queue pair
-//! must be that of the one who speaks. What a peer may write to is a buffer of one measurement, and goes
-//! with it.
+//! TCP is used since a queue pair needs its peer's number before anything can be sent to it. An address that has
+//! completed TCP's handshake can hardly be forged, so the roster identifies hosts as reliably as for probes. The
+//! responder speaks first, reads nothing from an unknown host, and lets a peer direct no traffic to a third host: the
+//! address of a queue pair must be that of the TCP peer. A peer may write only to a buffer that belongs to one
+//! measurement.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};

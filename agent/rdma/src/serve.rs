@@ -1,4 +1,4 @@
-//! Answering those on the roster, one after the other.
+//! Answers hosts on the roster, one after the other.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write as _};

@@ -1,4 +1,4 @@
-//! How much passes to a few hosts, for a person: trains, one after the other.
+//! `bandwidth`: measures the bandwidth to a few hosts by trains, one after the other.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

@@ -1,4 +1,4 @@
-//! Hosts as a person names them, and the flows that lead to them.
+//! Hosts on the command line, and the flows to them.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, ToSocketAddrs, UdpSocket};

@@ -1,4 +1,4 @@
-//! By which of its own ways a kernel sends a flow.
+//! Which of its own next hops a kernel uses for a flow.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;

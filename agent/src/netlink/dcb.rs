@@ -1,7 +1,7 @@
-//! How an interface treats priorities: which are paused by themselves (PFC), and which one a DSCP has.
+//! How an interface treats priorities: which ones pause separately (PFC), and the priority of a DSCP.
 //!
-//! Asked of the driver through the kernel, as `dcb` does; no privilege is needed. What a driver has no
-//! answer to is not set.
+//! The driver is asked through the kernel, as `dcb` does; no privilege is needed. A value without an answer is left
+//! out.
 
 use netlink_packet_core::{
     DecodeError, DefaultNla, Emitable, NetlinkDeserializable, NetlinkHeader, NetlinkSerializable,

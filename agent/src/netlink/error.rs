@@ -1,4 +1,4 @@
-//! What can go wrong between the agent and its kernel.
+//! Errors between the agent and its kernel.
 
 use std::fmt;
 use std::io;

@@ -1,4 +1,4 @@
-//! Pins and routes together: what the kernel is told to hold, and what it holds.
+//! Pins and routes together: installs the desired state, and reads the present one.
 
 use reweave_agent_core::reconcile::{reconcile, usable};
 use reweave_common::forwarding_state::ForwardingState;

@@ -1,4 +1,4 @@
-//! Interfaces as the kernel tells of them by itself, when one comes up or goes down.
+//! The kernel's events about interfaces that come up or go down.
 
 use std::io;
 use std::mem;

@@ -1,6 +1,5 @@
-//! How a pin looks in the kernel: a rule that matches one flow exactly and leads to a private table,
-//! and that table's only route. Both carry Reweave's protocol number, which tells them from all
-//! that others have set up.
+//! A pin in the kernel: a rule that matches one flow exactly and leads to a private table, and that table's only
+//! route. Both have Reweave's protocol number, which distinguishes them from foreign entries.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::ops::RangeInclusive;

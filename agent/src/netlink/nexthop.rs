@@ -1,4 +1,4 @@
-//! Next hops as objects of the kernel, and groups of them: how they are asked for and listed.
+//! Next hops as objects of the kernel, and groups of them: requests and listings.
 
 use netlink_packet_core::{
     DecodeError, DefaultNla, Emitable, NetlinkDeserializable, NetlinkHeader, NetlinkSerializable,

@@ -1,4 +1,4 @@
-//! The pins a kernel holds, and how they are changed.
+//! Reads and changes the pins in a kernel.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};

@@ -1,4 +1,4 @@
-//! What is tried anew: others change the same kernel meanwhile, and it may have no room for its answers.
+//! Retries: other programs change the same kernel meanwhile, and it may have no room for its answers.
 
 use nix::errno::Errno;
 

@@ -1,8 +1,8 @@
-//! The routes a kernel holds for Reweave, and how they are changed.
+//! Reads and changes Reweave's routes in a kernel.
 //!
-//! They lie in a table of their own, which a rule puts before the main one, and each names a group
-//! of next hops. Everything bears our protocol number. A change never withdraws what stays: groups
-//! and routes are put in the place of those that are there.
+//! They are in a table of their own, which a rule puts before the main one, and each names a group of next hops.
+//! Everything has Reweave's protocol number. A change never withdraws what stays: new groups and routes replace the
+//! present ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;

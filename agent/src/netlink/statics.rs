@@ -1,4 +1,4 @@
-//! Routes that another program makes the kernel hold: those that FRR was configured to have.
+//! Routes of another program in the kernel: those of FRR's configuration.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

@@ -1,5 +1,5 @@
-//! Sends one train: asks for it, hands it to the kernel as fast as that takes it, and fetches what
-//! arrived when.
+//! Sends one train: requests it, hands it to the kernel as fast as the kernel takes it, and fetches the arrival
+//! times.
 
 use std::io::IoSlice;
 use std::net::SocketAddrV4;

@@ -1,4 +1,4 @@
-//! Trains in idle gaps, on a thread of their own: one train waits for its arrivals, and nobody else.
+//! Trains in idle gaps, on a thread of their own: only this thread waits for arrivals.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! The side that is pressed.
+//! The receiving side of a saturating test.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};

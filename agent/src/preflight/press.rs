@@ -1,4 +1,4 @@
-//! The side that presses.
+//! The sending side of a saturating test.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpStream, UdpSocket};

@@ -1,4 +1,4 @@
-//! What the kernel tells beside a packet: when it came or left, where it went to, what became of it.
+//! The kernel's control messages for a packet: its timestamps, its destination, its outcome.
 
 use std::net::Ipv4Addr;
 

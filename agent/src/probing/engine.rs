@@ -1,4 +1,4 @@
-//! One turn after the other: send what is due, take in what came, answer who may ask.
+//! One turn after the other: send what is due, receive packets, answer permitted requests.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};

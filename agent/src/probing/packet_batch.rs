@@ -1,4 +1,4 @@
-//! Many packets with one call to the kernel, from and into memory that is used again.
+//! Many packets with one system call, with reused buffers.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsRawFd, BorrowedFd};

@@ -1,4 +1,4 @@
-//! A UDP socket whose packets are stamped by the kernel, or by the network card where it does so.
+//! A UDP socket with timestamps by the kernel, or by the NIC if it supports them.
 
 use std::fs;
 use std::io::IoSlice;

@@ -1,4 +1,4 @@
-//! Sees packets that look like those of traces as they come in, before anything else has looked at them.
+//! Captures incoming packets that look like those of traces, before any other processing.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 

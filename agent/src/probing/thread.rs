@@ -1,4 +1,4 @@
-//! Probing on a thread of its own, so that nothing else the agent does delays a stamp or an answer.
+//! Probing on a thread of its own, so that the agent's other work delays no timestamp or answer.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

@@ -1,4 +1,4 @@
-//! Why there is no RDMA here.
+//! Why RDMA is unavailable.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Measuring over RDMA on a thread of its own: the helper takes its time.
+//! RDMA measurements on a thread of their own, since the helper takes its time.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

@@ -1,4 +1,4 @@
-//! What would have to come and to go.
+//! The entries to add and to remove.
 
 use std::fmt;
 

@@ -1,5 +1,4 @@
-//! FRR, told its static routes by vtysh. Nothing is saved to its files: what it shall have after a restart
-//! it is told again.
+//! FRR's static routes, by vtysh. Nothing is saved to its files: after a restart the routes are sent again.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! Who makes the kernel of a switch hold routes: the agent itself, or the software that the switch's
-//! hardware follows. That is told, and the kernel is read all the same. Pins are the kernel's own.
+//! Installs a switch's routes: in the kernel, or through the software that the switch's hardware follows. The kernel
+//! is read in both cases. Pins are always the kernel's own.
 
 mod difference;
 mod error;

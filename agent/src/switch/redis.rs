@@ -1,4 +1,4 @@
-//! As much of redis's protocol as its hashes and transactions take.
+//! The part of redis's protocol for hashes and transactions.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};

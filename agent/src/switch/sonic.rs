@@ -1,5 +1,5 @@
-//! SONiC, told its static routes by `CONFIG_DB`: all that is to change changes at once, and only if nobody
-//! else has changed it since it was read.
+//! SONiC's static routes, by `CONFIG_DB`: all changes in one transaction, which fails if an entry has changed since
+//! it was read.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;

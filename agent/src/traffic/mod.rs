@@ -1,5 +1,4 @@
-//! With whom this host exchanges how much: by a program in the kernel, or else by nftables, or else
-//! by what sockets tell.
+//! This host's traffic by peer: from a program in the kernel, or else from nftables, or else from sockets.
 
 mod batch;
 mod ebpf;

@@ -1,7 +1,7 @@
-//! Counters of nftables, where no program may be loaded into the kernel: sets that each new pair of
-//! hosts and each new flow joins by itself.
+//! Counters of nftables, if no program may be loaded into the kernel: sets to which each new pair of hosts and each
+//! new flow is added automatically.
 //!
-//! The table bears Reweave's name. It is made anew at start and goes at the end.
+//! The table has Reweave's name. It is made again at start and removed at the end.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};

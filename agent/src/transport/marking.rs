@@ -1,5 +1,5 @@
-//! Packets of this host to certain networks bear a DSCP, and a priority where one is wanted: by a table of nftables
-//! that bears Reweave's name.
+//! Sets a DSCP, and a priority if configured, on this host's packets to certain networks: by a table of nftables with
+//! Reweave's name.
 
 use std::fmt;
 use std::net::Ipv4Addr;

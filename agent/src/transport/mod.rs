@@ -1,5 +1,5 @@
-//! How this host's kernel sends what jobs send: which source ports sockets are given, and which DSCP and priority
-//! packets bear. Changed by a person, read back, and put back as it was, also after a change that was cut short.
+//! How this host's kernel sends the packets of jobs: source ports of sockets, DSCP and priority. An operator changes
+//! it; it is read back, and restored, also after an interrupted change.
 
 mod marking;
 

@@ -1,4 +1,4 @@
-//! By which names drivers and kernels call what they count.
+//! The names of counters in drivers and kernels.
 
 use reweave_common::health::Signal;
 

@@ -1,5 +1,4 @@
-//! What the counters of NICs, RDMA ports and the kernel say: by which name each goes, how much it
-//! grew, and of how much that is a part.
+//! Counters of NICs, RDMA ports and the kernel: their names, their growth, and their shares of totals.
 
 mod meaning;
 pub mod texts;

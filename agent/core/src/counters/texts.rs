@@ -1,4 +1,4 @@
-//! How the kernel writes facts into files. What is not understood is not known.
+//! Parses the kernel's files. A text that is not understood counts as unknown.
 
 use reweave_common::hardware::{Duplex, PcieLink};
 use reweave_common::units::Rate;

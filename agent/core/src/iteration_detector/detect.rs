@@ -1,8 +1,7 @@
 //! Finds the period of a series, if it has one.
 //!
-//! Each octave of periods is looked for in a series of its own, made coarser until a period has some
-//! ten to twenty spans: what happens within an iteration, and that no two last equally long, must
-//! not blur it.
+//! Each octave of periods has a series of its own, which is made coarser until a period has some ten to twenty spans.
+//! So neither the activity within an iteration nor the variation between iterations blurs the period.
 
 use super::autocorrelation::Centred;
 use super::pauses::{Pauses, distinct_rests, longest_pause, rests};

@@ -1,8 +1,8 @@
-//! The beat of a training job, found in nothing but how many bytes a host sends and receives.
+//! Detects the iteration period of a training job from the bytes that a host sends and receives.
 //!
-//! The bytes of short spans of time are compared with those some lag later (autocorrelation). A job
-//! looks most like itself one iteration later. What is found that way is believed if it holds to
-//! the present, and if the pauses between bursts come as regularly as it says.
+//! The bytes of short spans of time are compared with those some lag later (autocorrelation). The similarity of a
+//! job's traffic peaks at one iteration. A period is accepted if it holds to the present, and if the pauses between
+//! bursts are as regular.
 
 mod autocorrelation;
 mod detect;

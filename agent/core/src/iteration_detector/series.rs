@@ -1,4 +1,4 @@
-//! Bytes by short spans of time, all equally long.
+//! Bytes in short spans of time of equal length.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How a job's hosts exchange data, by whom this host exchanges how much with.
+//! The communication pattern of a job, by this host's traffic with each peer.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;

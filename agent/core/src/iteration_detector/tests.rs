@@ -1,4 +1,4 @@
-//! Traffic made up from seeds: of jobs, whose beat is known, and of everything else.
+//! Synthetic traffic drawn by seed: jobs with a known period, and everything else.
 
 use std::net::Ipv4Addr;
 

@@ -1,4 +1,4 @@
-//! One probe from its departure until its fate is decided.
+//! One probe from its departure until its outcome.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Sends probes and makes out what came of each.
+//! Sends probes and determines their outcomes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};

@@ -1,4 +1,4 @@
-//! Answers the probes of hosts on the roster, and nobody else's.
+//! Answers the probes of hosts on the roster, and no others.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem;

@@ -1,5 +1,4 @@
-//! A prober and a responder with a network between them that does what a test wants, under clocks
-//! that can be set.
+//! A prober and a responder with a simulated network between them, and clocks that can be set.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;

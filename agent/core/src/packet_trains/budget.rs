@@ -1,4 +1,4 @@
-//! How many bytes may go: a bucket of tokens that fills at a steady rate.
+//! A budget of bytes: a token bucket that fills at a steady rate.
 
 use std::time::Duration;
 

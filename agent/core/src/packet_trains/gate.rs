@@ -1,8 +1,8 @@
-//! When trains may go: while the host's wires rest, and will go on resting.
+//! When trains may go: while the host's links are idle, and will stay idle.
 //!
-//! Where there is a rhythm, that is its idle gap, as far as it is predicted and the wires are seen to
-//! rest. Where there is none, it is when nothing has gone over the wires for a while. As long as it
-//! is not known whether there is a rhythm, no train goes.
+//! With an iteration period, that is its idle gap, as far as it is predicted and the links are seen to be idle.
+//! Without a period, it is when nothing has crossed the links for a while. As long as it is unknown whether there is
+//! a period, no train goes.
 
 use std::time::Duration;
 

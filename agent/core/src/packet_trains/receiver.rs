@@ -1,4 +1,4 @@
-//! Grants trains to hosts on the roster, notes when their packets arrive, and tells it when asked.
+//! Grants trains to hosts on the roster, records the arrivals of their packets, and reports them on request.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddrV4};

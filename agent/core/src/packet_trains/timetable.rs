@@ -1,5 +1,5 @@
-//! Which flow has its train next: each as often as the list says, all together within their share of
-//! the link, and none when the list has run out.
+//! Which flow has its next train: each as often as the list says, all together within their share of the link, and
+//! none after the list has expired.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;

@@ -1,4 +1,4 @@
-//! Which way a train went: its flow is traced when it has gone, so that what it tells is told of that way.
+//! The path of a train: its flow is traced afterwards, so that its result is attributed to that path.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What one train tells.
+//! The result of one train.
 
 use reweave_common::bandwidth::Unclear;
 

@@ -1,5 +1,4 @@
-//! What is said around a train, and the train's own packets, as they are on the wire. Numbers are
-//! big-endian.
+//! The messages about a train, and the train's own packets, on the wire. Numbers are big-endian.
 //!
 //! ```text
 //! 0 magic   4 kind   5 refusal   8 session   12 train   16 key   24 packets, number or page

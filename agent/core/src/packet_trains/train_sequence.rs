@@ -1,5 +1,5 @@
-//! The trains of one flow, one after the other: they grow until they outlast the buckets on their
-//! way and the time the program takes to send them, and shrink where they are lost.
+//! The trains of one flow, one after the other. They grow until they outlast the buckets on their path and the
+//! program's sending time, and shrink when they are lost.
 
 use reweave_common::bandwidth::{Bandwidth, Unclear};
 

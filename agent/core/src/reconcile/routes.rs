@@ -1,8 +1,8 @@
-//! From the routes a kernel holds to those it shall hold.
+//! From the routes in a kernel to the desired ones.
 //!
-//! A route names a group of next hops, and groups are shared by all destinations that take the same
-//! ways. So what moves all of them, as a drain does, is one change to one group, and no destination
-//! is ever without a route that keeps one.
+//! A route names a group of next hops, and all destinations with the same next hops share a group. So a change that
+//! moves all of them, such as a drain, is one change of one group. A destination that keeps a route is never without
+//! one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;

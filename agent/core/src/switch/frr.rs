@@ -1,6 +1,6 @@
-//! Static routes of FRR. Ours bear a tag, lie in the main table and lead to a single host, each hop with
-//! its interface named: FRR 8.4 takes `GATEWAY weight 5` as the interface `weight`, and a hop that names
-//! its own cannot be misread so.
+//! Static routes of FRR. The agent's routes have a tag, are in the main table and lead to a single host, each hop
+//! with its interface named: FRR 8.4 reads `GATEWAY weight 5` as the interface `weight`, and a hop with an interface
+//! cannot be misread so.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

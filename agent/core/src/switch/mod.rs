@@ -1,5 +1,5 @@
-//! Routes as the software of switches writes them: what is ours there, what is not, and what to tell it so
-//! that it holds other routes without ever withdrawing one that stays.
+//! Routes in the format of switch software: which ones are the agent's, and the commands that install other routes
+//! without ever withdrawing one that stays.
 
 pub mod frr;
 pub mod sonic;

@@ -1,5 +1,5 @@
-//! Static routes in SONiC's CONFIG_DB. A mark beside each of ours tells it from what others have configured:
-//! a table of its own, for what is saved and checked by SONiC's models stays as those know it.
+//! Static routes in SONiC's CONFIG_DB. A mark distinguishes each of the agent's routes from other configuration. It
+//! is in a separate table, so that saved tables stay valid for SONiC's models.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

@@ -1,6 +1,6 @@
-//! Whether a flow's packets arrive, and past how many routers, by what the receiver's agent sees of
-//! them. It is asked, and if it looks, a packet like the flow's own goes all the way, and it is asked
-//! again; from the beginning when a while has passed or the way is another one.
+//! Whether a flow's packets arrive, and past how many routers, by the receiver's agent. The agent is asked first. If
+//! it watches the flow, a packet like the flow's own goes all the way, and the agent is asked again. This restarts
+//! after a while, or when the path changes.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! How many routers lie before a host: found out by echoes that carry a rising TTL, so that no
-//! probe for a flow has to go as far as the flow's receiver.
+//! The number of routers before a host, by echoes with a rising TTL, so that no probe for a flow has to reach the
+//! flow's receiver.
 
 use std::time::Duration;
 

@@ -1,12 +1,11 @@
-//! Which way flows go: TTL-limited probes that are routed like the flow, one to each router on its
-//! way. Routers that say nothing stay unknown; nothing is guessed.
+//! Traces the paths of flows: TTL-limited probes that are routed like the flow, one to each router of the path.
+//! Silent routers stay unknown; nothing is guessed.
 //!
-//! The number of routers is what the receiver's agent sees of the very flow: packets like its own go all
-//! the way, now and then (see `arrival`). Where no agent sees them it is what the receiver's agent says of
-//! other probes from here, or else it is learned by echoes to the receiver's host (see `distance`); then
-//! nobody has confirmed the last hop, and a flow that was sent around a longer way is traced to the length
-//! of theirs. Of a flow to a host that has no agent, or that nothing reaches, and that answers no echo, the
-//! beginning is traced: as far as routers answer echoes.
+//! The number of routers comes from the receiver's agent, which sees packets like the flow's own now and then (see
+//! `arrival`). If no agent sees them, it comes from that agent's report about other probes from here, or else from
+//! echoes to the receiver's host (see `distance`). Then the last hop is unconfirmed, and a flow on a longer path is
+//! traced only to the length of theirs. If a flow's host has no agent, or is unreachable, and answers no echo, the
+//! path is traced as far as routers answer echoes.
 
 mod arrival;
 mod distance;

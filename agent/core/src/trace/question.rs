@@ -1,4 +1,4 @@
-//! One thing asked of the network: again if no answer comes, and given up in the end.
+//! One request to the network: repeated without an answer, and abandoned in the end.
 
 use std::time::Duration;
 

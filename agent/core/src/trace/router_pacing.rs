@@ -1,5 +1,5 @@
-//! How fast routers may be asked. Most answer only so often, Linux by default once a second after
-//! a burst of six, so questions to one router keep a distance, which grows when it falls silent.
+//! The rate of requests to routers. Most limit their answers, Linux by default to one a second after a burst of six.
+//! So requests to one router keep a distance, which grows when it falls silent.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

@@ -1,10 +1,9 @@
-//! All ways that flows between two hosts may take: flows that differ in their source port only are
-//! traced, until chance alone hardly explains that a next hop was never seen.
+//! All paths of flows between two hosts: flows with different source ports are traced, until an unseen next hop is
+//! unlikely.
 //!
-//! Of a router with so many known next hops, enough flows have been seen to pass when one more next
-//! hop, as likely as the others, would have been missed in one case of twenty (multipath detection,
-//! Augustin and others, 2007). Parallel links count as next hops of their own where routers name
-//! themselves by the link that a probe came in by.
+//! For a router with a number of known next hops, enough flows have passed when one more next hop, as likely as the
+//! others, would have been missed in one case of twenty (multipath detection, Augustin and others, 2007). Parallel
+//! links count as next hops of their own if routers name themselves by the link on which a probe arrived.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;

@@ -1,4 +1,4 @@
-//! UDP flows: no socket tells what they carry, and nothing says when they end.
+//! UDP flows: no socket counts their bytes, and nothing marks their end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;

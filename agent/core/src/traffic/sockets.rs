@@ -1,4 +1,4 @@
-//! What TCP sockets tell of the bytes they carry: the last resort.
+//! Bytes by TCP socket: the fallback without other counters.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

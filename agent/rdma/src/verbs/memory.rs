@@ -1,4 +1,4 @@
-//! Memory that a NIC reads and writes by itself.
+//! Memory that a NIC reads and writes itself.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr;

@@ -1,4 +1,4 @@
-//! A queue pair with all that it needs.
+//! A queue pair with its resources.
 
 use std::mem;
 use std::ptr;

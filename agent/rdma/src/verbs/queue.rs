@@ -1,4 +1,4 @@
-//! Where a NIC says what it has done.
+//! Completion queues of a NIC.
 
 use std::ffi::CStr;
 use std::mem;
