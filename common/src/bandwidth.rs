@@ -1,4 +1,4 @@
-//! How much passes between two hosts, as trains of packets tell it.
+//! The bandwidth between two hosts, as measured by packet trains.
 
 use std::fmt;
 use std::net::Ipv4Addr;

@@ -1,4 +1,4 @@
-//! Optical switches: which of their ports are joined, and what a driver is told and answers.
+//! Optical switches: their circuits, and a driver's instructions and answers.
 
 use std::collections::BTreeSet;
 use std::fmt;

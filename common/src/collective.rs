@@ -1,4 +1,4 @@
-//! What a communication library does, as it tells itself: a NIC that bypasses the kernel shows nothing of it.
+//! Collectives, as a communication library reports them: a NIC that bypasses the kernel shows nothing of them.
 
 use serde::{Deserialize, Serialize};
 

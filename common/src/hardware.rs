@@ -1,4 +1,4 @@
-//! What a host is made of, as far as its traffic depends on it.
+//! The hardware of a host, as far as its traffic depends on it.
 
 use std::fmt;
 use std::net::Ipv4Addr;

@@ -1,4 +1,4 @@
-//! What counters say of the health of an interface, an RDMA port or a whole host.
+//! Health of an interface, an RDMA port or a whole host, by counters.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What the coordinator asks of an agent, and what the agent answers.
+//! The coordinator's instruction to an agent, and the agent's answer.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Who belongs to a cluster, as what, since when, and who does not any more.
+//! Members of a cluster: role, admission and revocation.
 
 use std::collections::BTreeMap;
 use std::fmt;

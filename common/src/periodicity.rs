@@ -1,4 +1,4 @@
-//! The beat of a training job, as its traffic shows it on one host.
+//! The iteration period of a training job, by its traffic on one host.
 
 use serde::{Deserialize, Serialize};
 

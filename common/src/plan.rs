@@ -1,4 +1,4 @@
-//! What shall change, and why: the value that goes from `plan` through `check` to `apply`.
+//! A plan and its reason: the value that goes from `plan` through `check` to `apply`.
 
 use std::collections::BTreeMap;
 use std::fmt;

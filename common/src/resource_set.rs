@@ -1,5 +1,4 @@
-//! What a plan needs for itself alone while it is on its way. Plans that share nothing of it may be
-//! carried out side by side.
+//! The resources that a running plan claims. Plans that share none of them may run concurrently.
 
 use std::collections::BTreeSet;
 

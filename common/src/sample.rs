@@ -1,4 +1,4 @@
-//! What an agent measured: the value that goes from `measure` to `ingest`.
+//! An agent's measurements: the value that goes from `measure` to `ingest`.
 
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;

@@ -1,4 +1,4 @@
-//! How long the operators of a model take, as somebody measured it.
+//! Measured durations of a model's operators.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Who sends how much to whom.
+//! Traffic of flows, and of pairs of hosts.
 
 use std::collections::BTreeMap;
 use std::fmt;

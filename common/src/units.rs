@@ -1,4 +1,4 @@
-//! Quantities that must not be mistaken for one another.
+//! Quantities with units, which cannot be mixed up.
 
 use std::fmt;
 use std::iter::Sum;

@@ -1,7 +1,7 @@
 //! Messages as frames: four bytes of length, big-endian, and a message in postcard.
 //!
-//! A peer is not believed: its length is checked before anything is kept for it, and what is kept
-//! grows with the bytes that came, not with the length that was claimed.
+//! A peer is not trusted. Its length is checked before any allocation, and buffers grow with the received bytes, not
+//! with the claimed length.
 
 use std::mem;
 

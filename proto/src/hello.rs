@@ -1,4 +1,4 @@
-//! The first words on every session: which protocol, which cluster, which build.
+//! The first message of every session: protocol version, cluster, build.
 
 use std::fmt;
 

@@ -1,6 +1,6 @@
-//! The messages between an agent or a driver and the coordinator, and between coordinators. A later minor
-//! version adds kinds at the end, and [`crate::since_version`] says with which version each came: a session does
-//! not carry it to who speaks an earlier one. Whoever has something to say in its place asks before.
+//! The messages between an agent or a driver and the coordinator, and between coordinators. A later minor version
+//! adds kinds at the end, and [`crate::since_version`] has the version of each: a session does not carry it to a peer
+//! of an earlier one. A sender with an alternative asks before.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! Letters between coordinators, which may be longer than a frame: cut into parts, and joined again.
+//! Messages between coordinators, which may be longer than a frame: split into parts, and reassembled.
 
 use std::mem;
 

@@ -1,5 +1,5 @@
-//! Since which minor version each kind of message is understood. Sessions ask this of all that they carry,
-//! and carry nothing that the other side does not know.
+//! The minor version since which each kind of message is understood. Sessions check this for every message, and carry
+//! nothing that the peer does not understand.
 
 use reweave_common::operator::{Request, Response};
 

@@ -1,4 +1,4 @@
-//! Reading what people write: TOML text in, typed values or one error that names the place out.
+//! Parses files that people write: TOML text in, typed values or one error with its place out.
 
 use std::fmt;
 use std::ops::{Range, RangeInclusive};

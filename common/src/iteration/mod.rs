@@ -1,7 +1,7 @@
 //! One iteration of a job, as a graph of tasks: computing, transfers and collectives.
 //!
-//! What is said here is what the job wants, whatever fabric carries it. A graph that was built has
-//! an end: each task it names exists, and none waits for itself.
+//! It describes the job's demand, whatever fabric carries it. A built graph is finite: each task it names exists, and
+//! none waits for itself.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a node said of itself: its hardware, its counters, its traffic as a whole.
+//! A node's report about itself: its hardware, its counters, its total traffic.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

@@ -1,4 +1,4 @@
-//! What is known of the cluster, and since when: the value that goes from `ingest` to `model`.
+//! The latest observations of the cluster, with their times: the value that goes from `ingest` to `model`.
 
 mod host;
 

@@ -1,4 +1,4 @@
-//! What was changed, by whom, and what came of it.
+//! The change history: what was changed, by whom, with which result.
 
 use serde::{Deserialize, Serialize};
 

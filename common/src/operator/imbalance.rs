@@ -1,4 +1,4 @@
-//! How evenly flows are spread.
+//! Flow imbalance, by name.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What a job's ranks send over past the kernel.
+//! The RDMA devices and paths of a job's ranks.
 
 use serde::{Deserialize, Serialize};
 

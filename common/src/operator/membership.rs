@@ -1,4 +1,4 @@
-//! Who may come in, who knocked in vain, and how the agents that came are fitted out.
+//! Invited members, refused peers, and the capabilities of admitted agents.
 
 use std::net::SocketAddr;
 

@@ -1,5 +1,5 @@
-//! What an operator asks, and what the coordinator answers. Answers name nodes and links, where
-//! the values of the pipeline hold ids.
+//! Operators' requests, and the coordinator's answers. Answers name nodes and links, in place of the ids in the
+//! pipeline.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! What an orchestrator tells of its jobs, and what it is told of hosts and routes.
+//! Orchestrators' requests about jobs, and the answers about hosts and routes.
 
 use serde::{Deserialize, Serialize};
 

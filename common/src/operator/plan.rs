@@ -1,4 +1,4 @@
-//! What shall change and why, by name.
+//! A plan and its reason, by name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;

@@ -1,4 +1,4 @@
-//! What an operator is told in place of what was asked for.
+//! Why a request is refused.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -1,4 +1,5 @@
-//! What was seen is what is approved: a short text that stands for all that is shown of a plan.
+//! The seal of a plan: a short text that stands for all that is shown of it, so that an approval covers what was
+//! seen.
 
 use std::fmt::{self, Write};
 

@@ -1,5 +1,5 @@
-//! How the cluster is doing. Ages are counted back from the moment of the answer, since the
-//! coordinator's clock means nothing elsewhere.
+//! The status of the cluster. Ages count back from the moment of the answer, since the coordinator's clock means
+//! nothing elsewhere.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Latency and loss between hosts: what an agent shall probe, and what came of it.
+//! Latency and loss between hosts: an agent's probe list, and the results.
 
 mod summary;
 mod times;

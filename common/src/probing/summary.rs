@@ -1,4 +1,4 @@
-//! What a tally comes to, for people and scripts.
+//! Summary of probe counters, for people and scripts.
 
 use std::time::Duration;
 

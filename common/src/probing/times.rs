@@ -1,8 +1,8 @@
-//! How long the parts of probes took: counts of durations in buckets, which can be merged.
+//! Durations of the parts of probes: counts in buckets, which can be merged.
 //!
-//! Durations below 128 ns are counted exactly. Above, each doubling is cut into 64 buckets, and a
-//! duration that is read back is the middle of its bucket: off by less than [`Durations::MAX_RELATIVE_ERROR`].
-//! All of it is whole numbers, and so the same on every machine.
+//! Durations below 128 ns are counted exactly. Above, each doubling is divided into 64 buckets, and the value of a
+//! bucket is its middle: off by less than [`Durations::MAX_RELATIVE_ERROR`]. All arithmetic is in whole numbers, and
+//! so the same on every machine.
 
 use std::fmt;
 use std::time::Duration;

@@ -1,7 +1,7 @@
-//! What an agent and its helper say to each other: a line of JSON each, one answer for each request.
+//! The protocol of an agent and its RDMA helper: a line of JSON each, one answer for each request.
 //!
-//! The helper is a program of its own, since a program that is linked with the RDMA libraries does not
-//! start where they are missing, and the agent has to start everywhere.
+//! The helper is a separate program, since a program that is linked with the RDMA libraries does not start without
+//! them, and the agent has to start everywhere.
 
 use std::net::Ipv4Addr;
 

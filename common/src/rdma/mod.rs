@@ -1,4 +1,4 @@
-//! RDMA between hosts: what its ports are, and what came of measuring the way from one to another.
+//! RDMA between hosts: its ports, and measurements between hosts.
 
 mod helper;
 

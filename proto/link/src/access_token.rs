@@ -1,5 +1,5 @@
-//! What somebody asks with who has no certificate at hand, but a browser or a script: a secret that a
-//! member made, and of which the cluster knows the digest.
+//! Access tokens for clients without a certificate, such as a browser or a script: a secret that a member made, and
+//! of which the cluster has the digest.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! How long to wait before trying again. Pure: the dice are the caller's.
+//! Delays between retries. Pure: randomness is an argument.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! Whatever this crate reads of what strangers send before they are known, for who wants to hand it
-//! anything at all. Nothing else needs it.
+//! All decoders of this crate for input from unauthenticated peers, for the fuzzers. Nothing else needs this module.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -1,4 +1,4 @@
-//! Comes back whenever a session is lost.
+//! Reconnects whenever a session is lost.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -1,5 +1,5 @@
-//! What a part of Reweave must not forget: a folder that one process holds at a time, and files in it
-//! that are whole, or as they were before.
+//! Durable state of a part of Reweave: a folder that one process locks at a time, with files that are complete in the
+//! new version or in the old one.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};

@@ -1,4 +1,4 @@
-//! What can go wrong with a session.
+//! Errors of sessions.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,4 +1,4 @@
-//! What a handshake came to, for the side that looks at it.
+//! The result of a handshake.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

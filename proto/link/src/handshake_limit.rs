@@ -1,4 +1,4 @@
-//! Handshakes beside each other, within limits: nobody who is slow or many holds up the others.
+//! Concurrent handshakes, within limits: slow or numerous peers do not delay the others.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};

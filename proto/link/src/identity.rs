@@ -1,4 +1,4 @@
-//! Who this process is: its certificate, its key, and the authority it trusts.
+//! The identity of this process: its certificate, its key, and its authority.
 
 use std::fmt;
 use std::path::Path;

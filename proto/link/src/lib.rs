@@ -1,12 +1,12 @@
 //! Sessions between the parts of Reweave.
 //!
-//! A session is a QUIC connection on which both sides have shown a certificate of their cluster and
-//! agreed on a version. It carries messages on two channels that do not wait for each other. What
-//! the messages mean is none of this crate's business. What every part needs besides is here too: an
-//! identity, a folder to [`durable_files`] things in, a [`chain`] of lines, and a word with the [`service`] manager; and TLS for the [`web`].
+//! A session is a QUIC connection on which both sides have shown a certificate of their cluster and agreed on a
+//! version. It carries messages on two channels that do not wait for each other. This crate does not know their
+//! meaning. It also has what every part needs besides: an identity, a folder for [`durable_files`], a [`chain`] of
+//! lines, notifications of the [`service`] manager, and TLS for the [`web`].
 //!
-//! Deliberately absent: resumption and 0-RTT (each session proves its certificate anew), migration
-//! (a peer stays where it is), datagrams, and any stream besides the two.
+//! Deliberately absent: resumption and 0-RTT (each session proves its certificate again), migration (a peer keeps its
+//! address), datagrams, and any stream besides the two.
 
 pub mod access_token;
 mod backoff;

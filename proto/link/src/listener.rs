@@ -1,4 +1,4 @@
-//! The side that is connected to.
+//! The accepting side.
 
 use std::collections::BTreeSet;
 use std::io;

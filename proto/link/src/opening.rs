@@ -1,5 +1,5 @@
-//! The first words of a session: the side that connected opens both channels, and both sides say
-//! hello on the channel of commands. Each checks the other's hello, so both know why it fails.
+//! The start of a session: the connecting side opens both channels, and both sides say hello on the channel of
+//! commands. Each checks the other's hello, so both know why it fails.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,6 +1,6 @@
-//! A socket that drops what a peer sends beyond its share, before anything is made of it: reading a
-//! packet costs ten times what dropping it does, and everybody else's wait in the same queue. It also
-//! tells whether anything came at all.
+//! A socket that drops what a peer sends beyond its share, before any processing: reading a packet costs ten times as
+//! much as dropping it, and the packets of all other peers wait in the same queue. It also reports whether anything
+//! arrived at all.
 
 use std::collections::HashMap;
 use std::io::{self, IoSliceMut};

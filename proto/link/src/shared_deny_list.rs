@@ -1,4 +1,4 @@
-//! Who is shut out, as this process knows it just now.
+//! The deny list that this process has now.
 
 use std::sync::Arc;
 

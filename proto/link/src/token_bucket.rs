@@ -1,5 +1,4 @@
-//! How fast a peer is listened to. What it sends faster waits at its own side, where QUIC's flow
-//! control keeps it.
+//! Rate limit for reading from a peer. The excess waits at the peer, by QUIC's flow control.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

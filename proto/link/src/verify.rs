@@ -1,8 +1,7 @@
-//! Whether a certificate is good, and whose it is.
+//! Verifies a certificate, and determines its subject.
 //!
-//! Both ends of TLS ask the same: signed by our authority, valid now, one URI, our cluster, a role
-//! that may stand at the other end. The precise answer stays on this side; the peer hears only that
-//! it was refused.
+//! Both ends of TLS check the same: signed by our authority, valid now, one URI, our cluster, a role that is
+//! permitted at the other end. The precise reason stays on this side; the peer only learns that it was refused.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};

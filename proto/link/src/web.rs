@@ -1,8 +1,8 @@
 //! TLS over TCP, for browsers and scripts.
 //!
-//! Whoever shows a certificate is judged as at any other door. Whoever shows none comes in as a stranger,
-//! who has to say by other means what he may do. Nothing is kept of a connection that another could go on
-//! with: each shows anew who it is.
+//! A client with a certificate is judged as at any other listener. A client without one is admitted unauthenticated,
+//! and has to show its rights by other means. No session state is kept that another connection could resume: each
+//! connection authenticates again.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

@@ -1,4 +1,4 @@
-//! The side that joins.
+//! The joining side.
 
 use std::net::SocketAddr;
 use std::path::Path;

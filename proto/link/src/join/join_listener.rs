@@ -1,4 +1,4 @@
-//! The side that lets newcomers in.
+//! The side that admits new members.
 
 use std::io;
 use std::net::SocketAddr;

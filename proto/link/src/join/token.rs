@@ -1,4 +1,4 @@
-//! A join token: what proves that somebody may join, and whom to join.
+//! A join token: proof of the right to join, and the identity of the cluster.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! Whoever may sign: the authority of a cluster, or a coordinator's signer.
+//! Signing: the authority of a cluster, or a coordinator's signer.
 
 use std::net::IpAddr;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Certificates and keys on disk: whole or not at all, and keys for their owner alone.
+//! Certificates and keys on disk: written atomically, and keys readable by their owner alone.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write};

@@ -1,13 +1,12 @@
-//! The certificates of a cluster, and who may make them.
+//! The certificates of a cluster, and who may issue them.
 //!
-//! A cluster has one authority, whose key is needed to make a cluster and its coordinators, and may
-//! lie in a safe after that. Each coordinator has a *signer*: a certificate of the authority that
-//! allows it to sign members, for a day at a time. So nodes join and renew without the authority's
-//! key being on any machine that runs, and a coordinator that falls into other hands is shut out
-//! with all that it ever signed, while the cluster keeps its authority.
+//! A cluster has one authority, whose key is needed to make a cluster and its coordinators, and may lie in a safe
+//! after that. Each coordinator has a *signer*: a certificate of the authority that allows it to sign members, for a
+//! day at a time. So nodes join and renew without the authority's key being on any running machine. A compromised
+//! coordinator is revoked with all that it ever signed, while the cluster keeps its authority.
 //!
-//! A member's certificate serves both ends of TLS; what it may be used for follows from the role in
-//! its URI alone. Its serial number tells when it was let in.
+//! A member's certificate serves both ends of TLS; the role in its URI alone decides its use. Its serial number has
+//! the time of its admission.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};

@@ -1,4 +1,4 @@
-//! A member's certificate: where it lies, how it is had first, and how it is kept good.
+//! A member's certificate: its place, its first issue, and its renewal.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! The line of a member to the coordinators: kept up for as long as the member runs, by a task of its
-//! own. Agents and drivers have one each, and differ in what they say on it.
+//! A member's uplink to the coordinators: maintained by a task of its own as long as the member runs. Agents and
+//! drivers have one each, with different messages.
 
 mod certificate;
 mod coordinator_list;

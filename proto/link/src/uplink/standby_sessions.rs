@@ -1,5 +1,5 @@
-//! Sessions with coordinators that do not lead, kept for the moment in which one of them does: whoever
-//! waits inside need not be let in then, together with everybody else.
+//! Standby sessions with coordinators that do not lead. After a leader change, a member with a standby session needs
+//! no new admission, together with all other members.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

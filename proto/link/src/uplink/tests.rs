@@ -1,4 +1,4 @@
-//! To whom the line is kept up, and for how long.
+//! To which coordinator the uplink leads, and for how long.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::mpsc;
