@@ -48,7 +48,7 @@ const PROBE_START_DELAY: Duration = Duration::from_millis(200);
 const UNCONFIRMED_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 /// What comes of probes is told for many of them at once.
 const PROBE_REPORT_INTERVAL: Duration = Duration::from_secs(1);
-/// Whoever floods the host with answers shall not keep the agent from its work.
+/// Whoever floods the host with answers should not keep the agent from its work.
 const MAX_ANSWERS_PER_TURN: usize = 1024;
 
 pub struct Agent {
@@ -440,7 +440,7 @@ impl Agent {
             .collect()
     }
 
-    /// What the kernel holds, after it was made to hold what it shall. A host that was never told to
+    /// What the kernel holds, after it was made to hold what it should. A host that was never told to
     /// hold anything has nothing to say.
     fn read_holding(&mut self, links: &[Link]) -> Option<Reading> {
         let in_force = self.fence.in_force().clone();
@@ -460,7 +460,7 @@ impl Agent {
         })
     }
 
-    /// What was in force may have become impossible; then nothing is held until it is mended.
+    /// What was in force may have become impossible; then nothing is held until it is repaired.
     fn clear_leftovers(&mut self) -> Result<(), AgentError> {
         let links = self.route.links()?;
         let in_force = &self.fence.in_force().holding;

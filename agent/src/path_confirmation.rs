@@ -13,7 +13,7 @@ use reweave_common::probing::PROBE_PORT;
 
 use crate::probes::Prober;
 
-/// Whoever floods a socket shall not keep others waiting.
+/// Whoever floods a socket should not keep others waiting.
 const MAX_PACKETS_PER_TURN: usize = 256;
 
 /// A socket for each own address that flows begin at: agents answer whom they know by it.

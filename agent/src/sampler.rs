@@ -308,7 +308,7 @@ impl CounterFile {
         let length = self.file.read_at(&mut text, 0).ok()?;
         let now = texts::number(std::str::from_utf8(&text[..length]).ok()?)?;
         let last = std::mem::replace(&mut self.last, now);
-        // What begins anew has carried what nobody knows.
+        // What begins again has carried what nobody knows.
         Some(counter_delta::grown(last, now, None).unwrap_or(0))
     }
 }

@@ -25,9 +25,9 @@ pub enum CounterSource {
 pub enum Signal {
     /// Packets whose check sequence was wrong: the cable, the optics, the lanes.
     FrameErrors,
-    /// Bits that forward error correction has mended: the early sign of a dying optic.
+    /// Bits that forward error correction has repaired: the early sign of a dying optic.
     CorrectedBits,
-    /// Symbols that it could not mend.
+    /// Symbols that it could not repair.
     SymbolErrors,
     /// How often the link was lost.
     LinkDowns,
@@ -94,7 +94,7 @@ pub struct SignalReading {
     pub signal: Signal,
     /// As the counter stands.
     pub total: u64,
-    /// Since the reading before; absent in the first, when the counter began anew meanwhile, and
+    /// Since the reading before; absent in the first, when the counter began again meanwhile, and
     /// when it can count no further.
     pub grown: Option<u64>,
     /// Of how many packets or bits that is a part, where this is known.

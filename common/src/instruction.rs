@@ -57,7 +57,7 @@ pub struct FastSampling {
     pub for_ms: u32,
 }
 
-/// All that a node shall hold, and nothing besides.
+/// All that a node should hold, and nothing besides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Install {
     pub generation: Generation,

@@ -19,7 +19,7 @@ pub type Round = Tables;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wave {
     pub drain: Vec<Round>,
-    /// All circuits there shall be, of those optical switches alone that have something to move.
+    /// All circuits there should be, of those optical switches alone that have something to move.
     pub circuits: Circuits,
     pub undrain: Vec<Round>,
 }

@@ -50,7 +50,7 @@ impl IterationPeriod {
 /// Two periods that differ by no more are the same beat.
 const MAX_PERIOD_DIFFERENCE: f64 = 0.05;
 
-/// Whether a beat of the one period goes on in the other.
+/// Whether an iteration period of the one period goes on in the other.
 pub fn is_same_period(a: TimeSpan, b: TimeSpan) -> bool {
     a.as_secs_f64().mul_add(-1.0, b.as_secs_f64()).abs() <= MAX_PERIOD_DIFFERENCE * b.as_secs_f64()
 }

@@ -64,7 +64,7 @@ impl Listeners {
         }
     }
 
-    /// Where browsers are let in: without TLS not beyond this machine.
+    /// Where browsers are admitted: without TLS not beyond this machine.
     pub(crate) fn pages(&self) -> Pages {
         let near = place(self.http.as_ref()).filter(|place| place.ip().is_loopback());
         Pages {

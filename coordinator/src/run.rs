@@ -254,7 +254,7 @@ struct Network {
     replication: Replication,
     peer_status: PeerStatus,
     local_health: LocalHealth,
-    /// Who is shut out, by what was agreed on.
+    /// Who is revoked, by what was agreed on.
     denied: watch::Receiver<DenyList>,
     decisions: Decisions,
     endings: EventCounters<Ending>,
@@ -359,7 +359,7 @@ fn keep_identity(
     (signing, ours)
 }
 
-/// Whoever the log shuts out is shut out at once, and members are told then.
+/// Whoever the log shuts out is revoked at once, and members are told then.
 fn follow_denied(
     mut denied: watch::Receiver<DenyList>,
     identity: Identity,

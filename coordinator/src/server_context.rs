@@ -57,7 +57,7 @@ pub(crate) struct ServerContext {
     pub(crate) operator_sessions: SessionLimit<Member>,
     pub(crate) standby_sessions: SessionLimit<Member>,
     pub(crate) starting_sessions: SessionLimit<NodeId>,
-    /// Who is shut out, as members are told it.
+    /// Who is revoked, as members are told it.
     pub(crate) notices: watch::Receiver<Arc<Notice>>,
     /// All sessions, which are counted and not limited.
     pub(crate) open_sessions: SessionLimit<Role>,
@@ -154,7 +154,7 @@ impl ServerContext {
         }
     }
 
-    /// Whoever leads knows whose a token is.
+    /// Whichever coordinator leads knows whose a token is.
     async fn who(&self, asker: Asker) -> Result<Who, Closed> {
         let member = match asker {
             Asker::Member(member) => return Ok(Who::Known(member.to_string())),
@@ -333,7 +333,7 @@ impl ServerContext {
             protocol: Some(known.version.to_string()),
             certificate_left_s: Some(left_s(known.good_until)),
             signer_left_s: known.signs_until.map(left_s),
-            // Whoever is silent may have been started anew, with another clock.
+            // Whoever is silent may have been started again, with another clock.
             clock_skew_ms: (silent_for <= SILENCE_TIMEOUT).then_some(known.skew_us / 1000),
             ..unseen
         }

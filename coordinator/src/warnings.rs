@@ -38,7 +38,7 @@ fn is_there(one: &CoordinatorStatus) -> bool {
     )
 }
 
-/// With how many more nothing could be decided. Who was shut out is not heard, and counts as a voter still.
+/// With how many more nothing could be decided. Who was revoked is not heard, and counts as a voter still.
 fn absent(coordinators: &[CoordinatorStatus], shut_out: &[Member]) -> Vec<String> {
     let is_out = |name: &str| shut_out.contains(&Member::new(Role::Coordinator, name));
     let voters = coordinators.iter().filter(|one| one.votes);
@@ -70,7 +70,7 @@ fn absent(coordinators: &[CoordinatorStatus], shut_out: &[Member]) -> Vec<String
     absent.map(words).collect()
 }
 
-/// What members ask is signed by whoever leads, or by whom that one asks.
+/// What members ask is signed by whichever coordinator leads, or by whom that one asks.
 fn unsigned(coordinators: &[CoordinatorStatus], signs: Signs) -> Option<String> {
     let leads = |one: &&CoordinatorStatus| one.state == CoordinatorState::Leads;
     let name = &coordinators.iter().find(leads)?.name;

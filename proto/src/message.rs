@@ -42,7 +42,7 @@ pub enum AgentMessage {
 pub enum CoordinatorMessage {
     Watch(Watch),
     Install(Install),
-    /// Who is shut out: nobody of these is a coordinator any more.
+    /// Who is revoked: nobody of these is a coordinator any more.
     Denied(DenyList),
     /// The new certificate and that of its signer, in PEM; none when there will be none, and the
     /// reason is the coordinator's own.
@@ -57,7 +57,7 @@ pub enum CoordinatorMessage {
     Here,
     /// All coordinators there are, at most [`MAX_COORDINATORS`]: whoever is not among them is none any more.
     Coordinators(Vec<CoordinatorAddress>),
-    /// These are shut out as well as those that were told of before over this session.
+    /// These are revoked as well as those that were told of before over this session.
     DeniedMore(DenyList),
     Closely(FastSampling),
     Unconfirmed(Unconfirmed),
@@ -100,7 +100,7 @@ pub type DriverOrder = Order<Switchover>;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order<T> {
     Told(T),
-    /// Who is shut out: nobody of these is a coordinator any more.
+    /// Who is revoked: nobody of these is a coordinator any more.
     Denied(DenyList),
     /// The new certificate and that of its signer, in PEM; none when there will be none, and the
     /// reason is the coordinator's own.
@@ -114,7 +114,7 @@ pub enum Order<T> {
     Here,
     /// All coordinators there are, at most [`MAX_COORDINATORS`]: whoever is not among them is none any more.
     Coordinators(Vec<CoordinatorAddress>),
-    /// These are shut out as well as those that were told of before over this session.
+    /// These are revoked as well as those that were told of before over this session.
     DeniedMore(DenyList),
 }
 

@@ -19,7 +19,7 @@ const READING_WINDOW: Duration = Duration::from_secs(10);
 const PART_SPAN: Duration = Duration::from_secs(1);
 /// More than GPUs of a host times what frameworks make of communicators.
 const MAX_RANKS: usize = 64;
-/// As fine as the beat of traffic is looked for.
+/// As fine as the iteration period of traffic is looked for.
 const SPAN_US: u64 = 10_000;
 /// Words come so much later than what they are of.
 const WORD_DELAY: Duration = Duration::from_millis(100);

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 pub struct Record {
     /// The latest instruction that was taken up. Nothing earlier is followed any more.
     pub promised: Option<Install>,
-    /// What a kernel last held as told, and shall hold until something else is told.
+    /// What a kernel last held as told, and should hold until something else is told.
     pub in_force: InForce,
     /// While that is unconfirmed.
     #[serde(default)]
@@ -63,7 +63,7 @@ pub struct InForce {
     pub holding: ForwardingState,
 }
 
-/// What the shell shall do next, and which method it calls then.
+/// What the shell should do next, and which method it calls then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FenceEffect {
     /// Make this durable; then [`Fence::handle_noted`].
@@ -142,7 +142,7 @@ impl Fence {
         }
     }
 
-    /// What the kernel shall hold.
+    /// What the kernel should hold.
     pub fn in_force(&self) -> &InForce {
         &self.record.in_force
     }
@@ -353,7 +353,7 @@ impl Fence {
         self.answer_promised(Ok(held));
     }
 
-    /// What was answered is so no more. Where the kernel does not take it now, it is mended with everything else.
+    /// What was answered is so no more. Where the kernel does not take it now, it is repaired with everything else.
     fn revert(&mut self, record: Record) {
         let before = record.in_force.holding.clone();
         self.record = record;

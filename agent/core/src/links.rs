@@ -32,7 +32,7 @@ pub struct LinkBook {
 const MAX_VANISHED: usize = 64;
 
 impl LinkBook {
-    /// `links` are all there are now; one that vanished and came back begins anew. Those that did
+    /// `links` are all there are now; one that vanished and came back begins again. Those that did
     /// not come back are named each time.
     pub fn handle_links(&mut self, now: Moment, links: Vec<LinkCount>) -> Vec<Reading> {
         self.miss(now, &links);

@@ -19,7 +19,7 @@ use crate::members::Members;
 use crate::words::Account;
 use crate::works::{Done, SETTLE_TICKS, Works};
 
-/// As fine as an agent looks for the beat of a job.
+/// As fine as an agent looks for the iteration period of a job.
 const REPORT_INTERVAL: Duration = Duration::from_millis(10);
 /// What an agent that is busy may hear later.
 const MAX_UNSENT: usize = 256;
@@ -30,7 +30,7 @@ pub(crate) struct Teller {
 }
 
 struct Running {
-    /// Dropped when the thread shall end.
+    /// Dropped when the thread should end.
     stop: Sender<()>,
     thread: JoinHandle<()>,
 }

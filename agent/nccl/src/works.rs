@@ -59,7 +59,7 @@ pub(crate) struct Works {
     process: AtomicU32,
 }
 
-/// In lines of the processor's cache that nothing else is in: what each work writes would otherwise be fetched anew by
+/// In lines of the processor's cache that nothing else is in: what each work writes would otherwise be fetched again by
 /// all threads that only read what lies beside it.
 #[repr(align(128))]
 struct Apart<T>(T);

@@ -16,13 +16,13 @@ pub enum ForwardingStateError {
     Read(#[from] NetlinkError),
 }
 
-/// What the kernel holds, after it was looked at whether it holds what it shall.
+/// What the kernel holds, after it was looked at whether it holds what it should.
 #[derive(Debug)]
 pub struct EnforcedState {
     pub holding: ForwardingState,
     /// It did not, and was made to.
     pub mended: bool,
-    /// Somebody else's route, where one of ours shall be.
+    /// Somebody else's route, where one of ours should be.
     pub in_the_way: Option<RouteError>,
 }
 

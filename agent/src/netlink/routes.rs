@@ -294,7 +294,7 @@ impl RouteSocket {
         Ok(())
     }
 
-    /// What is not part of any route, looked at anew.
+    /// What is not part of any route, looked at again.
     fn clear_strays(&mut self, links: &[Link]) -> Result<(), RouteError> {
         let held = self.held_routes(links)?;
         for route in held.stray_routes {

@@ -25,7 +25,7 @@ const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 const IP_UDP_HEADER_BYTES: usize = 28;
 /// A socket tells what went wrong with earlier packets when the next one is sent; only once each.
 const MAX_OLD_ERRORS: usize = 8;
-/// Whoever floods a port shall not keep the others waiting.
+/// Whoever floods a port should not keep the others waiting.
 const MAX_PACKETS_PER_TURN: usize = 256;
 
 /// At 0, packets come back with their stamps only to who may open raw sockets.
@@ -211,7 +211,7 @@ impl AsFd for StampedSocket {
     }
 }
 
-/// What may not be cut to pieces needs no number, which the kernel would have to draw. A large probe shall
+/// What may not be cut to pieces needs no number, which the kernel would have to draw. A large probe should
 /// be lost where it does not fit through, whatever the kernel has heard of the way.
 #[allow(
     unsafe_code,

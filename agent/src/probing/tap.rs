@@ -8,7 +8,7 @@ use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType
 
 /// The headers with all their options.
 const MAX_HEADER_BYTES: usize = 120;
-/// Whoever floods the host shall not keep others waiting.
+/// Whoever floods the host should not keep others waiting.
 const MAX_PACKETS_PER_TURN: usize = 256;
 
 /// As long as it is open, each packet that comes in costs the kernel the few steps of its filter.

@@ -67,7 +67,7 @@ struct ConfigDbConnection {
 }
 
 impl ConfigDbConnection {
-    /// Ours, and what is where `desired` shall be. What is carried out afterwards over the same line fails if
+    /// Ours, and what is where `desired` should be. What is carried out afterwards over the same line fails if
     /// any of it has changed by then.
     fn watched(&mut self, desired: &[RouteRule]) -> Result<ConfigRoutes, RedisError> {
         let ours = self.ours()?.into_iter();

@@ -200,7 +200,7 @@ pub enum Request {
     Audit {
         before: Option<u64>,
     },
-    /// How the coordinator that is asked stands, whoever leads, and also where nobody does.
+    /// How the coordinator that is asked stands, whichever coordinator leads, and also where nobody does.
     Standing,
     /// What becomes of a plan that is on its way.
     Steer {
@@ -354,7 +354,7 @@ impl Request {
 pub enum Response {
     Status(Box<Status>),
     Findings(Findings),
-    /// Nothing when there is nothing to mend, or no way to mend it, as far as can be seen.
+    /// Nothing when there is nothing to repair, or no way to repair it, as far as can be seen.
     Plan {
         plan: Option<Box<Plan>>,
         not_seen: NotSeen,
@@ -408,7 +408,7 @@ pub enum Response {
     /// As many as fit into one answer; none when there are no older ones.
     Audit(Vec<Audited>),
     Standing(Box<CoordinatorStanding>),
-    /// It will be so, whoever leads.
+    /// It will be so, whichever coordinator leads.
     Steered {
         generation: Generation,
         how: Steering,

@@ -42,7 +42,7 @@ pub enum Refused {
     TooLong { longest_s: u64 },
     /// So many tokens are out.
     TooManyTokens { most: usize },
-    /// So many are shut out, and none is ever forgotten.
+    /// So many are revoked, and none is ever forgotten.
     TooManyShutOut { most: usize },
     /// Whoever asks would shut itself out, and perhaps nobody would be left who may.
     Oneself,

@@ -37,7 +37,7 @@ impl Plan {
 }
 
 /// A short text that is another one for another text, wherever it is made. It hides nothing, and keeps nobody
-/// from making it anew.
+/// from making it again.
 pub fn mark(text: impl fmt::Display) -> String {
     let mut hash = Fnv::default();
     // A hash takes whatever it is given.

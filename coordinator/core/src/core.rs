@@ -68,7 +68,7 @@ pub struct Core {
     evenness: ImbalanceHistory,
     asked: VecDeque<OperatorRequest>,
     judge: Judge,
-    /// Requests that wait for the judge.
+    /// Requests that wait for the checker.
     unjudged: VecDeque<OperatorRequest>,
     outbox: Outbox,
     /// Of the last input; none until this core leads.
@@ -335,7 +335,7 @@ impl Core {
         self.outbox.poll()
     }
 
-    /// How evenly flows are spread, each time that this was looked at anew.
+    /// How evenly flows are spread, each time that this was looked at again.
     pub fn poll_evenness(&mut self) -> Option<(Moment, Imbalances)> {
         self.evenness.poll_fresh()
     }
@@ -346,7 +346,7 @@ impl Core {
         plan_check::claims(&known.world(), &self.state, plan)
     }
 
-    /// As where courses are large.
+    /// As where migrations are large.
     #[cfg(test)]
     pub(crate) fn judge_leg_by_leg(&mut self) {
         self.judge = Judge::at_once(0);
@@ -377,7 +377,7 @@ impl Core {
         self.part > 0
     }
 
-    /// Whether a course is being judged, one leg with each tick. What is measured meanwhile is to be heard.
+    /// Whether a migration is being judged, one step with each tick. What is measured meanwhile is to be heard.
     pub fn is_judging(&self) -> bool {
         self.judge.is_under_way()
     }
@@ -390,7 +390,7 @@ impl Core {
         }
     }
 
-    /// What waited for the judge comes before all other requests.
+    /// What waited for the checker comes before all other requests.
     fn ask_again(&mut self) {
         while let Some(asked) = self.unjudged.pop_back() {
             self.asked.push_front(asked);

@@ -31,7 +31,7 @@ impl Record {
 }
 
 impl Record {
-    /// Whether the last answer told that the device holds what it held, or what it shall. Whoever
+    /// Whether the last answer told that the device holds what it held, or what it should. Whoever
     /// heard it may have gone on from there, so nothing is moved any more under that token.
     fn is_settled(&self) -> bool {
         let (Some(told), Some(answer)) = (&self.promised, &self.answered) else {
@@ -72,12 +72,12 @@ impl Record {
     }
 }
 
-/// What the shell shall do next, and which method it calls then.
+/// What the shell should do next, and which method it calls then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// Make this durable; then [`Fence::handle_noted`].
     Note(Record),
-    /// Ask the device for its circuits; for a while again and again, if it shall come to hold
+    /// Ask the device for its circuits; for a while again and again, if it should come to hold
     /// some; then [`Fence::handle_read`].
     Read {
         until: Option<CircuitSet>,
@@ -122,9 +122,9 @@ enum Stage {
 /// Why the device is looked at, which decides what may follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Why {
-    /// It shall move, if it is as expected.
+    /// It should move, if it is as expected.
     Fresh,
-    /// It shall, and may have been stopped on the way.
+    /// It should, and may have been stopped on the way.
     Unfinished,
     /// It has answered before what came of it: whoever asks again is told how it is now.
     Done,

@@ -50,7 +50,7 @@ pub fn contested(circuits: &CircuitSet) -> Option<PortId> {
 }
 
 /// Whether a device with these circuits may have been stopped on the way: it holds nothing but what
-/// it held or shall hold, and still all that stays.
+/// it held or should hold, and still all that stays.
 pub fn is_between(found: &CircuitSet, expected: &CircuitSet, desired: &CircuitSet) -> bool {
     let known = |circuit| expected.contains(circuit) || desired.contains(circuit);
     let stays = |circuit: &Circuit| desired.contains(*circuit);

@@ -194,14 +194,14 @@ impl Members {
         }
     }
 
-    /// Whether whoever has this name was taken out, and has not been let in again.
+    /// Whether whoever has this name was taken out, and has not been admitted again.
     pub fn is_removed(&self, name: &str) -> bool {
         self.removed.contains(name)
     }
 
     /// Whether to listen to what is said for this number. One that is not known here yet may lead already: who lags
     /// behind hears it. Of numbers that are known no more, and of members that were taken out, nothing is heard: who has missed
-    /// that one was let in again hears it once another leads.
+    /// that one was admitted again hears it once another leads.
     pub fn hears(&self, id: MemberId, name: &str, folder: FolderId) -> bool {
         match self.of.get(&id) {
             Some(member) => {

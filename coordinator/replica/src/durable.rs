@@ -128,7 +128,7 @@ impl<D: Disk> DurableReplica<D> {
     fn finds_room(&self, message: &Message) -> bool {
         match message.kind {
             Kind::Append => message.entries.is_empty() || self.store.spares_some(),
-            // Whoever leads decides things.
+            // Whichever coordinator leads decides things.
             Kind::Snapshot | Kind::TimeoutNow => false,
             _ => true,
         }

@@ -38,7 +38,7 @@ impl Reads {
         Some(self.last)
     }
 
-    /// What has had no answer for too long is asked for anew.
+    /// What has had no answer for too long is asked for again.
     pub(crate) fn tick(&mut self, patience: usize) {
         let mut late = Vec::new();
         self.asked.retain(|_, asked| {

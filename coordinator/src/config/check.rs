@@ -98,7 +98,7 @@ fn told(config: &Config, found: &Found, listeners: Option<&Listeners>) -> String
     text
 }
 
-/// Whoever leads has another sign, if there is another who can.
+/// Whichever coordinator leads has another sign, if there is another who can.
 fn signer(config: &Config, found: &Found) -> String {
     let name = found.identity.member().name();
     let has_others = config.members.values().any(|member| member.name != name);

@@ -66,7 +66,7 @@ pub(crate) struct EventLoop {
     /// Newcomers that do.
     knocking: BTreeMap<u64, oneshot::Sender<Result<Pass, NoEntry>>>,
     last_request: u64,
-    /// Who is shut out, by what has been applied.
+    /// Who is revoked, by what has been applied.
     denied: watch::Sender<DenyList>,
     decisions: Decisions,
     endings: EventCounters<Ending>,
@@ -112,7 +112,7 @@ impl EventLoop {
         }
     }
 
-    /// Follows who is shut out.
+    /// Follows who is revoked.
     pub(crate) fn denied(&self) -> watch::Receiver<DenyList> {
         self.denied.subscribe()
     }
@@ -338,7 +338,7 @@ impl EventLoop {
             .try_for_each(|input| self.handle_input(input))
     }
 
-    /// Agents find whoever leads now, and operators are told where.
+    /// Agents find whichever coordinator leads now, and operators are told where.
     fn step_down(&mut self) {
         if self.office.leads() {
             tracing::info!("lost leadership");
@@ -383,7 +383,7 @@ impl EventLoop {
         })
     }
 
-    /// Who is let in is agreed on before it is answered; where nobody leads, nobody answers.
+    /// Who is admitted is agreed on before it is answered; where nobody leads, nobody answers.
     fn knock(
         &mut self,
         id: u64,

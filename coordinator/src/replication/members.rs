@@ -133,7 +133,7 @@ fn nobody(who: &str) -> Refused {
 
 fn in_words(refused: &ChangeRefused) -> Refused {
     match refused {
-        // Whoever leads next is asked again.
+        // Whichever coordinator leads next is asked again.
         ChangeRefused::NotLeading | ChangeRefused::HandingOver(_) => {
             Refused::NotLeading { leader: None }
         }

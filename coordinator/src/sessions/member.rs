@@ -81,7 +81,7 @@ async fn wait<K: Kind>(session: &Session, context: &ServerContext) -> Result<(),
         let cluster = cluster.borrow();
         (cluster.leader(), cluster.directory.seats())
     };
-    // Whoever leads may be one that it knows nothing of.
+    // Whichever coordinator leads may be one that it knows nothing of.
     tell_seats::<K>(session, seats).await?;
     order::<K>(session, Order::Elsewhere(leader)).await?;
     let leads = cluster.wait_for(Cluster::leads).await;
@@ -140,7 +140,7 @@ pub(super) async fn instruct<K: Kind>(
     Ending::Replaced
 }
 
-/// So that nobody who is shut out commands it in our name.
+/// So that nobody who is revoked commands it in our name.
 pub(super) async fn tell_of_denied<K: Kind>(session: &Session, context: &ServerContext) -> Ending {
     let mut notices = context.notices.clone();
     let mut told = None;

@@ -131,7 +131,7 @@ fn lock_and_admit(session: Session, from: Origin, context: ServerContext, refusa
     }
 }
 
-/// Whoever comes too often is let in later, and none of too many at once.
+/// Whoever comes too often is admitted later, and none of too many at once.
 fn admit(
     session: Session,
     from: Origin,

@@ -19,7 +19,7 @@ use tokio::time::sleep;
 use crate::replication::Wish;
 pub(crate) use neighbours::Neighbours;
 
-/// Certificates go by the time of day, which may be set anew at any time.
+/// Certificates go by the time of day, which may be set again at any time.
 const RENEWAL_CHECK_INTERVAL: Duration = Duration::from_mins(1);
 /// A coordinator without a signer checks whether another can sign, and otherwise warns operators.
 const SIGNER_CHECK_INTERVAL: Duration = Duration::from_secs(5);

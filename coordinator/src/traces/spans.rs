@@ -59,7 +59,7 @@ struct Rollout {
     beyond: usize,
 }
 
-/// Hears what is decided, whoever leads, so that whoever leads in the end can tell it all.
+/// Hears what is decided, whichever coordinator leads, so that whichever coordinator leads in the end can tell it all.
 #[derive(Debug)]
 pub(super) struct Rollouts {
     fabric: Arc<Fabric>,

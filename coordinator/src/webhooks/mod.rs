@@ -150,7 +150,7 @@ impl Hooks {
             looks.tick().await;
             match look(&context, &seen).await {
                 Some(sight) => self.tell(seen.see(sight, Instant::now().into_std())),
-                // Whoever leads now tells it.
+                // Whichever coordinator leads now tells it.
                 None => seen = Seen::default(),
             }
         }

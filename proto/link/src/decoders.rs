@@ -29,7 +29,7 @@ pub fn joining(frame: &[u8]) {
     join::read(frame);
 }
 
-/// What a member noted down of who is shut out.
+/// What a member noted down of who is revoked.
 pub fn shut_out(bytes: &[u8]) {
     if let Ok(list) = uplink::decode_shut_out(bytes) {
         let again = uplink::encode_shut_out(&list).expect("it can be written");

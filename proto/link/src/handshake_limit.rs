@@ -17,7 +17,7 @@ use crate::connect::BUSY_TIMEOUT;
 use crate::error::LinkError;
 use crate::transport::HANDSHAKE_TIMEOUT;
 
-/// Who answers does so sooner. Those who do not must not keep a crowd behind them: so many hundred are let in
+/// Who answers does so sooner. Those who do not must not keep a crowd behind them: so many hundred are admitted
 /// within a second all the same.
 const TURN_TIMEOUT: Duration = Duration::from_millis(25);
 

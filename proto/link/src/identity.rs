@@ -44,7 +44,7 @@ impl Identity {
         Self::read(dir, &SharedDenyList::default())
     }
 
-    /// What is in the folder now, with the same list of those who are shut out.
+    /// What is in the folder now, with the same list of those who are revoked.
     pub fn reload(&self, dir: &Path) -> Result<Self, PkiError> {
         Self::read(dir, &self.denied)
     }

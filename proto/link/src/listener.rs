@@ -91,7 +91,7 @@ impl Listener {
         self.ours = ours.clone();
     }
 
-    /// Whoever comes from there is let in before others, from now on.
+    /// Whoever comes from there is admitted before others, from now on.
     pub fn favour(&mut self, addresses: BTreeSet<IpAddr>) {
         self.handshakes.favour(addresses);
     }

@@ -34,7 +34,7 @@ pub(crate) const CLOSE_REFUSED: VarInt = VarInt::from_u32(3);
 /// A socket takes a packet at once; a session that the other side has ended sends nothing more.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// Certificates expire by the time of day, which may be set anew while we wait for it.
+/// Certificates expire by the time of day, which may be set again while we wait for it.
 const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Messages keep their order within a channel, and nothing on one channel waits for the other.
@@ -252,12 +252,12 @@ impl Session {
         *lock(&self.good_until) = until;
     }
 
-    /// Who is shut out, as this side knows it.
+    /// Who is revoked, as this side knows it.
     pub fn denied(&self) -> watch::Receiver<DenyList> {
         self.denied.clone()
     }
 
-    /// Waits until the peer is shut out, and closes the session then.
+    /// Waits until the peer is revoked, and closes the session then.
     pub async fn shut_out(&self) -> LinkError {
         let mut denied = self.denied.clone();
         loop {

@@ -102,7 +102,7 @@ pub(crate) struct PeerVerifier {
     denied: SharedDenyList,
     provider: Arc<CryptoProvider>,
     verdict: Arc<PeerVerdict>,
-    /// Where strangers are let in too: whose certificates they need not offer others than.
+    /// Where strangers are admitted too: whose certificates they need not offer others than.
     hints: Option<Vec<DistinguishedName>>,
 }
 

@@ -29,7 +29,7 @@ use crate::transport::HANDSHAKE_TIMEOUT;
 use crate::verify::{Credentials, PeerRefusal, PeerVerdict, PeerVerifier};
 
 const ALPN: &[u8] = b"http/1.1";
-/// Certificates expire by the time of day, which may be set anew while we wait for it.
+/// Certificates expire by the time of day, which may be set again while we wait for it.
 const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What a coordinator shows of itself. Cheap to clone.
@@ -113,7 +113,7 @@ impl WebCredentials {
             if let Some(refusal) = self.refusal() {
                 return refusal;
             }
-            // Where nobody can be shut out any more, certificates expire all the same.
+            // Where nobody can be revoked any more, certificates expire all the same.
             tokio::select! {
                 Ok(()) = self.denied.changed() => {}
                 () = sleep(EXPIRY_CHECK_INTERVAL) => {}

@@ -38,7 +38,7 @@ struct Last {
 type Signals = BTreeMap<Signal, (u64, Option<u64>)>;
 
 impl HealthBook {
-    /// `places` are all there are now; one that vanished and came back begins anew. Of counters
+    /// `places` are all there are now; one that vanished and came back begins again. Of counters
     /// that never counted anything nothing is said.
     pub fn handle_counts(&mut self, now: Moment, places: &[Counts]) -> Vec<Health> {
         self.last

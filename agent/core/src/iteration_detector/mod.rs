@@ -170,7 +170,7 @@ impl IterationDetector {
         }
     }
 
-    /// A beat that goes on began when it was first told.
+    /// An iteration period that goes on began when it was first told.
     fn since(&self, period: TimeSpan, seen: Moment) -> Moment {
         match &self.told {
             Some((_, Periodicity::Found(before))) if is_same_period(before.period, period) => {

@@ -90,7 +90,7 @@ pub struct OutgoingProbe {
 
 impl Prober {
     /// `seed` is drawn at random: it tells this prober's probes from those of others.
-    /// Who shall answer learns of it at about the same time: `head_start` is given to them.
+    /// Who should answer learns of it at about the same time: `head_start` is given to them.
     pub fn new(seed: u64, head_start: Duration) -> Self {
         let mut random = Random::new(seed);
         Self {
@@ -122,7 +122,7 @@ impl Prober {
         self.schedule.has(flow)
     }
 
-    /// A probe that shall be sent now.
+    /// A probe that should be sent now.
     pub fn poll_probe(&mut self, now: Moment, clocks: Clocks) -> Option<OutgoingProbe> {
         self.mark_stalled(&clocks);
         let flow = self.schedule.poll(now)?;

@@ -54,7 +54,7 @@ struct Leaving {
 
 impl Responder {
     /// Answers these hosts from now on. Whom the roster before had besides is answered for as long as
-    /// `grace`: a coordinator that was started anew hears of hosts one by one, and meanwhile they probe
+    /// `grace`: a coordinator that was started again hears of hosts one by one, and meanwhile they probe
     /// on by their old lists. What nobody answered would pass for lost.
     pub fn handle_roster(
         &mut self,

@@ -36,7 +36,7 @@ impl TrainSequence {
         }
     }
 
-    /// What the next train shall be like.
+    /// What the next train should be like.
     pub fn shape(&self) -> TrainShape {
         self.shape
     }

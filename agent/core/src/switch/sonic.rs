@@ -17,7 +17,7 @@ const DEFAULT_VRF: &str = "default";
 /// All marks there are.
 pub const MARK_PATTERN: &str = "REWEAVE_STATIC_ROUTE|*";
 
-/// Writes and removals that shall happen all at once.
+/// Writes and removals that should happen all at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
     /// In the place of what is there: SONiC hears of one change, and of no end.

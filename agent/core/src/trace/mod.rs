@@ -167,7 +167,7 @@ impl Tracer {
         }
     }
 
-    /// A probe that shall be sent now.
+    /// A probe that should be sent now.
     pub fn poll_probe(&mut self, now: Moment) -> Option<Probe> {
         self.advance(now);
         let next = self.asks().min_by_key(|ask| (ask.at, ask.since))?;
@@ -185,7 +185,7 @@ impl Tracer {
         self.advance(now);
     }
 
-    /// What the receiver's agent shall be asked now.
+    /// What the receiver's agent should be asked now.
     pub fn poll_arrival(&mut self, now: Moment) -> Option<ArrivalQuestion> {
         if now < self.arrival_at {
             return None;

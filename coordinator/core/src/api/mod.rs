@@ -68,7 +68,7 @@ pub(crate) struct LeaderView<'a> {
 pub(crate) use membership::no_visit;
 pub(crate) use trace::flows as meant;
 
-/// Gives back what is to be asked again, once the course of the plan that it approves was judged.
+/// Gives back what is to be asked again, once the migration of the plan that it approves was judged.
 pub(crate) fn answer(
     turn: &mut DecisionContext<'_>,
     asked: OperatorRequest,
@@ -90,7 +90,7 @@ pub(crate) fn answer(
     None
 }
 
-/// None where a course has to be judged first.
+/// None where a migration has to be judged first.
 fn response(
     turn: &mut DecisionContext<'_>,
     asking: Member,
@@ -192,7 +192,7 @@ fn diagnose(turn: &DecisionContext<'_>, seen: LeaderView<'_>) -> Response {
     })
 }
 
-/// A plan that is proposed already, would do the same and foretells as much keeps its number.
+/// A plan that is proposed already, would do the same and predicts as much keeps its number.
 fn plan(turn: &mut DecisionContext<'_>, principal: String) -> Response {
     let world = turn.known.world();
     let not_seen = world.not_seen();
@@ -340,7 +340,7 @@ fn offered<'a>(turn: &DecisionContext<'a>, generation: Generation) -> Result<&'a
 }
 
 impl DecisionContext<'_> {
-    /// One on offer that does the same, with its number, unless more can be foretold by now.
+    /// One on offer that does the same, with its number, unless more can be predicted by now.
     fn shown_already(&self, plan: &Plan, not_seen: &NotSeen) -> Option<Response> {
         let mut offers = self.state.offers().map(|it| &it.plan);
         let same = offers.find(|it| proposals::do_the_same(it, plan) && it.foretells(plan))?;

@@ -211,7 +211,7 @@ fn start(
     Ok(Response::Started(Box::new(started)))
 }
 
-/// A plan that helps flows between these hosts and may be carried out now, or as soon as its course was judged; or why
+/// A plan that helps flows between these hosts and may be carried out now, or as soon as its migration was judged; or why
 /// there is none.
 fn fitting(
     turn: &mut DecisionContext<'_>,

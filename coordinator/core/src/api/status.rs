@@ -183,7 +183,7 @@ fn phase(phase: &state::Phase) -> Phase {
     }
 }
 
-/// A change that could not be taken back, switches that hold other rules than they should, and
+/// A change that could not be rolled back, switches that hold other rules than they should, and
 /// flows that are pinned to where no way leads on.
 fn alarms(known: Measurements<'_>, state: &State, useless: &[UselessPin]) -> Vec<String> {
     let held = state.rollouts();

@@ -20,7 +20,7 @@ use crate::ingest::telemetry::{Ingest, probed};
 
 /// So many flows of one host are traced at a time.
 const MAX_TRACES_PER_HOST: usize = 16;
-/// A way is asked for again after this; without an answer it is believed so much longer.
+/// A way is asked for again after this; without an answer it is accepted so much longer.
 const TRACE_INTERVAL: Duration = Duration::from_secs(30);
 const PATH_TTL: Duration = Duration::from_secs(120);
 /// More are not kept, or than so many of each host: those of its probes there and back.
@@ -67,8 +67,8 @@ impl ProbePaths {
         }
     }
 
-    /// After a way that is not the one known before none is believed until it was traced twice in a row:
-    /// who sends each packet another way is never believed.
+    /// After a way that is not the one known before none is accepted until it was traced twice in a row:
+    /// who sends each packet another way is never accepted.
     pub(crate) fn note(&mut self, flow: FlowKey, way: Vec<Hop>, at: Moment) {
         self.traced.insert(flow, at);
         if self.doubted.get(&flow) == Some(&way) {
@@ -114,7 +114,7 @@ impl ProbePaths {
     }
 }
 
-/// What each agent shall trace now: of the probes it sends and answers, those whose way was traced the
+/// What each agent should trace now: of the probes it sends and answers, those whose way was traced the
 /// longest ago or never.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TraceSchedule {

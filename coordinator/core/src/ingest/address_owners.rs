@@ -24,7 +24,7 @@ pub(crate) struct Contest {
     pub(crate) other: NodeId,
     /// Where the other has it, as it says.
     interface: String,
-    /// Since when the believed one is seen to be away.
+    /// Since when the accepted one is seen to be away.
     away: Option<Moment>,
 }
 
@@ -102,7 +102,7 @@ impl Addresses {
         self.settle(node);
     }
 
-    /// Who is not here asks for nothing. When the believed one goes, the other has said it once and is not
+    /// Who is not here asks for nothing. When the accepted one goes, the other has said it once and is not
     /// heard of it again, so that it is still known.
     pub(crate) fn settle(&mut self, node: NodeId) {
         self.contests.retain(|_, contest| contest.other != node);
@@ -114,7 +114,7 @@ impl Addresses {
         }
     }
 
-    /// Whoever is believed and is not here any more, nor was for that long, or does not ask for the address
+    /// Whoever is accepted and is not here any more, nor was for that long, or does not ask for the address
     /// any more, loses it to the other. An agent that is only started again keeps what it had.
     pub(crate) fn hand_over(
         &mut self,

@@ -18,7 +18,7 @@ pub(crate) struct RoundRobin {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Batch {
     pub(crate) nodes: Range<NodeId>,
-    /// Nobody comes after these, and it begins anew.
+    /// Nobody comes after these, and it begins again.
     pub(crate) is_last: bool,
 }
 

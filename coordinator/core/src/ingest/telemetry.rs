@@ -341,7 +341,7 @@ impl Ingest {
         self.addresses.claim(node, claimed, is_here)
     }
 
-    /// Whoever was not believed is, once the other is gone: it has said all, and will not say it again.
+    /// Whoever was not accepted is, once the other is gone: it has said all, and will not say it again.
     fn hand_over(&mut self, now: Moment, after: Duration) {
         let sessions = &self.sessions;
         let is_here = |node| sessions.get(&node).is_some_and(|it| it.connected);

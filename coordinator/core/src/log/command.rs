@@ -43,7 +43,7 @@ pub struct Command {
 pub enum Change {
     PlanProposed {
         plan: Box<Plan>,
-        /// What it needs for itself alone, as the judge says.
+        /// What it needs for itself alone, as the checker says.
         claims: Box<ResourceSet>,
         by: Author,
     },
@@ -68,9 +68,9 @@ pub enum Change {
     StepIntent(StepIntent),
     /// A switch's answer to the last intent.
     Acked { node: NodeId, ack: Ack },
-    /// Tables or circuits change: on this course, from these circuits.
+    /// Tables or circuits change: by this migration, from these circuits.
     Departed(Departure),
-    /// It is given up, and this is the way back from where things are.
+    /// It is given up, and this is the rollback from where things are.
     TurnedBack {
         generation: Generation,
         course: MigrationPlan,
@@ -287,11 +287,11 @@ pub struct IdlePort {
 pub struct StepIntent {
     /// Whose step it is.
     pub plan: Generation,
-    /// What the switches shall hold afterwards. A step that undoes a plan makes a generation of
+    /// What the switches should hold afterwards. A step that undoes a plan makes a generation of
     /// its own, since agents refuse older ones.
     pub generation: Generation,
     pub aim: Aim,
-    /// All that each of these nodes shall hold.
+    /// All that each of these nodes should hold.
     pub targets: BTreeMap<NodeId, ForwardingState>,
 }
 
@@ -300,7 +300,7 @@ pub struct StepIntent {
 pub enum Aim {
     /// Carry the plan out; these were the flows' rates just before.
     Install { before: Vec<Before> },
-    /// The round of tables that is due on the course.
+    /// The round of tables that is due in the migration.
     Round,
     /// Put the parent's rules back.
     Undo { reasons: Vec<Reason> },

@@ -107,7 +107,7 @@ pub enum Effect {
         id: u64,
         response: Response,
     },
-    /// Whether the one who knocked is let in, as whom, and why not.
+    /// Whether the one who knocked is admitted, as whom, and why not.
     Answer {
         id: u64,
         pass: Result<Pass, NoEntry>,

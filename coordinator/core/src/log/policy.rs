@@ -50,13 +50,13 @@ pub struct Policy {
     pub iterate_within: Duration,
     /// An instruction that was not answered is sent again after this. Default 2 s.
     pub answer_within: Duration,
-    /// An instruction is sent so often before the plan is taken back. Default 3.
+    /// An instruction is sent so often before the plan is rolled back. Default 3.
     pub most_sends: u32,
     /// A plan that nobody approves is withdrawn after this. Default 10 min: what was measured then
     /// says little of now.
     pub offer_for: Duration,
     /// An approved plan that cannot begin by then is refused. Default 10 s: agents need a few
-    /// seconds to come back to a coordinator that was started anew.
+    /// seconds to come back to a coordinator that was started again.
     pub begin_within: Duration,
     /// Switches that refuse to take a plan back are told again after this. Default 30 s.
     pub retry_held_after: Duration,
@@ -65,10 +65,10 @@ pub struct Policy {
     pub cool_down: Duration,
     /// In automatic mode, the cluster is looked at so often. Default 500 ms.
     pub look_every: Duration,
-    /// The path of an elephant is traced anew when it is older than this. Default 5 s.
+    /// The path of an elephant is traced again when it is older than this. Default 5 s.
     pub trace_every: Duration,
     /// When changes may be made, by the time of day in UTC. Default none: at any time. What leads nowhere
-    /// is mended at any time all the same, and so is what a person wants done now.
+    /// is repaired at any time all the same, and so is what a person wants done now.
     pub changes_only: Vec<Hours>,
     /// Of the flows of probes that a host would have, were none left out, each sends one so often. Those that
     /// are sent share what the others would. Default 400 ms: ten probes a second to each peer, where four
@@ -128,7 +128,7 @@ impl Policy {
         self.planner.most_age
     }
 
-    /// A path is believed until it could have been traced anew three times.
+    /// A path is accepted until it could have been traced again three times.
     pub(crate) fn trust_path_for(&self) -> Duration {
         self.trace_every.saturating_mul(3)
     }

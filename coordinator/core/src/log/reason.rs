@@ -17,7 +17,7 @@ use crate::log::command::Author;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// So the judge of plans finds.
+    /// So the checker of plans finds.
     Unsound(Unsound),
     /// A later plan took its place.
     Superseded {
@@ -28,7 +28,7 @@ pub enum Reason {
         by: Generation,
         what: Resource,
     },
-    /// On its course it would have to tell a node that it was not made for.
+    /// In its migration it would have to tell a node that it was not made for.
     Beyond {
         node: NodeId,
     },
@@ -100,7 +100,7 @@ pub enum Reason {
         host: NodeId,
         link: LinkId,
     },
-    /// By the routes in force packets pass a link that shall carry nothing.
+    /// By the routes in force packets pass a link that should carry nothing.
     NotAround {
         link: LinkId,
     },

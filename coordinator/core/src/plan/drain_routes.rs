@@ -191,7 +191,7 @@ impl<'n> Network<'n> {
     }
 }
 
-/// The same wish anew, where links are down that its routes lead over: nobody but us takes them away. When
+/// The same wish again, where links are down that its routes lead over: nobody but us takes them away. When
 /// there is no other way as short, the network's own routes are all that is left.
 pub(crate) fn renewed(world: &World<'_>, state: &State) -> Option<Plan> {
     let (fabric, tables) = (world.fabric(), &state.in_force().tables);

@@ -131,7 +131,7 @@ fn link(fabric: &Fabric, subject: &Subject) -> Option<LinkId> {
     fabric.is_between_switches(found).then_some(found)
 }
 
-/// Whether the policy has drained it lately: who let it carry again knows more, and what was taken back
+/// Whether the policy has drained it lately: who let it carry again knows more, and what was rolled back
 /// would be once more.
 fn was_tried(world: &World<'_>, state: &State, tried: LinkId) -> bool {
     let lately = |ended: &&Ended| world.known.now.since(ended.at) < DRAIN_HOLD_OFF;

@@ -120,7 +120,7 @@ fn looked_at(world: &World<'_>, in_force: &InForce) -> (Snapshot, Vec<Finding>) 
     (snapshot, found)
 }
 
-/// What would mend what is wrong. Its number is one that no plan had before, so that an operator
+/// What would repair what is wrong. Its number is one that no plan had before, so that an operator
 /// who approves a number approves what was shown, and no agent takes it for something old.
 ///
 /// What leads nowhere is taken away before anything else, and what is left of flows that have ended when
@@ -137,7 +137,7 @@ pub(crate) fn urgent(world: &World<'_>, state: &State) -> Option<Plan> {
     lift(state, stale_pins::dead(world, state.in_force())).or_else(|| renewed(world, state))
 }
 
-/// Without pins that lead over what shall carry nothing.
+/// Without pins that lead over what should carry nothing.
 pub(crate) fn off_drained(world: &World<'_>, state: &State) -> Option<Plan> {
     let drained = drained(world.fabric(), &state.in_force().tables);
     let mut over = stale_pins::dead(world, state.in_force());

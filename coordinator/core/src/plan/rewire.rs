@@ -45,7 +45,7 @@ fn plan(world: &World<'_>, state: &State, wanted: &Circuits) -> Plan {
     }
 }
 
-/// What somebody wants, with what is foretold of jobs whose traffic has a beat.
+/// What somebody wants, with what is predicted of jobs whose traffic has an iteration period.
 pub(crate) fn wanted(world: &World<'_>, state: &State, wanted: &Circuits) -> Plan {
     let plan = plan(world, state, wanted);
     let snapshot = jobs::snapshot(world, state.in_force());

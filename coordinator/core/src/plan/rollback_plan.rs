@@ -7,7 +7,7 @@ use crate::log::state::{Ended, InForce, Outcome, State};
 use crate::model::world::World;
 
 /// By which everything is as it was before that change, or before the last one that was kept and was not
-/// taken back since. Flows that have ended need no pins.
+/// rolled back since. Flows that have ended need no pins.
 pub(crate) fn plan(
     world: &World<'_>,
     state: &State,
@@ -86,7 +86,7 @@ fn taken(state: &State, which: Option<Generation>) -> Result<&Plan, RollbackRefu
     }
 }
 
-/// The last change that stands, and which were taken back by which.
+/// The last change that stands, and which were rolled back by which.
 fn standing(state: &State) -> (Option<&Plan>, Vec<[Generation; 2]>) {
     let (mut standing, mut undone) = (Vec::new(), Vec::new());
     for plan in kept(state) {

@@ -15,7 +15,7 @@ use reweave_planner::paths::drained;
 use crate::log::state::InForce;
 use crate::model::world::{Measurements, World};
 
-/// Pins beyond which every way ends at a link that is down, as either end of it reports, or that shall
+/// Pins beyond which every way ends at a link that is down, as either end of it reports, or that should
 /// carry nothing.
 pub(crate) fn dead(world: &World<'_>, in_force: &InForce) -> Vec<UselessPin> {
     let (fabric, pins) = (world.fabric(), &in_force.pins);

@@ -175,7 +175,7 @@ impl ClusterRole {
         }
     }
 
-    /// How evenly flows are spread, each time that this was looked at anew.
+    /// How evenly flows are spread, each time that this was looked at again.
     pub fn poll_evenness(&mut self) -> Option<(Moment, Imbalances)> {
         match &mut self.part {
             Part::Leads(leading) => leading.poll_evenness(),

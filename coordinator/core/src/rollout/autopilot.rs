@@ -156,7 +156,7 @@ impl Autopilot {
         }
     }
 
-    /// Proposes what would mend things, and approves it when it still would.
+    /// Proposes what would repair things, and approves it when it still would.
     fn look(&mut self, turn: &mut DecisionContext<'_>) -> Option<WaitReason> {
         let world = turn.known.world();
         let urgent = proposals::urgent(&world, turn.state);

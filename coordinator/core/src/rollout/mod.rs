@@ -116,13 +116,13 @@ pub(crate) struct Controller {
     switched: BTreeMap<OpticalId, Moment>,
     /// An answer of a driver that leaves open what the device holds.
     unclear: Option<NotSwitched>,
-    /// How often something was told on this leg that led to nothing, though the next may.
+    /// How often something was told on this step that led to nothing, though the next may.
     in_vain: u32,
     quietness: Option<IdleTracker>,
     light: Option<link_up_check::LinkUpCheck>,
     /// Of whom it wants to hear much.
     closeness: close_sampling::CloseSampling,
-    /// When what moves on this leg was last seen to be idle.
+    /// When what moves on this step was last seen to be idle.
     proven: Option<Moment>,
     /// Somebody wants it tried again at once.
     is_urged: bool,
@@ -131,7 +131,7 @@ pub(crate) struct Controller {
 /// Stalls per stage that restart its timeouts, so that a coordinator which stalls all the time still ends a plan.
 const MAX_STALLS: u32 = 3;
 
-/// With another stage, all waiting begins anew.
+/// With another stage, all waiting begins again.
 type Stage = (
     Generation,
     Discriminant<Phase>,
@@ -139,7 +139,7 @@ type Stage = (
     Option<Leg>,
     Steered,
 );
-/// Whether it leads back, which leg it is, and how far that has come.
+/// Whether it leads back, which step it is, and how far that has come.
 type Leg = (bool, usize, Discriminant<state::Stage>, Option<Token>);
 
 impl Controllers {
@@ -351,7 +351,7 @@ impl Controller {
         }
     }
 
-    /// Switches that are silent are asked on; when one refuses, all are told anew from time to
+    /// Switches that are silent are asked on; when one refuses, all are told again from time to
     /// time, since an agent answers the same instruction always the same. That is soon where a
     /// switch has only said what to go beyond.
     fn keep_trying(
@@ -479,7 +479,7 @@ fn put_back(turn: &mut DecisionContext<'_>, plan: Generation, undo: &Undo) {
     begin_undo(turn, plan, switches, undo.reasons.clone());
 }
 
-/// All of these switches shall hold again what they hold by the routes in force.
+/// All of these switches should hold again what they hold by the routes in force.
 fn begin_undo(
     turn: &mut DecisionContext<'_>,
     plan: Generation,

@@ -21,7 +21,7 @@ pub(crate) enum Hindrance {
     Unready(Vec<Reason>),
     /// Not at all.
     Wrong(Vec<Reason>),
-    /// Not before its course was judged, which goes on leg by leg.
+    /// Not before its migration was judged, which goes on step by step.
     Unjudged,
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn first_step(turn: &mut DecisionContext<'_>, plan: &Plan) -> Result<
     }
 }
 
-/// A plan for flows that are gone mends nothing, nor does one against pins that serve again.
+/// A plan for flows that are gone repairs nothing, nor does one against pins that serve again.
 /// Whether it was dropped.
 pub(super) fn drop_if_pointless(turn: &mut DecisionContext<'_>, plan: &Plan) -> bool {
     let mut reasons: Vec<_> = ended(turn.known, plan).collect();

@@ -23,7 +23,7 @@ pub(crate) struct After {
 }
 
 /// The flows a plan is made for: those that it moves, and those that it is to speed up or slow down. One that moves
-/// none is made for something else, whatever it foretells.
+/// none is made for something else, whatever it predicts.
 pub(crate) fn concerned(plan: &Plan) -> BTreeSet<FlowKey> {
     if plan.moves.is_empty() {
         return BTreeSet::new();

@@ -41,7 +41,7 @@ pub(crate) struct Cluster {
     /// Instructions and acks take one step to arrive.
     to_agents: Vec<(NodeId, Instruction)>,
     to_core: Acks,
-    /// The coordinator dies when its log has so many entries, and starts anew.
+    /// The coordinator dies when its log has so many entries, and starts again.
     pub(crate) dies_at: Vec<usize>,
     pub(crate) restarts: usize,
     /// What happens to acks on their way.

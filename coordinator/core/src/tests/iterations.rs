@@ -1,4 +1,4 @@
-//! What plans promise to jobs whose traffic has a beat, and whether it is believed.
+//! What plans promise to jobs whose traffic has an iteration period, and whether it is accepted.
 
 use std::time::Duration;
 
@@ -46,7 +46,7 @@ fn beat_of_bytes(cluster: &mut Cluster, period_ms: u64, iterations: u32, bytes: 
     say(cluster, "h0", vec![rhythm]);
 }
 
-/// Two flows meet, one of them of a job with a beat.
+/// Two flows meet, one of them of a job with an iteration period.
 fn promised() -> (Cluster, Generation, Iteration) {
     let (mut cluster, _) = collision(Mode::Manual);
     cluster.run_for(SETTLE_TIME);
@@ -124,7 +124,7 @@ fn relay_host_period_must_match_flows() {
     }
 }
 
-/// Whoever asks before a beat is heard is told of it when asking again.
+/// Whoever asks before an iteration period is heard is told of it when asking again.
 #[test]
 fn offer_is_renewed_once_period_known() {
     let (mut cluster, _) = collision(Mode::Manual);

@@ -77,7 +77,7 @@ fn spoofed_reports_have_no_effect() {
     assert!(discarded(lying, "h5") > 10);
 }
 
-/// Who comes first is believed, rightly or not, and people are told of both.
+/// Who comes first is accepted, rightly or not, and people are told of both.
 #[test]
 fn conflicting_address_claims_are_named() {
     let mut cluster = Cluster::new(Mode::Manual);
@@ -260,7 +260,7 @@ fn impossible_measurement_is_left_out() {
     assert_eq!(found.not_seen.doubts, expected);
 }
 
-/// Whoever sends each packet another way is never believed; a way that changed is, once it stays.
+/// Whoever sends each packet another way is never accepted; a way that changed is, once it stays.
 #[test]
 fn flapping_path_is_not_believed() {
     let cluster = diagnosis::cluster();

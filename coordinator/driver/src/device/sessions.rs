@@ -30,7 +30,7 @@ impl<O: Opens> Sessions<O> {
         Self { device, kept }
     }
 
-    /// Devices hang up on those who were silent for long, and start anew. They are called again.
+    /// Devices hang up on those who were silent for long, and start again. They are called again.
     pub(super) async fn read(&self) -> Result<CircuitSet, DeviceError> {
         let mut kept = self.kept.lock().await;
         if let Some(mut session) = kept.take()

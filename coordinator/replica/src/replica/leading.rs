@@ -50,7 +50,7 @@ impl Replica {
         proposed.map_err(|_| ChangeRefused::Busy)
     }
 
-    /// Whoever leads goes last, and a quorum of those that remain must be there.
+    /// Whichever coordinator leads goes last, and a quorum of those that remain must be there.
     fn would_go_on(&mut self, change: &Change) -> Result<(), ChangeRefused> {
         let own = self.id();
         let voters = self.members.voters_after(change);
@@ -83,7 +83,7 @@ impl Replica {
         voters.filter(move |id| *id == own || lately(id))
     }
 
-    /// Somebody else shall lead, if anybody can but these.
+    /// Somebody else should lead, if anybody can but these.
     pub fn resign(&mut self, unfit: &BTreeSet<MemberId>) {
         if self.leads() {
             let voters = self.members.configuration.voters.iter().copied();

@@ -63,7 +63,7 @@ pub struct Replica {
     compacting: Option<RaftSnapshot>,
     /// One could not be written, and is not asked for again before this tick.
     compaction_retry: Option<usize>,
-    /// A snapshot shall hold this entry, however few have come since the last one.
+    /// A snapshot should hold this entry, however few have come since the last one.
     compact_to: u64,
     /// Since the last snapshot.
     bytes_applied: usize,
@@ -303,7 +303,7 @@ impl Replica {
     }
 
     /// A leader tells nobody of commits that it has not seen them hold. Of one that does not vote here nothing of the kind is
-    /// believed, nor handed on: Raft would end over it.
+    /// accepted, nor handed on: Raft would end over it.
     fn lost_log(&self, heartbeat: &Message) -> Result<(), LostLog> {
         if !self.members().votes_ever(heartbeat.from) {
             return Ok(());

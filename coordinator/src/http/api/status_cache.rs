@@ -148,7 +148,7 @@ impl StatusCache {
             }
             if self.somebody_looks() {
                 let _turn = self.0.turn.lock().await;
-                // Those who follow are told of trouble, and who asks is told anew.
+                // Those who follow are told of trouble, and who asks is told again.
                 let _ = self.make().await;
             } else {
                 self.0.shown.send_if_modified(|shown| {

@@ -14,7 +14,7 @@ use crate::join::{JoinError, Token, enter};
 use crate::pki::{KeyRequest, MEMBER_CERTIFICATE_FILE, PkiError};
 use crate::{Channel, Identity, LinkError, Role, Session};
 
-/// Certificates go by the time of day, which may be set anew at any time.
+/// Certificates go by the time of day, which may be set again at any time.
 const CHECK_INTERVAL: Duration = Duration::from_mins(1);
 
 pub struct Certificate {
@@ -77,7 +77,7 @@ impl Certificate {
         self.newest.subscribe()
     }
 
-    /// Who is shut out, for all certificates that this member has one after the other.
+    /// Who is revoked, for all certificates that this member has one after the other.
     pub fn shut_out(&self) -> StoredDenyList {
         self.shut_out.clone()
     }

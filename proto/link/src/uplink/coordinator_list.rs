@@ -36,7 +36,7 @@ impl CoordinatorList {
         Self { path, seats }
     }
 
-    /// At once, and when a member starts here again. A list that cannot be is not believed.
+    /// At once, and when a member starts here again. A list that cannot be is not accepted.
     pub(super) fn note(&self, seats: Vec<CoordinatorAddress>) {
         if !is_sound(&seats) {
             return tracing::warn!(

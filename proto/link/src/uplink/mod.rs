@@ -52,7 +52,7 @@ pub trait MemberProtocol: 'static {
     type Told: Send;
     /// What it has to tell when there is room for it, and nothing is lost without it.
     type Measured: Send;
-    /// What turns that into words, anew for each session.
+    /// What turns that into words, again for each session.
     type Report: Default + Send;
 
     /// What the member's clock shows.

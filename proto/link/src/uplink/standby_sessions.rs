@@ -21,7 +21,7 @@ use crate::identity::Identity;
 use crate::receive_limit::ReceiveFlag;
 use crate::session::{Channel, Session};
 
-/// Thousands that are let in together come for their reserves one after the other. Tests have one.
+/// Thousands that are admitted together come for their reserves one after the other. Tests have one.
 const MAX_START_DELAY: TimeSpan = match cfg!(test) {
     false => TimeSpan::from_secs(30),
     true => TimeSpan::ZERO,
@@ -132,7 +132,7 @@ impl StandbySessions {
         }
     }
 
-    /// Whoever was let in by one that does not lead waits there, and need not come again for that.
+    /// Whoever was admitted by one that does not lead waits there, and need not come again for that.
     pub(super) fn keep<D: MemberProtocol>(&mut self, session: Session) {
         let address = session.address();
         let keeping = self.reserve.clone().keep::<D>(address, Some(session));

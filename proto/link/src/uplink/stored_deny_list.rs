@@ -54,7 +54,7 @@ impl StoredDenyList {
         self.identity.deny(list);
     }
 
-    /// The same, of those who are shut out besides.
+    /// The same, of those who are revoked besides.
     pub(super) fn note_more(&self, more: DenyList) {
         let mut list = self.identity.denied().now().clone();
         list.add(more);

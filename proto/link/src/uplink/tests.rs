@@ -334,7 +334,7 @@ async fn coordinator_learned_from_peer_is_found() {
     assert_eq!(again.peer().name, "h0");
 }
 
-/// Nobody has to be let in anew for it.
+/// Nobody has to be admitted again for it.
 #[tokio::test]
 async fn lost_leader_is_replaced_by_caller() {
     let mut court = Court::new();

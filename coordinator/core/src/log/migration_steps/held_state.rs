@@ -14,7 +14,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Where the course begins.
+    /// Where the migration begins.
     pub(crate) fn first(tables: &Tables, circuits: &Circuits) -> Self {
         Self {
             tables: tables.clone(),

@@ -7,7 +7,7 @@ use reweave_common::migration_plan::{MigrationPlan, MigrationStep, Round, Tables
 
 use super::held_state::Held;
 
-/// From behind so many legs to where the course began, at these tables and circuits.
+/// From behind so many steps to where the migration began, at these tables and circuits.
 pub(crate) fn retraced(
     course: &MigrationPlan,
     legs: usize,
@@ -26,7 +26,7 @@ pub(crate) fn retraced(
     MigrationPlan { waves }
 }
 
-/// What was there before a leg, of all that it changes.
+/// What was there before a step, of all that it changes.
 enum Undone {
     Round(Round),
     Switch(Circuits),

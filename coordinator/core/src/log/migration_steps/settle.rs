@@ -9,7 +9,7 @@ use reweave_common::migration_plan::{
 
 use super::held_state::Held;
 
-/// The course with a round before each in which nodes would get a third table: there they are to hold the one that they
+/// The migration with a round before each in which nodes would get a third table: there they are to hold the one that they
 /// held for certain.
 pub(crate) fn settled(course: &MigrationPlan, tables: &Tables, unsure: &Round) -> MigrationPlan {
     let mut held = Held::first(tables, &Circuits::new());

@@ -31,7 +31,7 @@ pub struct Membership {
     denied: DenyList,
     /// Until they expire.
     visitors: BTreeMap<Digest, Visitor>,
-    /// The last that was given, or up to which somebody was shut out.
+    /// The last that was given, or up to which somebody was revoked.
     newest: Admission,
 }
 
@@ -57,7 +57,7 @@ struct Use {
     admission: Admission,
 }
 
-/// What somebody is let in with.
+/// What somebody is admitted with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pass {
     pub member: Member,

@@ -27,7 +27,7 @@ use crate::log::reason::Reason;
 pub struct Migration {
     pub heading: Heading,
     pub course: MigrationPlan,
-    /// How many legs lie behind.
+    /// How many steps lie behind.
     pub leg: usize,
     pub stage: Stage,
     /// Why it could not go on for too long, while it goes on being tried.
@@ -46,7 +46,7 @@ pub enum Heading {
     Back { reasons: Vec<Reason> },
 }
 
-/// How far the leg has come.
+/// How far the step has come.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Stage {
     Due,
@@ -92,7 +92,7 @@ impl Migration {
         }
     }
 
-    /// Unless circuits may be moving, for nobody knows then where things are. On the way back that is another
+    /// Unless circuits may be moving, for nobody knows then where things are. During a rollback that is another
     /// way, for the same reasons as before.
     pub(super) fn turn_back(&mut self, course: MigrationPlan, reasons: Vec<Reason>) -> bool {
         if self.is_moving() {
@@ -107,7 +107,7 @@ impl Migration {
         true
     }
 
-    /// Over the legs that it has begun, to where it started from. On the way back nobody knows those any more.
+    /// Over the steps that it has begun, to where it started from. During a rollback nobody knows those any more.
     pub(crate) fn retraced(&self, start: (&Tables, &Circuits)) -> Option<MigrationPlan> {
         let has_begun = !matches!(self.stage, Stage::Due | Stage::Proven);
         let legs = self.leg + usize::from(has_begun);
@@ -151,7 +151,7 @@ impl Migration {
         }
     }
 
-    /// New circuits of this leg: light in them has not been confirmed. The plan began with `first` circuits. On the way
+    /// New circuits of this step: light in them has not been confirmed. The plan began with `first` circuits. On the way
     /// back, which begins elsewhere, none is known.
     pub(crate) fn unconfirmed_circuits(&self, first: &Circuits) -> Circuits {
         if self.leads_back() || self.stage != Stage::Switched {
@@ -334,7 +334,7 @@ impl Moving {
         is_ours && target.is_some_and(|target| target.answer.is_none())
     }
 
-    /// Whether it says that the device holds what it held, or what it shall.
+    /// Whether it says that the device holds what it held, or what it should.
     pub(crate) fn tells(&self, optical: OpticalId, readback: &Readback) -> bool {
         let answer = Some(readback.outcome.clone());
         let target = self.targets.get(&optical).cloned();
@@ -402,7 +402,7 @@ mod tests {
         }
     }
 
-    /// It has followed forth and not answered to the way back: neither is forgotten.
+    /// It has followed forth and not answered to the rollback: neither is forgotten.
     #[test]
     fn reverted_node_is_unsure_until_ack() {
         let node = NodeId::from_index(0);

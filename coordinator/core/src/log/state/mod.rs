@@ -89,7 +89,7 @@ pub struct InForce {
 }
 
 impl InForce {
-    /// What a node shall hold, as it was told last.
+    /// What a node should hold, as it was told last.
     pub fn holding(&self, node: NodeId) -> ForwardingState {
         let install = self.installs.get(&node);
         install.map_or_else(ForwardingState::default, |install| install.holding.clone())
@@ -141,7 +141,7 @@ impl State {
         self.history.iter()
     }
 
-    /// Who is invited, and who is shut out.
+    /// Who is invited, and who is revoked.
     pub fn membership(&self) -> &Membership {
         &self.membership
     }

@@ -23,7 +23,7 @@ impl Rollout {
         self.steered.stopped.is_some()
     }
 
-    /// Why it is taken back, if a person wants that and lets it be done now.
+    /// Why it is rolled back, if a person wants that and lets it be done now.
     pub(crate) fn aborted(&self) -> Option<Reason> {
         let by = self.steered.aborted.clone().filter(|_| !self.is_stopped());
         by.map(|by| Reason::Aborted { by })

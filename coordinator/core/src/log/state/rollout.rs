@@ -61,7 +61,7 @@ pub enum Phase {
     RollingBack(Undo),
     /// Taking it back could not be confirmed in time; it is tried on.
     Held(Undo),
-    /// Tables and circuits on their course, there or back.
+    /// Tables and circuits in their migration, there or back.
     Travelling(Box<Migration>),
     // What came with 1.1 follows.
     /// Switches do it, and go back by themselves unless they are told that it stays.
@@ -70,7 +70,7 @@ pub enum Phase {
     Confirming(Step),
 }
 
-/// The way back.
+/// The rollback.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Undo {
     pub reasons: Vec<Reason>,
@@ -221,7 +221,7 @@ impl Rollout {
         }
     }
 
-    /// For these reasons it cannot be taken back, besides those it is taken back for.
+    /// For these reasons it cannot be rolled back, besides those it is rolled back for.
     pub(super) fn hold(&mut self, reasons: Vec<Reason>) {
         if let Phase::RollingBack(undo) = &self.phase {
             let mut undo = undo.clone();

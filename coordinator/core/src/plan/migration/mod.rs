@@ -22,7 +22,7 @@ mod rounds;
 #[cfg(test)]
 mod tests;
 
-/// Where a course begins.
+/// Where a migration begins.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MigrationStart<'a> {
     pub(crate) fabric: &'a Fabric,
@@ -74,7 +74,7 @@ pub(crate) fn course(
     Ok(MigrationPlan { waves })
 }
 
-/// How far a course has been laid.
+/// How far a migration has been laid.
 struct Position<'a> {
     from: MigrationStart<'a>,
     tables: Tables,

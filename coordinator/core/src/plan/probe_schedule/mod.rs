@@ -33,7 +33,7 @@ const MAX_PEERS: usize = 64;
 const FIRST_SOURCE_PORT: u16 = 7400;
 /// With fewer, one that is lost says little; with more, each is probed too seldom.
 const SOURCE_PORT_COUNTS: std::ops::RangeInclusive<usize> = 4..=64;
-/// How sure it shall be that every path between two racks is probed.
+/// How sure it should be that every path between two racks is probed.
 const MIN_COVERAGE: f64 = 0.99;
 /// Probes take no more than one part in this of a host's slowest link.
 const MIN_RATE_DIVISOR: u64 = 1000;
@@ -131,7 +131,7 @@ impl ProbeSchedule {
         }
     }
 
-    /// Whom a host shall probe, from which of its addresses and to which.
+    /// Whom a host should probe, from which of its addresses and to which.
     fn peers(&self, node: NodeId) -> impl Iterator<Item = (NodeId, Vec<[Ipv4Addr; 2]>)> {
         let addresses = &self.addresses;
         let after = addresses.range(node..).skip(1);
@@ -144,7 +144,7 @@ impl ProbeSchedule {
         self.addresses.values().map(Vec::len).sum()
     }
 
-    /// Whom a host shall probe by which ports, where there are so many addresses.
+    /// Whom a host should probe by which ports, where there are so many addresses.
     fn pairs(
         &self,
         known: Measurements<'_>,
