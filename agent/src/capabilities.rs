@@ -13,7 +13,7 @@ use crate::traffic::Refusal;
 use crate::{counters, lldp, probes, probing, traffic};
 use reweave_common::error::error_chain;
 
-/// A measurement or a deed.
+/// A measurement or an action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Capability {
     pub measurement: &'static str,

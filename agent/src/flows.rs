@@ -15,7 +15,7 @@ use reweave_common::units::Bytes;
 
 use crate::netlink::{NetlinkError, NetlinkSocket, listed};
 
-/// A line to the kernel of the network namespace it was opened in.
+/// A socket to the kernel of the network namespace in which it was opened.
 pub struct FlowSocket {
     socket: NetlinkSocket,
 }

@@ -16,7 +16,7 @@ use crate::probes::Prober;
 /// Whoever floods a socket should not keep others waiting.
 const MAX_PACKETS_PER_TURN: usize = 256;
 
-/// A socket for each own address that flows begin at: agents answer whom they know by it.
+/// A socket for each own address that flows begin at: agents answer addresses that they know.
 #[derive(Debug, Default)]
 pub struct ConfirmationClient {
     sockets: BTreeMap<Ipv4Addr, UdpSocket>,

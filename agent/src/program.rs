@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-/// How a program ended, and all it had to say.
+/// The exit status of a program, and its output.
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
     pub(crate) printed: String,

@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 const FENCE_FILE: &str = "fence.json";
 const BY_HAND_FILE: &str = "by-hand.json";
 
-/// What somebody last changed by hand.
+/// The last manual change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ByHand {
     pub before: ForwardingState,
     pub after: ForwardingState,
 }
 
-/// The state folder, held by one agent at a time.
+/// The state folder, locked by one agent at a time.
 pub struct Store(LockedFolder);
 
 impl Store {

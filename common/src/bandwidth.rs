@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::flow::FlowKey;
 use crate::units::Rate;
 
-/// What the trains of one flow told so far.
+/// The result of one flow's trains so far.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BandwidthReading {
     pub flow: FlowKey,

@@ -19,7 +19,7 @@ pub enum CounterSource {
     Host,
 }
 
-/// What a counter means, whatever its driver calls it.
+/// The meaning of a counter, whatever its driver's name for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Signal {
@@ -79,7 +79,7 @@ pub enum Signal {
     SoftirqSqueezes,
 }
 
-/// The signals of one place that have ever been counted there, and how they grew.
+/// All signals ever counted at one place, and their growth.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
     pub place: CounterSource,

@@ -6,7 +6,7 @@ use crate::moment::Moment;
 use crate::time_span::TimeSpan;
 use crate::units::{Bytes, Percent};
 
-/// Whether a host's traffic repeats itself.
+/// Whether a host's traffic is periodic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Periodicity {

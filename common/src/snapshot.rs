@@ -42,7 +42,7 @@ pub struct Snapshot {
     pub beating: Vec<PeriodicJob>,
 }
 
-/// A job that does the same again and again.
+/// A job with periodic traffic.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PeriodicJob {
     pub job: String,

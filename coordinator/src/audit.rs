@@ -58,7 +58,7 @@ fn folder_in(data: &Path) -> PathBuf {
     data.join("audit")
 }
 
-/// Who asks.
+/// The author of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Who {
     Known(String),
@@ -66,7 +66,7 @@ pub(crate) enum Who {
     Stranger(String),
 }
 
-/// What was asked for.
+/// The subject of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AuditSubject {
     pub(crate) what: String,

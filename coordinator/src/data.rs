@@ -77,7 +77,7 @@ impl DataError {
     }
 }
 
-/// What a log belongs to; the first thing in it.
+/// The cluster and fabric of a log; its first record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Belonging {
     pub(crate) cluster: String,
@@ -100,7 +100,7 @@ fn log_in(folder: &Path) -> PathBuf {
     folder.join("log")
 }
 
-/// A data folder that was looked into.
+/// A data folder that was examined.
 #[derive(Debug)]
 pub(crate) struct Looked {
     /// What stands in its log, if there is one.
@@ -127,7 +127,7 @@ pub(crate) fn look(folder: &Path, ours: &Belonging) -> Result<Looked, DataError>
 #[derive(Debug)]
 pub(crate) struct Folder(durable_files::LockedFolder);
 
-/// One that was opened.
+/// An open data folder.
 #[derive(Debug)]
 pub(crate) struct Data {
     pub(crate) opened: Opened,

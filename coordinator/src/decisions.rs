@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Of the log and of the membership. Counted before whoever wanted it is answered: who asks after that asks
-/// for no less.
+/// Decisions of the log and of the membership. The count rises before the requester gets the answer, so a later
+/// request sees the decision.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Decisions(Arc<AtomicU64>);
 

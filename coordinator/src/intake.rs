@@ -28,11 +28,11 @@ const INTAKE_QUEUE_LENGTH: usize = 1024;
 /// A thousand agents report twice a second, and the core takes microseconds for each report.
 const TELEMETRY_QUEUE_LENGTH: usize = 4096;
 
-/// Tells sessions of one agent apart: later ones have higher numbers.
+/// Distinguishes sessions of one agent: later ones have higher numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SessionId(pub(crate) u64);
 
-/// Which agent, over which session.
+/// The agent and the session of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) node: NodeId,
@@ -43,7 +43,7 @@ pub(crate) struct Origin {
 /// thousands of queues: in boxes they are small.
 pub(crate) type Outbox<T> = mpsc::Sender<Box<T>>;
 
-/// By whose right something is asked.
+/// The identity and right behind a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Asker {
     /// Its certificate says so, or it is a part of this program.
@@ -124,7 +124,7 @@ pub(crate) struct Intake {
     counters: Arc<Counters>,
 }
 
-/// Where they come out again.
+/// The receiving end of the intake.
 #[derive(Debug)]
 pub(crate) struct Queue {
     outcomes: mpsc::UnboundedReceiver<Outcome>,
@@ -138,7 +138,7 @@ struct Counters {
     refused: Mutex<BTreeMap<Reason, u64>>,
 }
 
-/// Since the program started.
+/// Counters since the program started.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Telemetry that found no place.

@@ -19,7 +19,7 @@ pub(crate) struct RecordError {
     source: io::Error,
 }
 
-/// What a run began with.
+/// The start state of a run.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Beginning {
     pub(crate) policy: Policy,

@@ -76,7 +76,7 @@ pub(crate) struct ServerContext {
     pub(crate) pages: Pages,
 }
 
-/// Where browsers are shown the cluster.
+/// Where the page is served.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pages {
     pub(crate) http: Option<SocketAddr>,

@@ -18,7 +18,7 @@ pub const MAX_ANSWER_BYTES: usize = 64 << 20;
 
 const HEADER_BYTES: usize = 4;
 
-/// What can be wrong with bytes that should be messages.
+/// Why bytes are no valid message.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum WireError {
     #[error("a frame of {length_bytes} bytes, and the limit is {limit_bytes}")]

@@ -90,7 +90,7 @@ impl Hello {
     }
 }
 
-/// What two sides speak that do not understand each other.
+/// The versions of two peers that cannot communicate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionMismatch {
     pub ours: Version,
@@ -119,7 +119,7 @@ impl fmt::Display for VersionMismatch {
     }
 }
 
-/// Why two sides will not talk.
+/// Why a peer's hello is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HelloError {
     #[error("{0}")]

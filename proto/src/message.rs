@@ -22,7 +22,7 @@ pub struct CoordinatorAddress {
     pub address: SocketAddr,
 }
 
-/// Said by an agent.
+/// From an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AgentMessage {
     Sample(Sample),
@@ -37,7 +37,7 @@ pub enum AgentMessage {
     },
 }
 
-/// Said to an agent.
+/// To an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CoordinatorMessage {
     Watch(Watch),
@@ -75,7 +75,7 @@ impl From<Instruction> for CoordinatorMessage {
     }
 }
 
-/// Said by the driver of optical switches.
+/// From the driver of optical switches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DriverMessage {
     /// The optical switches it reaches, by name. Nothing is heard from it before.
@@ -93,10 +93,10 @@ pub enum DriverMessage {
     },
 }
 
-/// Said to a driver.
+/// To a driver.
 pub type DriverOrder = Order<Switchover>;
 
-/// Said to whoever keeps a line to the coordinators: something to do, or what any member is told.
+/// To a member with an uplink: an instruction, or a notice for any member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order<T> {
     Told(T),
@@ -150,7 +150,7 @@ impl From<CoordinatorMessage> for Order<Instruction> {
     }
 }
 
-/// Said by one coordinator to another: a part of something that only they understand.
+/// Between coordinators: a part of a message that only they decode.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerPart {
     pub is_last: bool,

@@ -29,7 +29,7 @@ pub fn cut(letter: &[u8], part_bytes: usize) -> impl Iterator<Item = PeerPart> {
     })
 }
 
-/// Puts letters together again that come over one channel of one connection: whole, or not at all.
+/// Reassembles messages from the parts over one channel of one connection: completely, or not at all.
 #[derive(Debug, Default)]
 pub struct PartAssembler {
     bytes: Vec<u8>,

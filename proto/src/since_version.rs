@@ -6,7 +6,7 @@ use reweave_common::operator::{Request, Response};
 use crate::hello::{PROTOCOL_VERSION, Version};
 use crate::message::{AgentMessage, CoordinatorMessage, DriverMessage, Order, PeerPart};
 
-/// What came with a minor version has its number here; everything else was there from the beginning.
+/// Messages of a minor version have its number here; all others exist since the first version.
 pub trait SinceVersion {
     /// The minor version that it came with.
     fn since(&self) -> u16;

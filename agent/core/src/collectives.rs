@@ -25,7 +25,7 @@ const SPAN_US: u64 = 10_000;
 const WORD_DELAY: Duration = Duration::from_millis(100);
 const MAX_SPANS: usize = 4096;
 
-/// What one host hears.
+/// The reports that one host receives.
 #[derive(Debug, Default)]
 pub struct CollectiveBook {
     ranks: BTreeMap<Rank, VecDeque<RankWindow>>,

@@ -24,7 +24,7 @@ fn is_like(grown: u64, pace: Option<u64>) -> bool {
     pace.is_some_and(|pace| grown <= pace.saturating_mul(MAX_PACE_FACTOR))
 }
 
-/// A counter as it stands, and how it came there.
+/// The latest value of a counter, and its growth before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CounterState {
     pub count: u64,

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::sample::{Interface, Reading, Sample};
 
-/// What was said over one session.
+/// What was sent over one session.
 #[derive(Debug, Default)]
 pub struct Delta {
     interfaces: BTreeMap<String, Interface>,

@@ -47,7 +47,7 @@ impl Record {
     }
 }
 
-/// What comes into force again unless what is in force is confirmed in time.
+/// The state that returns unless the state in force is confirmed in time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fallback {
     pub in_force: InForce,

@@ -11,7 +11,7 @@ use reweave_common::units::{Bytes, Rate};
 
 use crate::rates::{Count, Meter};
 
-/// A socket that sends, as the kernel tells of it; or a flow of datagrams, as they were counted.
+/// A socket that sends, as the kernel reports it; or a flow of datagrams, as it was counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Socket {
     pub flow: FlowKey,
@@ -34,7 +34,7 @@ const BULK_WINDOW: Duration = Duration::from_secs(10);
 /// their checkpoints take.
 const QUIET_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Follows all flows a host sends, and speaks of those that matter.
+/// Follows all flows that a host sends, and reports the relevant ones.
 #[derive(Debug, Default)]
 pub struct FlowBook {
     flows: BTreeMap<FlowKey, Entry>,

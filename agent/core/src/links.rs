@@ -8,7 +8,7 @@ use reweave_common::units::Bytes;
 
 use crate::rates::{Count, Meter};
 
-/// An interface's counters as the kernel tells them.
+/// An interface's counters as the kernel reports them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkCount {
     pub interface: String,

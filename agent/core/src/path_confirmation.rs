@@ -29,7 +29,7 @@ const WATCH_TIMEOUT: Duration = Duration::from_secs(2);
 /// Of packets that were seen lately; the oldest are forgotten.
 const MAX_SEEN_PACKETS: usize = 1024;
 
-/// What the receiver's agent knows of a flow.
+/// What the receiver's agent reports of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathConfirmation {
     /// That packet has not come so far.
@@ -113,7 +113,7 @@ struct ObservedPacket {
     ttl: u8,
 }
 
-/// The side that packets come to.
+/// The receiving side.
 #[derive(Debug, Default)]
 pub struct ConfirmationResponder {
     roster: BTreeSet<Ipv4Addr>,

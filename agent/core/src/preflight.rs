@@ -27,7 +27,7 @@ const KIND_ASK: u8 = 1;
 const KIND_GRANT: u8 = 2;
 const KIND_REFUSE: u8 = 3;
 
-/// What is asked for.
+/// The parameters of a saturating test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Press {
     pub seconds: u32,
@@ -120,7 +120,7 @@ impl PreflightMessage {
     }
 }
 
-/// Whether this host lets itself be pressed.
+/// Whether this host accepts a saturating test.
 #[derive(Debug, Default)]
 pub struct Consent {
     roster: BTreeSet<Ipv4Addr>,

@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 use std::ptr::without_provenance_mut;
 
-/// What the event is, and the work it belongs to.
+/// The kind of an event, and the work it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Handle {
     pub(crate) part: Part,
@@ -20,7 +20,7 @@ pub(crate) enum Part {
     Step(Place),
 }
 
-/// Which of a work's peers, and whether it is sent to.
+/// A peer of a work, and the direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) peer: u8,

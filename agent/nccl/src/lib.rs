@@ -32,7 +32,7 @@ static WORKS: Works = Works::new();
 static MEMBERS: Members = Members::new();
 static TELLER: Teller = Teller::new();
 
-/// What NCCL looks for, in the first version that both know.
+/// The symbol that NCCL looks for, in the first version that both support.
 pub struct Exported<T>(pub T);
 
 #[allow(unsafe_code, reason = "its pointers are to constants")]

@@ -19,7 +19,7 @@ pub(crate) const SETTLE_TICKS: u64 = 2;
 /// A kernel of which nothing is heard for so long tells nothing any more.
 const KERNEL_TIMEOUT_TICKS: u64 = 12_000;
 
-/// What a work is, as it begins.
+/// A work at its start.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Work {
     /// Its communicator's place in the table.
@@ -31,7 +31,7 @@ pub(crate) struct Work {
     pub(crate) bytes: u64,
 }
 
-/// A work that is over, and what came of it.
+/// A finished work, and its result.
 #[derive(Debug, Clone)]
 pub(crate) struct Done {
     pub(crate) work: Work,

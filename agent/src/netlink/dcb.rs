@@ -25,7 +25,7 @@ mod attribute {
     pub(super) const APPLICATION: u16 = 1;
 }
 
-/// What a driver tells of priorities.
+/// A driver's report about priorities.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Priorities {
     /// By priority; none where the driver knows of no such thing.

@@ -35,7 +35,7 @@ pub enum NetlinkError {
     NeverSteady { what: &'static str },
 }
 
-/// The kernel's no, with its reason where it gives one.
+/// The kernel's refusal, with its reason if it gives one.
 #[derive(Debug)]
 pub struct KernelError {
     pub errno: Errno,

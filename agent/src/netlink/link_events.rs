@@ -24,7 +24,7 @@ pub struct LinkEvents {
     missed: bool,
 }
 
-/// What was heard.
+/// The received events.
 pub struct LinkEventBatch {
     /// Interfaces of which something was told since the last time, as they were then.
     pub links: Vec<Link>,

@@ -19,7 +19,7 @@ use crate::eintr;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Shared by what hears of rhythms and rosters, and what answers.
+/// Shared by the threads that receive periods and rosters, and those that answer.
 #[derive(Debug, Clone, Default)]
 pub struct PreflightListener {
     consent: Arc<Mutex<Consent>>,

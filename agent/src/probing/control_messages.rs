@@ -8,7 +8,7 @@ use reweave_agent_core::latency::Stamp;
 /// All that is ever told of one packet fits into it.
 pub(super) const MAX_CONTROL_BYTES: usize = 256;
 
-/// What stands beside a packet.
+/// The control messages of a packet.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ControlMessages {
     pub(super) stamp: Stamp,

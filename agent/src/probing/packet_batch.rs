@@ -15,7 +15,7 @@ pub(super) const MAX_BATCH_PACKETS: usize = 32;
 /// What is looked at of a packet.
 const MAX_PACKET_BYTES: usize = 256;
 
-/// Memory for packets that come in.
+/// Buffers for incoming packets.
 pub(super) struct PacketBatch {
     slots: Box<[Slot; MAX_BATCH_PACKETS]>,
 }

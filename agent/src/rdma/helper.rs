@@ -19,7 +19,7 @@ const HELPER_NAME: &str = "reweave-rdma";
 /// A measurement may wait for those of other hosts, and none takes longer than a minute.
 const MEASUREMENT_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Ends with whoever has started it.
+/// Ends with the process that started it.
 pub struct Helper {
     child: Child,
     requests: Option<ChildStdin>,

@@ -157,7 +157,7 @@ struct RoutePush {
     anything: bool,
 }
 
-/// A switch with whatever makes it hold routes.
+/// A switch with the software that installs its routes.
 pub struct Switch {
     router: Router,
     /// When the configuration was last read.

@@ -66,7 +66,7 @@ trait Stream: Read + Write {}
 
 impl<T: Read + Write> Stream for T {}
 
-/// A line to a database.
+/// A connection to a database.
 pub(super) struct Redis {
     stream: BufReader<Box<dyn Stream>>,
 }

@@ -47,7 +47,7 @@ pub struct TrafficReader {
     refused: Vec<Refusal>,
 }
 
-/// Why something better is not in use.
+/// Why a better source is not in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     pub source: TrafficSource,

@@ -67,7 +67,7 @@ impl fmt::Display for Marking {
     }
 }
 
-/// Addresses that begin alike.
+/// Addresses with a common prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Network {

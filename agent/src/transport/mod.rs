@@ -63,7 +63,7 @@ pub enum NoPorts {
     TooFew,
 }
 
-/// All of it that is Reweave's to change.
+/// All settings that Reweave changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transport {
     pub source_ports: Ports,
@@ -71,7 +71,7 @@ pub struct Transport {
     pub marking: Option<Marking>,
 }
 
-/// What somebody wants changed; the rest stays.
+/// The requested changes; the rest stays.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
     pub source_ports: Option<Ports>,

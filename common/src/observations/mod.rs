@@ -36,8 +36,7 @@ impl<T> TimedReading<T> {
     }
 }
 
-/// What each node said last, node by node. Its memory is bounded: a node that says more than a
-/// node can have to say is not listened to any further.
+/// The latest report of each node. Its memory is bounded: reports beyond the maximum of a node are ignored.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observations {
     nodes: BTreeMap<NodeId, NodeObservations>,

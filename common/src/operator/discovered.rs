@@ -45,7 +45,7 @@ pub struct LinkEnd {
     pub interface: Option<String>,
 }
 
-/// An interface that is up, and at whose other end nobody is known.
+/// An interface that is up, with an unknown neighbour.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LooseEnd {
     pub node: String,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The RDMA devices that each of a job's hosts has at a link that carries, and why others are not among them.
+/// The RDMA devices that each of a job's hosts has at a link that carries traffic, and why others are left out.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lanes {
     pub lanes: Vec<Lane>,

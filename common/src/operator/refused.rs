@@ -9,7 +9,7 @@ use super::RollbackRefused;
 use crate::member::{Member, Role};
 use crate::plan::Generation;
 
-/// Why a request led to nothing.
+/// Why a request is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Refused {

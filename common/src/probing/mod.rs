@@ -37,14 +37,14 @@ pub struct ProbeList {
     pub trains_every: Option<TimeSpan>,
 }
 
-/// What came of the probes of one flow whose fate was decided since the last reading.
+/// Results of one flow's probes that ended since the last reading.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeReading {
     pub flow: FlowKey,
     pub tally: ProbeTally,
 }
 
-/// Who noted the times of departure and arrival, from the worst to the best.
+/// The source of departure and arrival times, from the worst to the best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stamps {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What of a probe took time.
+/// A part of a probe's duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbePart {
     /// There and back, from stamp to stamp, without the time between at the responder.

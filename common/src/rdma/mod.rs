@@ -58,7 +58,7 @@ pub enum GidKind {
     RoceV2,
 }
 
-/// How queue pairs speak to each other.
+/// The transport of queue pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Transport {
@@ -68,7 +68,7 @@ pub enum Transport {
     Rc,
 }
 
-/// What came of one measurement.
+/// The result of one measurement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RdmaReading {
@@ -89,7 +89,7 @@ pub struct RdmaLatency {
     pub stamps: Stamps,
 }
 
-/// How durations are spread.
+/// The distribution of durations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Times {
     #[serde(rename = "least_ns", with = "crate::nanos")]

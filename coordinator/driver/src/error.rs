@@ -16,7 +16,7 @@ use thiserror::Error;
 
 use reweave_link::durable_files::LockedFolderError;
 
-/// What a device did not do.
+/// A device's failure.
 #[derive(Debug, Error)]
 pub enum DeviceError {
     /// It may have done what it was told.
@@ -74,7 +74,7 @@ impl DeviceError {
     }
 }
 
-/// What keeps a device from being spoken to at all.
+/// Why a device cannot be reached at all.
 #[derive(Debug, Error)]
 pub enum PrepareError {
     #[error("cannot read {}", .path.display())]
@@ -85,7 +85,7 @@ pub enum PrepareError {
     NoWord,
 }
 
-/// What keeps the driver from working.
+/// Why the driver cannot work.
 #[derive(Debug, Error)]
 pub enum DriverError {
     #[error("cannot write the manual to {}", .folder.display())]

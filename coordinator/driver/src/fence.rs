@@ -87,7 +87,7 @@ pub enum Effect {
     Send(Readback),
 }
 
-/// How a device took what it was told.
+/// A device's reaction to an instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Moved {
     Done,

@@ -6,7 +6,7 @@ use std::fmt;
 use reweave_common::circuit::{Circuit, CircuitSet, PortId};
 use serde::Serialize;
 
-/// All changes. Those that take away come first: a port serves one circuit at a time.
+/// All changes. Removals come first: a port serves one circuit at a time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Moves {
     pub disconnect: Vec<Circuit>,

@@ -23,7 +23,7 @@ pub struct Member {
     pub folder: Option<FolderId>,
 }
 
-/// What somebody is who comes with a name and a folder.
+/// The result for a coordinator that introduces itself with a name and a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Welcome {
     Member(MemberId),
@@ -35,7 +35,7 @@ pub enum Welcome {
     Stranger,
 }
 
-/// All who take part; who of them votes stands in the configuration.
+/// All members; the configuration says who votes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Members {
     pub of: BTreeMap<MemberId, Member>,
@@ -68,7 +68,7 @@ pub enum Change {
     },
 }
 
-/// Why the others could never find a member at an address.
+/// Why other members cannot reach a member at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoPlace {
     Port,

@@ -33,7 +33,7 @@ pub struct DurableReplica<D: Disk> {
     is_waiting: bool,
 }
 
-/// What became of a batch.
+/// The outcome of a batch.
 #[derive(Debug)]
 pub enum Persisted {
     /// It survives a loss of power.

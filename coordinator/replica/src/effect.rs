@@ -15,11 +15,11 @@ pub struct RequestId {
     pub number: u64,
 }
 
-/// Names a read, for whoever asked for it.
+/// Identifies a read for its requester.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReadId(pub u64);
 
-/// To be carried out in order.
+/// To be executed in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     /// May be lost, repeated or late.
@@ -82,7 +82,7 @@ pub enum Standing {
 #[error("this coordinator does not lead")]
 pub struct NotLeading;
 
-/// The leader has seen this replica hold more of the log than it holds now.
+/// The leader has seen this replica hold more of the log than it has now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(
     "member {id} has held the log up to entry {held} and now ends at {ends}: its data was lost or \

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::change::{Member, Members, Welcome};
 use crate::wire::{FolderId, MemberId};
 
-/// What another coordinator says to somebody who comes without a log.
+/// Another coordinator's answer to a coordinator without a log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
     /// It has no log either, and this is its folder.
@@ -26,7 +26,7 @@ pub enum Answer {
     Stranger,
 }
 
-/// Who comes without a log.
+/// A coordinator without a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Newcomer {
     /// The number it was given among the founders, if it was.

@@ -80,7 +80,7 @@ impl Timing {
     }
 }
 
-/// When it is whose, of those who may stand for election.
+/// Staggers elections among the replicas that may be candidates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Turn {
     place: usize,

@@ -18,7 +18,7 @@ use crate::listeners::Listeners;
 use crate::signing::Signing;
 use crate::{audit, data, http, voice};
 
-/// What a start finds on this machine, before it takes hold of anything.
+/// The state of this machine that a start would find.
 pub(crate) struct Found {
     pub(crate) identity: Identity,
     pub(crate) signing: Signing,

@@ -19,7 +19,7 @@ pub(super) struct DriverFile {
     switches: Vec<Spanned<String>>,
 }
 
-/// The name of an optical switch, and that of its driver.
+/// An optical switch and its driver, by name.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct DriverAssignment {
     switch: Said<String>,

@@ -72,7 +72,7 @@ pub(crate) struct EventLoop {
     endings: EventCounters<Ending>,
 }
 
-/// What an event loop is put together from.
+/// The parts of an event loop.
 pub(crate) struct Parts {
     pub(crate) policy: Policy,
     pub(crate) fabric: Arc<Fabric>,

@@ -62,7 +62,7 @@ impl HistoryError {
     }
 }
 
-/// What leads to the thread that writes. Dropped, it lets that write the rest and end.
+/// The queue to the thread that writes. When it is dropped, the thread writes the rest and ends.
 #[derive(Debug)]
 pub(crate) struct History {
     queue: Option<SyncSender<Heard>>,
@@ -70,7 +70,7 @@ pub(crate) struct History {
     writing: Option<JoinHandle<()>>,
 }
 
-/// How full the queue is, and what found no place.
+/// The fill of the queue, and the number of dropped entries.
 #[derive(Debug, Default)]
 pub(crate) struct Load {
     readings: AtomicUsize,

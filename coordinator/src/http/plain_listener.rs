@@ -47,7 +47,7 @@ impl Listener for PlainListener {
     }
 }
 
-/// A connection that ends when nothing has gone either way for too long, with the slot that it holds.
+/// A connection that ends when no data has passed in either direction for too long, with its slot.
 pub(super) struct IdleTimeout<S, P> {
     stream: S,
     idle: Pin<Box<Sleep>>,

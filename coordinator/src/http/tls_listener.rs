@@ -181,7 +181,7 @@ impl Listener for TlsListener {
     }
 }
 
-/// Who is at the other end of a connection over TLS.
+/// The identity of the client of a TLS connection.
 #[derive(Debug, Clone)]
 pub(super) struct Shown {
     /// By the certificate; nobody, of a stranger.
@@ -195,7 +195,7 @@ impl Connected<IncomingStream<'_, TlsListener>> for Shown {
     }
 }
 
-/// Ends when whoever is there has to go, or says nothing for too long.
+/// Ends when its client is revoked or evicted, or is silent for too long.
 pub(super) struct TlsConnection {
     stream: IdleTimeout<Stream, ()>,
     /// Nothing once it has come.

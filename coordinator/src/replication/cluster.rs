@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use reweave_proto::message::{CoordinatorAddress, MAX_COORDINATORS};
 use reweave_replica::{Member, MemberId, Members, Standing};
 
-/// Everybody that is known: from the file with the settings, and from the log, which goes first.
+/// All known coordinators: from the settings file, and from the log, which has priority.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Directory {
     own: MemberId,

@@ -66,7 +66,7 @@ pub(crate) enum Task {
     End,
 }
 
-/// How others reach the replica. Nobody waits here: its loop has to go on.
+/// The handle to the replica. It never waits, since the replica's loop has to go on.
 #[derive(Debug, Clone)]
 pub(crate) struct Replication {
     tasks: mpsc::Sender<Task>,
@@ -100,7 +100,7 @@ impl Replication {
     }
 }
 
-/// What the engine tells others.
+/// The engine's outputs.
 pub(crate) struct Outlets {
     pub(crate) intake: Intake,
     pub(crate) posts: Posts,

@@ -31,7 +31,7 @@ pub(crate) enum IntroductionError {
     SocketGone,
 }
 
-/// Somebody without a log, and how it is reached.
+/// A coordinator without a log, and its identity.
 pub(crate) struct Introduction<'i> {
     pub(crate) newcomer: Newcomer,
     pub(crate) identity: &'i Identity,

@@ -25,7 +25,7 @@ pub(crate) use peers::{Own, Posts, keep_open};
 pub(crate) use raft_metrics::{RaftCounts, WRITE_BUCKETS_S};
 pub(crate) use store::{Opened, expect_none, look, open};
 
-/// What the event loop has to know of it.
+/// What the event loop has to know of the replica.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// Agreed on: the next command, as it was proposed.

@@ -34,7 +34,7 @@ pub(crate) enum PeerMessage {
     },
 }
 
-/// A certificate for whoever made the request.
+/// A request for a certificate.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Wish {
     pub(crate) request: Vec<u8>,

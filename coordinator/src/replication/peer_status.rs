@@ -31,7 +31,7 @@ pub(crate) struct LastHeard {
     pub(crate) signs_until: Option<SystemTime>,
 }
 
-/// What it says of itself now and then.
+/// A coordinator's periodic report about itself.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Condition {
     pub(crate) skew_us: i64,

@@ -29,7 +29,7 @@ const HELLO_INTERVAL: Duration = Duration::from_secs(10);
 /// From one attempt to reach a peer to the next, and up to twice that.
 const RECONNECT_INTERVAL: TimeSpan = TimeSpan::from_millis(100);
 
-/// Where messages to others are left.
+/// Queues of messages to other coordinators.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Posts(Arc<Mutex<BTreeMap<MemberId, Arc<Post>>>>);
 
@@ -82,7 +82,7 @@ pub(crate) async fn keep_open(posts: Posts, own: Own, replication: Replication) 
     }
 }
 
-/// Who this is, for the others.
+/// This coordinator's identity for the others.
 #[derive(Clone)]
 pub(crate) struct Own {
     /// Renewed in time.

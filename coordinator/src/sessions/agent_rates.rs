@@ -22,7 +22,7 @@ const BURST_PACKETS: u32 = 2048;
 const SESSIONS_PER_S: u32 = 1;
 const BURST_SESSIONS: u32 = 8;
 
-/// No more than there are nodes.
+/// At most one entry for each node.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AgentRates(Arc<Mutex<BTreeMap<NodeId, AgentRate>>>);
 

@@ -33,7 +33,7 @@ struct Holder {
     admission: Admission,
 }
 
-/// Given back when it is dropped.
+/// Released when it is dropped.
 #[derive(Debug)]
 pub(super) struct IdentityLock<K: Ord> {
     locks: IdentityLocks<K>,

@@ -38,7 +38,7 @@ pub(super) fn renewals() -> TokenBucket {
     TokenBucket::new(1, 3)
 }
 
-/// What one kind of member is told, and in which messages.
+/// The instructions for one kind of member, and their messages.
 pub(super) trait Kind {
     type Told: Send;
     type Message: From<Order<Self::Told>> + Serialize + SinceVersion + Send + Sync;

@@ -13,7 +13,7 @@ use tokio::sync::watch;
 /// Whoever has missed more than so many changes is told all of it.
 const MAX_RETAINED_NOTICES: usize = 16;
 
-/// One thing, in the messages of each kind of member.
+/// One notice, in the messages of each kind of member.
 #[derive(Debug, Clone)]
 pub(super) struct Words {
     pub(super) agents: EncodedMessage,

@@ -35,7 +35,7 @@ pub(crate) enum SigningError {
     Pki(#[from] PkiError),
 }
 
-/// Who signs what members ask of this coordinator.
+/// How this coordinator signs members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signs {
     Itself,

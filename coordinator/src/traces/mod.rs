@@ -32,7 +32,7 @@ const MAX_TRIES: u32 = 4;
 /// Doubled each time.
 const INITIAL_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Where the event loop puts what was decided.
+/// The queue of decisions for the exporter.
 #[derive(Debug, Clone)]
 pub(crate) struct Traces(Sender<Heard>);
 
@@ -43,7 +43,7 @@ struct Heard {
     leads: bool,
 }
 
-/// What is to be carried by a runtime.
+/// The task that exports traces; to be run by a runtime.
 pub(crate) struct Telling {
     heard: Receiver<Heard>,
     rollouts: Rollouts,

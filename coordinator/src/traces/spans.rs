@@ -14,7 +14,7 @@ const MAX_ROLLOUTS: usize = 64;
 /// Of one rollout, however many switches it concerns; what is beyond is counted.
 const MAX_SPANS: usize = 4096;
 
-/// From one moment to another.
+/// A period of a rollout.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Span {
     pub(super) name: String,
@@ -27,7 +27,7 @@ pub(super) struct Span {
     pub(super) facts: Vec<(&'static str, String)>,
 }
 
-/// All that became of one plan. The first span is the whole.
+/// All spans of one plan. The first span is the whole rollout.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Trace {
     pub(super) generation: Generation,
@@ -59,7 +59,7 @@ struct Rollout {
     beyond: usize,
 }
 
-/// Hears what is decided, whichever coordinator leads, so that whichever coordinator leads in the end can tell it all.
+/// Follows all decisions, whichever coordinator leads, so that the last leader of a rollout can export all of it.
 #[derive(Debug)]
 pub(super) struct Rollouts {
     fabric: Arc<Fabric>,

@@ -18,7 +18,7 @@ pub(super) const DELIVERY_TIMEOUT: Duration = Duration::from_secs(10);
 const INITIAL_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_TRIES: u32 = 8;
 
-/// What is sent, whatever became of earlier tries.
+/// A signed event; retries send the same content.
 #[derive(Debug, Clone)]
 pub(super) struct Parcel {
     pub(super) event: String,

@@ -36,7 +36,7 @@ const QUEUE_LENGTH: usize = 256;
 /// A shorter secret can be found by trying.
 const MIN_SECRET_BYTES: usize = 16;
 
-/// What a hook wants to be told.
+/// A kind of event that a webhook can subscribe to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Kind {
@@ -49,7 +49,7 @@ impl Kind {
     pub(crate) const ALL: [Self; 3] = [Self::Finding, Self::Alarm, Self::Change];
 }
 
-/// One hook, as it was configured.
+/// One configured webhook.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Hook {
     pub(crate) url: Url,
@@ -95,7 +95,7 @@ struct Outlet {
     fates: EventCounters<Fate>,
 }
 
-/// What became of all that one hook was to be told.
+/// Delivery counters of one webhook.
 #[derive(Debug, Clone)]
 pub(crate) struct Told {
     /// What else stands in its URL may be a secret.
@@ -103,7 +103,7 @@ pub(crate) struct Told {
     pub(crate) fates: EventCounters<Fate>,
 }
 
-/// Ready to tell, once there is a context to ask.
+/// The configured webhooks, before they start.
 pub(crate) struct Hooks(Vec<Outlet>);
 
 impl Hooks {

@@ -12,7 +12,7 @@ use super::Kind;
 /// What comes back sooner was not gone.
 const MISSING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What people see at one moment.
+/// What the status shows at one moment.
 #[derive(Debug, Default)]
 pub(super) struct Sight {
     pub(super) alarms: Vec<String>,

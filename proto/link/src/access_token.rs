@@ -12,7 +12,7 @@ use crate::digest::sha256;
 
 const SECRET_BYTES: usize = 32;
 
-/// Whoever has it may ask in the name of whoever made it, until it expires.
+/// Its bearer may make requests in the name of its maker, until it expires.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AccessToken([u8; SECRET_BYTES]);
 

@@ -35,7 +35,7 @@ struct ChainFields {
     prev_sha256: String,
 }
 
-/// What a line shows of those before it.
+/// How a line contradicts those before it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ChainError {
     #[error("it is the first entry, but refers to an earlier one")]

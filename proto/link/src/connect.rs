@@ -22,7 +22,7 @@ pub(crate) const CONNECT_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 /// And may yet have many others to let in first: who goes away and comes back is one more of them.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// Who connects, and to whom.
+/// The identity and the target of a connecting peer.
 #[derive(Clone)]
 pub(crate) struct Caller {
     pub(crate) ours: Identity,

@@ -18,7 +18,7 @@ const LEADER_ATTEMPT_DELAY: Duration = Duration::from_secs(1);
 /// A session that lasted so long was a good one: the next loss is news, not the same trouble.
 const MIN_STEADY_TIME: Duration = Duration::from_secs(10);
 
-/// Knows several addresses and stays with the one that answered last.
+/// Tries several addresses and stays with the one that answered last.
 pub struct Dialer {
     caller: Caller,
     /// Those that it began with, and never forgets.

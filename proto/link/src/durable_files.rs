@@ -35,7 +35,7 @@ pub enum LockedFolderError {
     Write { path: PathBuf, source: io::Error },
 }
 
-/// Nobody else has it as long as this lives.
+/// Locked as long as this lives.
 #[derive(Debug)]
 pub struct LockedFolder {
     path: PathBuf,

@@ -15,7 +15,7 @@ use crate::session::{CLOSE_HELLO, Channel, ChannelStream, Reader, Writer};
 /// How long the accepting side waits for the other to see for itself that they do not agree.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Both channels, and what is spoken on them.
+/// Both channels, and the agreed version.
 pub(crate) struct OpenSession {
     pub(crate) version: Version,
     /// What the other side calls its build.

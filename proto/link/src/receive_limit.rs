@@ -16,7 +16,7 @@ use reweave_common::lock::lock;
 
 use crate::token_bucket::TokenBucket;
 
-/// Who has a share; others may send what they like. Clones are of the same.
+/// Addresses with a limited share; others are unlimited. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ReceiveLimits(Arc<Mutex<HashMap<SocketAddr, PeerLimit>>>);
 
@@ -64,7 +64,7 @@ impl Drop for ReceiveLimitGuard {
     }
 }
 
-/// Whether anything was heard. Clones share it.
+/// Whether anything was received. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ReceiveFlag(Arc<AtomicBool>);
 

@@ -177,7 +177,7 @@ impl Reader {
     }
 }
 
-/// A message as it goes over the wire, worded once for all whom it is sent to.
+/// An encoded message, encoded once for all receivers.
 #[derive(Debug, Clone)]
 pub struct EncodedMessage {
     since: u16,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use reweave_common::member::DenyList;
 use tokio::sync::watch;
 
-/// Shared by everybody who judges with the same identity.
+/// Shared by all verifiers with the same identity.
 #[derive(Debug, Clone)]
 pub(crate) struct SharedDenyList(Arc<watch::Sender<DenyList>>);
 

@@ -21,7 +21,7 @@ use crate::pki::{self, Facts};
 use crate::shared_deny_list::SharedDenyList;
 use crate::signatures::verify_signatures;
 
-/// Why a peer is not let in.
+/// Why a peer is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PeerRefusal {
     #[error("it showed no certificate")]
@@ -80,7 +80,7 @@ fn listed(roles: &[Role]) -> String {
     names.join(" or ")
 }
 
-/// What a certificate that was found good says of its bearer.
+/// The bearer of a valid certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credentials {
     pub member: Member,
@@ -90,10 +90,10 @@ pub struct Credentials {
     pub signer: Option<(Member, Admission)>,
 }
 
-/// What was found out about the peer of one handshake.
+/// The verifier's result about the peer of one handshake.
 pub(crate) type PeerVerdict = OnceLock<Result<Credentials, PeerRefusal>>;
 
-/// Judges the one peer of one handshake.
+/// Verifies the one peer of one handshake.
 #[derive(Debug)]
 pub(crate) struct PeerVerifier {
     authority: Arc<TrustAnchor<'static>>,

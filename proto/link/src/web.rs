@@ -32,7 +32,7 @@ const ALPN: &[u8] = b"http/1.1";
 /// Certificates expire by the time of day, which may be set again while we wait for it.
 const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a coordinator shows of itself. Cheap to clone.
+/// A coordinator's server certificate. Cheap to clone.
 #[derive(Clone)]
 pub struct ServerCertificate {
     certified: Arc<CertifiedKey>,
@@ -89,14 +89,14 @@ impl PartialEq for ServerCertificate {
     }
 }
 
-/// Who has come.
+/// An accepted connection.
 pub struct WebConnection {
     pub stream: Stream,
     /// Nothing of a stranger.
     pub card: Option<WebCredentials>,
 }
 
-/// Who somebody has shown to be, and whether he still is welcome.
+/// The client's proven identity, and whether it has been revoked since.
 pub struct WebCredentials {
     credentials: Credentials,
     denied: watch::Receiver<DenyList>,

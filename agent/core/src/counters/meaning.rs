@@ -2,7 +2,7 @@
 
 use reweave_common::health::Signal;
 
-/// Whose names they are.
+/// The driver or kernel whose names these are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// `ethtool -S`

@@ -14,7 +14,7 @@ use reweave_common::moment::Moment;
 use crate::counter_delta::CounterState;
 pub use meaning::{Meaning, Origin, Whole, meaning};
 
-/// All counters of one place, as they stand. Of several with the same meaning the first counts.
+/// All counters of one place. Of several with the same meaning the first counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counts {
     pub place: CounterSource,

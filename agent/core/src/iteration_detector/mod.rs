@@ -40,7 +40,7 @@ const SEGMENT_BYTES: u64 = 1448;
 /// Who was watched for less than this is not known.
 const MIN_WATCHED_TIME: Duration = Duration::from_secs(3);
 
-/// What went over the network from one moment to another, whoever counted it.
+/// Bytes over the network from one moment to another, from any source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ByteDelta {
     pub from: Moment,

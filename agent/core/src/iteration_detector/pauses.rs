@@ -22,7 +22,7 @@ const MIN_REST_RATIO: f64 = 0.6;
 /// A rest that is so many times as long as another is of another kind.
 const MIN_KIND_RATIO: f64 = 1.7;
 
-/// A run of spans in which next to nothing went.
+/// A run of spans with next to no traffic.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Pause {
     pub(super) start: usize,
@@ -46,7 +46,7 @@ impl Pause {
     }
 }
 
-/// The pauses that set iterations apart.
+/// The pauses between iterations.
 #[derive(Debug, PartialEq)]
 pub(super) struct Pauses {
     pub(super) count: usize,

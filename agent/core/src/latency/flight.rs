@@ -45,7 +45,7 @@ pub(super) struct Landing {
     pub(super) routers: Routers,
 }
 
-/// How long an answered probe took where.
+/// The durations of the parts of an answered probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Split {
     pub(super) network: Duration,

@@ -23,7 +23,7 @@ pub enum Packet {
     Answer(ProbeAnswer),
 }
 
-/// Which probe of whose.
+/// The session and the number of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProbeId {
     /// Drawn at random by the prober when it starts.

@@ -11,7 +11,7 @@ use reweave_common::sample::TracedPath;
 /// A trace that has silent routers on its way takes about as long.
 const TRACE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What trains have told, until the ways of these are known.
+/// Results of trains until their paths are known.
 #[derive(Debug, Default)]
 pub struct TracedTrains {
     waiting: BTreeMap<FlowKey, (Moment, BandwidthReading)>,

@@ -22,7 +22,7 @@ const KIND_TRAIN_PACKET: u8 = 4;
 const KIND_FETCH: u8 = 5;
 const KIND_ARRIVALS: u8 = 6;
 
-/// Which train of whose.
+/// The session and the number of a train.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Train {
     /// Drawn at random by who sends.
@@ -37,7 +37,7 @@ pub struct TrainShape {
     pub bytes: u16,
 }
 
-/// Why a host does not want a train now.
+/// Why a host refuses a train now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TrainRefusal {
     /// Its wires do not rest, or will not for long enough.

@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 
 use reweave_common::forwarding_state::{RouteHop, RouteRule};
 
-/// What a kernel calls a group of next hops.
+/// The kernel's number of a group of next hops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupId(pub u32);
 
@@ -20,7 +20,7 @@ pub struct RouteTable {
     pub routes: BTreeMap<Ipv4Addr, GroupId>,
 }
 
-/// One change to the kernel's routes. None but `RemoveRoute` takes a route away.
+/// One change to the kernel's routes. Only `RemoveRoute` removes a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RouteOp {
     AddGroup(GroupId, Vec<RouteHop>),

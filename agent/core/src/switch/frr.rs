@@ -14,7 +14,7 @@ pub const ROUTE_TAG: u32 = 213_213;
 /// What a route has of which nothing is said.
 const DEFAULT_DISTANCE: u8 = 1;
 
-/// What FRR is configured to do with single hosts.
+/// FRR's configuration for single hosts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Configured {
     /// Each hop with the line that makes it.

@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 
 use reweave_common::forwarding_state::{RouteHop, RouteRule};
 
-/// Why routes cannot be had of a switch's own software.
+/// Why a switch's own software cannot have these routes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unfit {
     /// It spreads evenly, whatever it is told.

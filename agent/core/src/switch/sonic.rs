@@ -17,7 +17,7 @@ const DEFAULT_VRF: &str = "default";
 /// All marks there are.
 pub const MARK_PATTERN: &str = "REWEAVE_STATIC_ROUTE|*";
 
-/// Writes and removals that should happen all at once.
+/// Writes and removals of one transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
     /// In the place of what is there: SONiC hears of one change, and of no end.
@@ -25,7 +25,7 @@ pub enum Edit {
     Remove(String),
 }
 
-/// What the database holds of single hosts, as far as it was looked at.
+/// The database's entries for single hosts, as far as they were read.
 #[derive(Debug, Clone, Default)]
 pub struct ConfigRoutes {
     entries: BTreeMap<String, Fields>,

@@ -43,7 +43,7 @@ pub enum TraceResult {
     Deaf(Ipv4Addr),
 }
 
-/// What a flow's receiver is asked: what has arrived of it.
+/// A request to a flow's receiver about its arrivals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArrivalQuestion {
     pub flow: FlowKey,

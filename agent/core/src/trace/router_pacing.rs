@@ -14,7 +14,7 @@ const ANSWERS_PER_SPEEDUP: u8 = 16;
 /// More routers than lie around one host; of more, those that have rested are forgotten.
 const MAX_ROUTERS: usize = 4096;
 
-/// Who is asked: the router that answered there before, if there is one, at so many hops.
+/// The target of a request: the router that answered at this hop count before, if there is one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RouterHop {
     pub(super) router: Option<Ipv4Addr>,

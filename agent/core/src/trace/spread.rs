@@ -30,7 +30,7 @@ pub struct MultipathTrace {
     paths: BTreeMap<FlowKey, Vec<Option<Ipv4Addr>>>,
 }
 
-/// A router, how far it is, and where flows go on from it.
+/// A router, its distance, and its next hops.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fork {
     /// The sender is hop 0.

@@ -10,7 +10,7 @@ use reweave_common::units::Bytes;
 use super::most;
 use crate::flows::{Socket, leaves_the_host};
 
-/// Adds up by peer what sockets carry while they live.
+/// Sums by peer of the bytes that sockets carry while they live.
 #[derive(Debug, Default)]
 pub struct SocketTraffic {
     /// None before the first look.

@@ -48,7 +48,7 @@ mod trace;
 mod unmeasured;
 mod warnings;
 
-/// What is shown of the leader itself.
+/// What the status shows of the leader itself.
 #[derive(Clone, Copy)]
 pub(crate) struct LeaderView<'a> {
     pub(crate) waits: Option<&'a WaitReason>,

@@ -17,7 +17,7 @@ pub(crate) struct CounterTrends {
     places: BTreeMap<(NodeId, String), Counting>,
 }
 
-/// What one interface counted over a while.
+/// Growth of an interface's counters over a period.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub(crate) over: TimeSpan,
@@ -33,7 +33,7 @@ pub(crate) struct Counted {
     pub(crate) queue_drops: Saturating<u64>,
 }
 
-/// So many of so many.
+/// A count and its total.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Part {
     grown: u64,

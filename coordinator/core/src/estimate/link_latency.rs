@@ -21,7 +21,7 @@ use crate::estimate::interval_timer::IntervalTimer;
 use crate::estimate::probe_paths::ProbePaths;
 use crate::ingest::round_robin::RoundRobin;
 
-/// A host and its own links are one, as far as round trips tell.
+/// A host and its own links count as one, since round trips cannot tell them apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PathSegment {
     Host(NodeId),

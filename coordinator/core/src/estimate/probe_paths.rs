@@ -114,8 +114,8 @@ impl ProbePaths {
     }
 }
 
-/// What each agent should trace now: of the probes it sends and answers, those whose way was traced the
-/// longest ago or never.
+/// What each agent traces now: of the probes that it sends and answers, those whose path was traced the longest ago
+/// or never.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TraceSchedule {
     turns: RoundRobin,

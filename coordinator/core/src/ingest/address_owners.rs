@@ -17,7 +17,7 @@ pub(crate) struct Addresses {
     contests: BTreeMap<Ipv4Addr, Contest>,
 }
 
-/// Two nodes that say that an address is theirs.
+/// Two nodes that claim one address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Contest {
     pub(crate) believed: NodeId,
@@ -28,7 +28,7 @@ pub(crate) struct Contest {
     away: Option<Moment>,
 }
 
-/// An address that is somebody else's from now on.
+/// An address with a new owner.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct HandedOver {
     pub(crate) address: Ipv4Addr,

@@ -14,7 +14,7 @@ pub(crate) struct RoundRobin {
     most: usize,
 }
 
-/// Whose turn it is.
+/// The hosts of this turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Batch {
     pub(crate) nodes: Range<NodeId>,

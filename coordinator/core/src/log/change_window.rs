@@ -26,7 +26,7 @@ pub struct Hours {
     minutes: [u64; 2],
 }
 
-/// What is no stretch of the week.
+/// The text is no period of the week.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoHours(String);
 

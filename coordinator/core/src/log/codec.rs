@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use crate::log::command::Command;
 use crate::log::state::State;
 
-/// A later build wrote it, and there is no going on without knowing what it says.
+/// A later build wrote the log, and this one cannot read all of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnreadableLog {
     Command { index: u64, source: postcard::Error },

@@ -273,7 +273,7 @@ pub struct Move {
     pub desired: CircuitSet,
 }
 
-/// So little went through a port in this time.
+/// The traffic of a port in this time, which is next to nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename = "Quiet")]
 pub struct IdlePort {
@@ -312,7 +312,7 @@ pub struct Before {
     pub spread: RateSummary,
 }
 
-/// Who wanted it.
+/// Who requested the change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Author {

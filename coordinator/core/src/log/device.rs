@@ -7,7 +7,7 @@ use reweave_common::ids::{LinkId, NodeId, OpticalId};
 use reweave_common::operator::Refused;
 use serde::{Deserialize, Serialize};
 
-/// What links come together at.
+/// A device at which links meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[serde(rename = "Place")]

@@ -117,7 +117,7 @@ pub enum Effect {
 /// So much shares an entry at most: answers tell all that a node holds.
 const MAX_CHANGE_PARTS: usize = 64;
 
-/// Effects that wait to be carried out, in order.
+/// Effects to be executed, in order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Outbox {
     effects: VecDeque<Effect>,
@@ -226,7 +226,7 @@ impl Outbox {
     }
 }
 
-/// A request on its way to its reply.
+/// A request without a reply yet.
 #[derive(Debug, Clone)]
 pub(crate) struct OperatorRequest {
     pub(crate) id: u64,

@@ -12,7 +12,7 @@ use crate::log::command::Author;
 use crate::log::device::Device;
 use crate::log::state::State;
 
-/// What is under maintenance, as the log has it.
+/// A device under maintenance, as the log has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Maintenance {
     pub place: Device,

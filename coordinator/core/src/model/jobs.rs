@@ -24,7 +24,7 @@ const MAX_BEATS_PER_ITERATION: f64 = 64.0;
 /// What flows carry is read over some iterations, and not over the same as an iteration period.
 const MAX_RATE_RATIO: f64 = 1.75;
 
-/// The hosts of a job and what they send each other; none when it is of nobody.
+/// The hosts of a job and their traffic; none for traffic without a job.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Job {
     pub(crate) hosts: BTreeSet<NodeId>,

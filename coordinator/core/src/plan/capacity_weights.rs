@@ -15,7 +15,7 @@ use crate::model::world::World;
 /// and small ones.
 const MAX_PATH_WEIGHT: f64 = 16.0;
 
-/// What links carry, and what there is room for from each node on towards the switches of hosts.
+/// The capacity of links, and the capacity from each node on towards the switches of hosts.
 pub(crate) struct CapacityWeights<'f> {
     fabric: &'f Fabric,
     gbps: BTreeMap<LinkId, f64>,

@@ -19,14 +19,14 @@ use crate::model::world::World;
 use crate::plan::capacity_weights::CapacityWeights;
 use crate::plan::rewire;
 
-/// Hosts at this switch would reach that one by a longer way, or by none.
+/// Hosts at this switch would reach that one by a longer path, or by none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Partitioned {
     pub(crate) from: NodeId,
     pub(crate) to: NodeId,
 }
 
-/// What is wanted of all links; by default what the network does by itself.
+/// The operator's intent for all links. Default: plain ECMP over all of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct LinkIntent {
     pub(crate) drained: BTreeSet<LinkId>,
@@ -113,7 +113,7 @@ fn dark(world: &World<'_>, state: &State) -> BTreeSet<LinkId> {
     fabric.dark(&state.in_force().circuits_of(fabric))
 }
 
-/// Who sends what where: by tables, or where those say nothing by the network's own routes.
+/// The next hops of each node: by tables, or else by the network's own routes.
 pub(crate) struct Network<'n> {
     fabric: &'n Fabric,
     tables: &'n Tables,

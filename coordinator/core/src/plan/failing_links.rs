@@ -26,7 +26,7 @@ const DIAGNOSIS_INTERVAL: Duration = Duration::from_secs(5);
 /// What the policy has drained is left to people for so long after that plan has ended, however it did.
 const DRAIN_HOLD_OFF: Duration = Duration::from_hours(1);
 
-/// What was found wrong with links at every look, and since when.
+/// Findings about links that every look has confirmed, and since when.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FailingLinks {
     looks: IntervalTimer,
@@ -39,7 +39,7 @@ struct Found {
     cause: Cause,
 }
 
-/// Why a failing link goes on carrying.
+/// Why a failing link is not drained.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DrainRefusal {
     CutsOff {

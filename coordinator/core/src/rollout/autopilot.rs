@@ -24,7 +24,7 @@ use crate::rollout::{DecisionContext, Hindrance, first_step, is_needed};
 /// So many times as often as else it looks at most, whatever goes down.
 const URGENT_DECISION_FACTOR: u32 = 10;
 
-/// Looks from time to time, and remembers when it did what.
+/// Looks from time to time, and remembers the time of its changes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Autopilot {
     looks: IntervalTimer,
@@ -38,7 +38,7 @@ pub(crate) struct Autopilot {
     failing: FailingLinks,
 }
 
-/// Why nothing is being changed.
+/// Why automatic mode changes nothing now.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum WaitReason {
     CoolingDown {

@@ -42,7 +42,7 @@ struct Stretch {
     end: Moment,
 }
 
-/// All ports were quiet when they were read last.
+/// All ports were idle at their last reading.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct IdleProof {
     pub ports: Vec<IdlePort>,

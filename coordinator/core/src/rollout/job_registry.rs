@@ -15,8 +15,8 @@ use crate::model::world::{Measurements, World};
 use crate::plan::proposals;
 use crate::rollout::{DecisionContext, first_step};
 
-/// What the leader has heard of jobs, and whose pins it is to let go. One that has just come to lead has heard
-/// of all of them at that moment: it ends a job late rather than early.
+/// When the leader last heard of each job, and whose pins it removes. A new leader counts all jobs as heard at that
+/// moment: it ends a job late rather than early.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct JobRegistry {
     looks: IntervalTimer,

@@ -18,7 +18,7 @@ use crate::model::world::{Measurements, World};
 use crate::plan::drain_routes::crossed;
 use crate::rollout::{IdleTracker, Port};
 
-/// What the leader has seen of the ports of what is under maintenance, by the routes that were in force.
+/// Port readings of devices under maintenance, by the routes that were in force.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MaintenanceMonitor {
     looks: IntervalTimer,

@@ -45,7 +45,7 @@ struct Case {
     changes: u32,
 }
 
-/// One migration, as far as it was judged.
+/// One migration, as far as it was checked.
 #[derive(Debug, Clone)]
 pub(super) struct Trial {
     plan: Plan,
@@ -58,7 +58,7 @@ pub(super) struct Trial {
     pub(super) verdict: Option<Result<(), Vec<Unsound>>>,
 }
 
-/// All that the checker looks at besides the plan, the fabric and the policy.
+/// Everything that the checker depends on besides the plan, the fabric and the policy.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Basis {
     /// The one in force, and the one that the plan has to name as its parent.

@@ -46,7 +46,7 @@ pub(crate) use migration::{base_of, course_of, is_needed};
 pub(crate) use migration_check::Judge;
 pub(crate) use start::{Hindrance, first_step};
 
-/// What the leader may look at, and where it puts what it decides.
+/// The leader's inputs, and the outbox for its decisions.
 pub(crate) struct DecisionContext<'a> {
     pub(crate) known: Measurements<'a>,
     pub(crate) state: &'a State,
@@ -98,7 +98,7 @@ impl DecisionContext<'_> {
     }
 }
 
-/// Each plan by itself: what they need they do not share.
+/// The controller of each running plan; plans share no controller state.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Controllers {
     plans: BTreeMap<Generation, Controller>,

@@ -15,7 +15,7 @@ use crate::plan::{change_freeze, plan_check, stale_pins};
 use crate::rollout::forwarding_rules;
 use crate::rollout::verify::concerned;
 
-/// Why a plan may not be carried out.
+/// Why a plan may not start.
 pub(crate) enum Hindrance {
     /// Not now: something is not known yet, or not there.
     Unready(Vec<Reason>),

@@ -14,7 +14,7 @@ use crate::log::rate_summary::{RateSummary, scaled};
 use crate::log::reason::Reason;
 use crate::log::verdict::{Decision, Judged, JudgedIteration, Verdict};
 
-/// What was measured after a plan.
+/// Measurements after a plan.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct After {
     pub(crate) rates: BTreeMap<FlowKey, RateSummary>,

@@ -27,7 +27,7 @@ pub enum Record {
     Vote(Vote),
 }
 
-/// Records that belong together.
+/// Records that are written atomically.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Batch {
     pub records: Vec<Record>,
@@ -35,7 +35,7 @@ pub struct Batch {
     pub is_whole: bool,
 }
 
-/// What the records of a file come to.
+/// The state that the records of a file result in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Saved {
     pub member: MemberId,

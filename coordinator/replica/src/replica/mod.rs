@@ -20,7 +20,7 @@ use crate::wire::{Configuration, Entry, Kind, MemberId, Message, Snapshot, Vote}
 pub use applying::Proposal;
 use applying::SnapshotDue;
 
-/// What a cluster begins with, the same for all who found it.
+/// The initial state of a cluster, the same for all founders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Founding {
     pub members: BTreeMap<MemberId, Member>,
@@ -28,7 +28,7 @@ pub struct Founding {
     pub state: Vec<u8>,
 }
 
-/// What a snapshot holds besides the state that the shell makes of the entries.
+/// The content of a snapshot besides the state that the shell makes of the entries.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Envelope {
     members: Members,
@@ -78,7 +78,7 @@ struct Writing {
     restored: Option<u64>,
 }
 
-/// For people who want to know how it goes.
+/// The replica's status, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
     pub id: MemberId,

@@ -53,7 +53,7 @@ pub struct Written<F> {
     pub length: usize,
 }
 
-/// A log and all that was in it.
+/// A log and its content.
 #[derive(Debug)]
 pub struct Opened<D: Disk> {
     pub store: Store<D>,

@@ -13,7 +13,7 @@ use super::error::{LogError, failed};
 use crate::disk::{Disk, DiskFile};
 use crate::journal::Saved;
 
-/// What was said to others, and must stand in the log from then on.
+/// What was acknowledged to others, and must be in the log from then on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reach {
     /// Of the latest vote.

@@ -24,7 +24,7 @@ const STRANGER_FACTOR: f64 = 20.0;
 /// They are remembered while they have not all their requests back.
 const MAX_BUDGETS: usize = 4096;
 
-/// How many requests each visitor may still make.
+/// The remaining requests of each client.
 #[derive(Clone, Default)]
 pub(super) struct RateLimits(Arc<Mutex<Budgets>>);
 

@@ -12,7 +12,7 @@ use crate::hex::hex;
 /// Enough to tell answers apart.
 const ETAG_BYTES: usize = 12;
 
-/// JSON, and what it is told apart by. Cheap to clone.
+/// JSON, and its `ETag`. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Tagged {
     body: Bytes,

@@ -22,7 +22,7 @@ pub(super) use log::Log;
 use page::{Kind, Page, count};
 pub(super) use work::Work;
 
-/// What there is to tell of a coordinator.
+/// The inputs of a coordinator's metrics.
 #[derive(Default)]
 pub(super) struct Sight<'s> {
     pub(super) leads: bool,

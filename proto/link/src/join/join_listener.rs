@@ -37,7 +37,7 @@ const WAITING_LIMITS: Waiting = Waiting {
     bytes: 1 << 20,
 };
 
-/// Hears newcomers, who have shown nothing yet.
+/// Accepts joining peers, which are not authenticated yet.
 pub struct JoinListener {
     endpoint: Endpoint,
     ours: Identity,
@@ -85,7 +85,7 @@ impl JoinListener {
     }
 }
 
-/// Somebody who has a secret and a key, and waits for an answer.
+/// A joining peer with a secret and a key, which waits for an answer.
 pub struct Applicant {
     connection: Connection,
     writer: Writer,

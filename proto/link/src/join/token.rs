@@ -18,7 +18,7 @@ pub(super) const SECRET_BYTES: usize = 32;
 /// Tells what it is, and of which version.
 const TOKEN_PREFIX: &str = "reweave1.";
 
-/// Whoever has it can join once, as this member, until it expires.
+/// Its bearer can join once, as this member, until it expires.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
     cluster: String,

@@ -15,8 +15,7 @@ use super::{
     params, sole_uri,
 };
 
-/// Whoever holds this decides who belongs to the cluster: the authority itself for as long as it
-/// likes, a signer for a day.
+/// Its holder decides who belongs to the cluster: the authority itself without a limit in time, a signer for a day.
 pub struct Authority {
     cluster: ClusterName,
     /// What every member trusts.

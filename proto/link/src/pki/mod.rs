@@ -46,7 +46,7 @@ const MAX_VALIDITY: Duration = Duration::from_hours(24 * 3653);
 /// at once.
 const BACKDATING: Duration = Duration::from_mins(65);
 
-/// When a certificate is good.
+/// The validity period of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validity {
     pub not_before: SystemTime,

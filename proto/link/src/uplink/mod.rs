@@ -44,7 +44,7 @@ const GIVE_UP_AFTER_CHECKS: u32 = 12;
 /// Saying goodbye takes no longer.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What one kind of member says and hears.
+/// The messages of one kind of member, in both directions.
 pub trait MemberProtocol: 'static {
     type Said: Serialize + SinceVersion + Send + Sync;
     type Heard: DeserializeOwned + Into<Order<Self::Told>> + Send;

@@ -57,14 +57,14 @@ struct Use {
     admission: Admission,
 }
 
-/// What somebody is admitted with.
+/// A token that admits a member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pass {
     pub member: Member,
     pub admission: Admission,
 }
 
-/// Why somebody with a token is not let in.
+/// Why a token does not admit a member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoEntry {
@@ -97,7 +97,7 @@ impl fmt::Display for NoEntry {
     }
 }
 
-/// What a token is worth at a moment.
+/// The state of a token at a moment.
 pub(crate) enum AdmissionStatus {
     /// Nobody has come with it yet.
     Open,

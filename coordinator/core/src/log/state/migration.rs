@@ -46,7 +46,7 @@ pub enum Heading {
     Back { reasons: Vec<Reason> },
 }
 
-/// How far the step has come.
+/// The progress of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Stage {
     Due,
@@ -61,7 +61,7 @@ pub enum Stage {
     Unconfirmed(Step),
 }
 
-/// What the drivers of optical switches were told, and what they answered.
+/// The instructions to drivers of optical switches, and their answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Moving {
     pub generation: Generation,

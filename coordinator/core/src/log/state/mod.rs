@@ -76,7 +76,7 @@ pub struct State {
     lowered: Option<Signed>,
 }
 
-/// The routes that were committed, or put back.
+/// The routes that were committed, or restored by a rollback.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct InForce {
     pub generation: Generation,

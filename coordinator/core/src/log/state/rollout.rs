@@ -70,7 +70,7 @@ pub enum Phase {
     Confirming(Step),
 }
 
-/// The rollback.
+/// The rollback of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Undo {
     pub reasons: Vec<Reason>,
@@ -82,7 +82,7 @@ pub struct Undo {
     pub step: Option<Step>,
 }
 
-/// A plan that is not on its way any more.
+/// A plan that has ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ended {
     pub plan: Plan,

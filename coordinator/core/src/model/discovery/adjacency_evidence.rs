@@ -9,7 +9,7 @@ use reweave_common::observations::NodeObservations;
 
 use crate::model::world::{World, other_of_two};
 
-/// An interface of a node, or a node of which nobody says by which.
+/// An interface of a node, or a node whose interface is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Seat {
     pub(super) node: String,
@@ -26,7 +26,7 @@ pub(super) enum Sign {
     Subnet,
 }
 
-/// The signs of each pair of seats, in order.
+/// The evidence for each pair of seats, in order.
 pub(super) type Signs = BTreeMap<[Seat; 2], BTreeSet<Sign>>;
 
 impl Sign {

@@ -38,7 +38,7 @@ pub use wiring::{End, Reporting, Wiring};
 /// Of a link's rate: with so much on it, packets may have to wait for as long as that goes on.
 const MIN_QUEUEING_LOAD: f64 = 0.75;
 
-/// All there is to know by, at one moment.
+/// All inputs of a decision, at one moment.
 #[derive(Clone, Copy)]
 pub(crate) struct Measurements<'a> {
     pub(crate) fabric: &'a Arc<Fabric>,
@@ -56,7 +56,7 @@ pub(crate) struct Measurements<'a> {
     pub(crate) now: Moment,
 }
 
-/// What follows from it.
+/// The measured cluster, derived from the inputs once per decision.
 pub(crate) struct World<'a> {
     pub(crate) known: Measurements<'a>,
     nodes: wiring::Reporting<'a>,

@@ -8,7 +8,7 @@ use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::forwarding::{ForwardingTable, NextHop};
 use reweave_common::migration_plan::Tables;
 
-/// Knuth's and splitmix's: any sequence that looks drawn will do.
+/// Pseudo-random numbers for examples: Knuth's and splitmix's constants.
 pub(crate) struct Chance(pub(crate) u64);
 
 impl Chance {

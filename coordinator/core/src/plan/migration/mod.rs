@@ -22,7 +22,7 @@ mod rounds;
 #[cfg(test)]
 mod tests;
 
-/// Where a migration begins.
+/// The state before a migration.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MigrationStart<'a> {
     pub(crate) fabric: &'a Fabric,
@@ -38,7 +38,7 @@ pub(crate) struct MigrationStart<'a> {
     pub(crate) pace: RoundWidth,
 }
 
-/// There is no such order: something would be cut off, or keep too little.
+/// No safe order exists: every order would cut off a host, or leave too little capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoSafeOrder;
 

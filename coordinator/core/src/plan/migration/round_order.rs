@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::ids::NodeId;
 
-/// How many follow in a round.
+/// How many nodes follow in a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RoundWidth {
     /// As many as can without a circle.
@@ -18,7 +18,7 @@ pub(crate) enum RoundWidth {
     Narrow,
 }
 
-/// What changes towards one destination.
+/// What changes for one destination.
 pub(super) struct Change {
     pub(super) to: NodeId,
     /// Where packets may go next: before, and after.

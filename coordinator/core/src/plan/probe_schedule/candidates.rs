@@ -31,7 +31,7 @@ impl Pair {
     }
 }
 
-/// What each address may have of all flows that there are to choose from.
+/// The share of each address in all candidate flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Share {
     ports: u16,
