@@ -34,7 +34,7 @@ pub struct IterationPeriod {
     pub confidence_percent: Percent,
     /// How many iterations this was learned from.
     pub iterations: u32,
-    /// When the traffic took this beat up, as far as it was seen.
+    /// When the traffic began to have this period, as far as it was seen.
     pub since: Moment,
     /// When the wires will rest next, by the clock of the one who measures.
     pub next_gap: Moment,
@@ -47,7 +47,7 @@ impl IterationPeriod {
     }
 }
 
-/// Two periods that differ by no more are the same beat.
+/// Two periods that differ by no more are the same.
 const MAX_PERIOD_DIFFERENCE: f64 = 0.05;
 
 /// Whether an iteration period of the one period goes on in the other.

@@ -24,7 +24,7 @@ const MAX_ENTRIES_PER_ANSWER: usize = 200;
 const MAX_TEXT_BYTES: usize = 1000;
 const MAX_FILE_BYTES: u64 = 4 << 20;
 const MAX_FILES: usize = 64;
-/// Strangers may come as often as they like: no more than one is written down in this time.
+/// At most one unauthenticated client is recorded in this time.
 const STRANGER_AUDIT_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Error)]
@@ -176,7 +176,7 @@ struct Journal {
     is_torn: bool,
     kept: VecDeque<Audited>,
     strangers: Option<Instant>,
-    /// Strangers that were not written down since.
+    /// Unauthenticated clients that were not recorded since.
     left_out: u64,
 }
 

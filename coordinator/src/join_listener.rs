@@ -16,7 +16,7 @@ use crate::signing::{SigningError, Signs};
 
 const REFUSAL_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Hears newcomers for as long as the socket is there.
+/// Accepts joining peers as long as the socket is open.
 pub(crate) async fn serve_joins(
     join_listener: &mut JoinListener,
     context: &ServerContext,

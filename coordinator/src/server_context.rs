@@ -218,7 +218,7 @@ impl ServerContext {
         });
     }
 
-    /// A newcomer's folder is written down, if this coordinator leads.
+    /// Records the folder of a joining coordinator, if this coordinator leads.
     pub(crate) fn settle(&self, name: &str, folder: FolderId) {
         let cluster = self.cluster.borrow();
         let members = cluster.directory.members();

@@ -102,7 +102,7 @@ impl FrameDecoder {
         }
     }
 
-    /// Allows longer frames from the next one on: a stranger is given less room than a peer.
+    /// Allows longer frames from the next one on: an unauthenticated peer gets a lower limit.
     pub fn raise_limit(&mut self, limit_bytes: usize) {
         self.limit_bytes = self.limit_bytes.max(limit_bytes);
     }

@@ -127,7 +127,7 @@ impl ConfirmationResponder {
         self.roster = roster.into_iter().collect();
     }
 
-    /// The answer to a question, which went from the first to the second address; none to strangers.
+    /// The answer to a request from the first to the second address; none for hosts that are not on the roster.
     pub fn handle_word(
         &mut self,
         now: Moment,

@@ -119,7 +119,7 @@ pub enum MeetingError {
     },
 }
 
-/// A line to the helper of another host.
+/// A connection to the helper of another host.
 pub struct Line {
     stream: BufReader<TcpStream>,
     peer: Ipv4Addr,

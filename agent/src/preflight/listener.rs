@@ -47,7 +47,7 @@ impl PreflightListener {
         lock(&self.consent).handle_rhythm(now, rhythm);
     }
 
-    /// The answer to a packet, which came from the first to the second address; none to strangers.
+    /// The answer to a packet from the first to the second address; none for hosts that are not on the roster.
     pub fn handle_packet(
         &self,
         now: Moment,

@@ -20,7 +20,7 @@ pub struct Record {
     pub outcome: Outcome,
     /// The flows of the plan, and those that suffered beside them.
     pub flows: Vec<FlowOutcome>,
-    /// Jobs whose traffic has a beat.
+    /// Jobs with a known iteration period.
     pub iterations: Vec<IterationOutcome>,
 }
 
@@ -32,7 +32,7 @@ pub struct IterationOutcome {
     pub before_ms: f64,
     /// Least and most.
     pub predicted_ms: [f64; 2],
-    /// Absent when no beat was heard in time.
+    /// Absent if no iteration period was detected in time.
     pub measured_ms: Option<f64>,
 }
 

@@ -133,7 +133,7 @@ impl Estimators {
         self.ingest.record(node, now, sample);
     }
 
-    /// What jobs are called, and what they are told to send.
+    /// Names and announced traffic of jobs.
     fn expect(&mut self, state: &State) {
         self.names = JobNames::of(state.registered());
         self.resting.handle_jobs(&self.fabric, state.registered());
@@ -193,7 +193,7 @@ const TICK_STEPS: [fn(&mut Core, Moment); 9] = [
     |core, now| core.standings.handle_time(core.senses.at(now)),
     |core, now| core.look_after(now),
 ];
-/// Of so many nodes all parts together take a few milliseconds.
+/// With this number of nodes all parts together take a few milliseconds.
 const MAX_SINGLE_TICK_NODES: usize = 512;
 
 impl Core {
@@ -202,7 +202,7 @@ impl Core {
         Self::resume(policy, fabric, State::founded(LATEST_MINOR))
     }
 
-    /// Goes on from where whoever led before has come, knowing nothing yet of how things are.
+    /// Continues from the state of the previous leader, without measurements yet.
     pub fn resume(policy: Policy, fabric: Arc<Fabric>, state: State) -> Self {
         let least_elephant = least_elephant(&fabric, &policy);
         let mut core = Self {
@@ -246,7 +246,7 @@ impl Core {
         core
     }
 
-    /// For whoever does not lead any more, and goes on applying what another leader decides.
+    /// For a former leader, which goes on applying another leader's decisions.
     pub fn into_state(self) -> State {
         self.state
     }
@@ -266,7 +266,7 @@ impl Core {
         self.stirred = true;
     }
 
-    /// Whatever comes from a node that the fabric does not have is not heard.
+    /// Input from a node that the fabric does not have is ignored.
     pub fn handle(&mut self, at: Moment, input: Input) {
         let now = self.now.map_or(at, |now| now.max(at));
         self.now = Some(now);
@@ -425,7 +425,7 @@ impl Core {
         self.outbox.reply(id, Response::Refused(refused));
     }
 
-    /// Routes over what has just gone down lead nowhere until somebody looks.
+    /// Routes over a link that has just gone down lead nowhere until the next look.
     fn handle_sample(&mut self, node: NodeId, now: Moment, sample: Sample) {
         if self.senses.ingest.falls(node, &sample) {
             self.autopilot.hurry();
@@ -549,7 +549,7 @@ impl Core {
     }
 }
 
-/// What is looked at, or has to be, only since somebody asks.
+/// Work that is done, or has to be, only because of a request.
 fn look_first(
     asked: &OperatorRequest,
     known: Measurements<'_>,

@@ -27,9 +27,9 @@ pub struct Member {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Welcome {
     Member(MemberId),
-    /// A newcomer that no folder is known of yet.
+    /// A new member whose folder is not known yet.
     Expected(MemberId),
-    /// Nobody has that name.
+    /// No member has that name.
     Unknown,
     /// Its number goes with another folder: it has lost what it promised.
     Stranger,
@@ -61,7 +61,7 @@ pub enum Change {
     Promote {
         id: MemberId,
     },
-    /// From now on the newcomer's number goes with this folder.
+    /// From now on the new member's number goes with this folder.
     Settle {
         id: MemberId,
         folder: FolderId,

@@ -63,7 +63,7 @@ pub(crate) struct EventLoop {
     drivers: Outboxes<OpticalId, Switchover>,
     /// Operators that wait for an answer.
     waiting: BTreeMap<u64, oneshot::Sender<Response>>,
-    /// Newcomers that do.
+    /// Joining members that wait.
     knocking: BTreeMap<u64, oneshot::Sender<Result<Pass, NoEntry>>>,
     last_request: u64,
     /// Who is revoked, by what has been applied.
@@ -347,7 +347,7 @@ impl EventLoop {
         self.answer_all();
         self.agents.clear();
         self.drivers.clear();
-        // Newcomers are sent to another when nobody answers here.
+        // Without an answer here, a joining member tries another coordinator.
         self.knocking.clear();
     }
 

@@ -63,13 +63,13 @@ enum Turned {
 /// By what a connection is known.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Principal {
-    /// Of a stranger.
+    /// Of an unauthenticated client.
     Address(IpAddr),
     Member(Member),
 }
 
 impl LimitKey for Principal {
-    /// None of strangers.
+    /// None for unauthenticated clients.
     type Group = Option<Role>;
 
     fn group(&self) -> Option<Role> {
@@ -184,7 +184,7 @@ impl Listener for TlsListener {
 /// The identity of the client of a TLS connection.
 #[derive(Debug, Clone)]
 pub(super) struct Shown {
-    /// By the certificate; nobody, of a stranger.
+    /// By the certificate; none for an unauthenticated client.
     pub(super) member: Option<Member>,
     pub(super) from: IpAddr,
 }

@@ -55,7 +55,7 @@ pub(crate) enum Task {
         order: MemberOrder,
         reply: oneshot::Sender<Result<Status, Refused>>,
     },
-    /// A newcomer has shown its folder.
+    /// A joining coordinator has shown its folder.
     Settle {
         id: MemberId,
         folder: FolderId,

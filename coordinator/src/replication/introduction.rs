@@ -16,7 +16,7 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// What everybody else hears meanwhile.
 const NOT_READY_REASON: &str = "the coordinators are connecting to each other: retry soon";
-/// One that has just been replaced is still a stranger to some.
+/// A coordinator that has just been replaced is still unknown to some.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Error)]

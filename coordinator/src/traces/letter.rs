@@ -13,7 +13,7 @@ const SPAN_KIND_INTERNAL: u8 = 1;
 const STATUS_CODE_OK: u8 = 1;
 const STATUS_CODE_ERROR: u8 = 2;
 
-/// Whoever tells of the same rollout, tells it under the same numbers.
+/// Every coordinator exports a rollout under the same identifiers.
 pub(super) fn letter(trace: &Trace) -> Value {
     let number = number(trace);
     let spans = trace.spans.iter().zip(0..);

@@ -24,7 +24,7 @@ pub fn certificates(
     judge.examine(&certificate, std::slice::from_ref(&signer), now)
 }
 
-/// What is said at the door.
+/// The messages of the join listener.
 pub fn joining(frame: &[u8]) {
     join::read(frame);
 }

@@ -13,7 +13,7 @@ use crate::error::LinkError;
 use crate::identity::Identity;
 use crate::session::Session;
 
-/// Of one whom others send to, and who may have a crowd to let in first.
+/// For a coordinator that others redirect to, which may have many members to admit first.
 const LEADER_ATTEMPT_DELAY: Duration = Duration::from_secs(1);
 /// A session that lasted so long was a good one: the next loss is news, not the same trouble.
 const MIN_STEADY_TIME: Duration = Duration::from_secs(10);
@@ -26,7 +26,7 @@ pub struct Dialer {
     addresses: Vec<SocketAddr>,
     /// Index of the address to try next.
     turn: usize,
-    /// A peer has said that this one is there, and a crowd may be on its way to it.
+    /// A peer has named this one, and many members may connect to it.
     is_named: bool,
     backoff: Backoff,
     /// When the last session began.

@@ -28,7 +28,7 @@ pub(crate) struct HandshakeLimits {
     /// Of these, how many have just begun: they keep a processor busy, and whatever else there is to do
     /// waits behind them.
     pub(crate) most_turns: usize,
-    /// While there are so many, newcomers must first show that they are where they say they are.
+    /// From this number on, new peers must first prove their source address.
     pub(crate) many: usize,
     /// Of one address; beyond, it is not answered, and will ask again.
     pub(crate) most_of_one: usize,
@@ -43,7 +43,7 @@ pub(crate) struct Handshakes<T> {
     turns: Arc<Semaphore>,
     limits: HandshakeLimits,
     places: HandshakesByAddress,
-    /// Who comes from there waits for nobody, and runs where the crowd does not.
+    /// Peers from there do not wait, and run outside the common limit.
     favoured: BTreeSet<IpAddr>,
     apart: Handle,
 }

@@ -130,7 +130,7 @@ impl Identity {
         &self.authority_pem
     }
 
-    /// The authority's certificate, which newcomers know the cluster by.
+    /// The authority's certificate, by which joining peers recognise the cluster.
     pub(crate) fn authority_der(&self) -> &CertificateDer<'static> {
         &self.authority_der
     }

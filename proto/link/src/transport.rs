@@ -75,7 +75,7 @@ pub(crate) fn accepting_side() -> Arc<TransportConfig> {
     limits(CHANNEL_COUNT)
 }
 
-/// For the side that newcomers come to, who open one stream and say little.
+/// For the join listener, whose peers open one stream and send little.
 pub(crate) fn door() -> Arc<TransportConfig> {
     let mut config = base(1);
     config

@@ -92,7 +92,7 @@ impl PartialEq for ServerCertificate {
 /// An accepted connection.
 pub struct WebConnection {
     pub stream: Stream,
-    /// Nothing of a stranger.
+    /// None for an unauthenticated client.
     pub card: Option<WebCredentials>,
 }
 

@@ -76,7 +76,7 @@ impl Default for IterationDetector {
 }
 
 impl IterationDetector {
-    /// Of a host that forwards for others: its wires have the beats of all whose packets pass it.
+    /// Of a host that forwards for others: its links have the periods of all traffic that passes it.
     pub fn of_segments() -> Self {
         Self {
             is_of_segments: true,

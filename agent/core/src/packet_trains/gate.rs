@@ -12,9 +12,9 @@ use reweave_common::units::{Bytes, Percent, Rate};
 
 /// What was heard longer ago predicts nothing.
 const RHYTHM_TTL: Duration = Duration::from_secs(5);
-/// Less likely beats predict nothing.
+/// Periods with a lower confidence predict nothing.
 const MIN_CONFIDENCE: Percent = Percent::new(60).expect("it is at most 100");
-/// No beat is that exact.
+/// No period is more exact.
 const MIN_MARGIN: Duration = Duration::from_millis(5);
 const MARGIN_DIVISOR: u32 = 8;
 /// Wires that were seen to carry something so lately do not rest.

@@ -14,7 +14,7 @@ use crate::latency::{ReceivedPacket, Stamp};
 use crate::packet_trains::budget::ByteBudget;
 use crate::random::Random;
 
-/// A train that was granted is awaited for so long, and its arrivals are kept for so long again.
+/// A granted train is awaited for this time, and its arrivals are kept for the same time.
 const TRAIN_TIMEOUT: Duration = Duration::from_millis(1000);
 /// No host takes more than this.
 const MAX_BYTES_PER_S: u64 = 12_500_000;

@@ -51,7 +51,7 @@ pub enum TrainRefusal {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TrainMessage {
     Ask(TrainShape),
-    /// Every packet of the train, and who asks for its arrivals, must have the key.
+    /// Every packet of the train, and every request for its arrivals, must have the key.
     Grant {
         key: u64,
     },

@@ -222,7 +222,7 @@ fn plan(turn: &mut DecisionContext<'_>, principal: String) -> Response {
     shown
 }
 
-/// One that is on offer comes with all that whoever approves it should know.
+/// A proposed plan comes with all that an approver should know.
 fn record(turn: &DecisionContext<'_>, generation: Generation) -> Option<Record> {
     let found = history::find(turn.known, turn.state, generation)?;
     let offer = turn
@@ -317,7 +317,7 @@ fn apply(
     Some(Response::Refused(Refused::Unfit { reasons: words }))
 }
 
-/// Whoever names the wrong one is told which ones there are.
+/// A wrong name is answered with the existing ones.
 fn offered<'a>(turn: &DecisionContext<'a>, generation: Generation) -> Result<&'a Rollout, Refused> {
     let state = turn.state;
     if let Some(rollout) = state.rollout(generation) {

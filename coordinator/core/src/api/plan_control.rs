@@ -55,7 +55,7 @@ fn objection(rollout: &Rollout, how: Steering) -> Option<Refused> {
     match how {
         Steering::Hold | Steering::Resume if is_offer => Some(Refused::NotUnderWay { generation }),
         Steering::Resume if goes_on => Some(Refused::NotStopped { generation }),
-        // A plan held during its rollback continues that.
+        // An abort continues a held rollback.
         Steering::Abort if is_given_up && !rollout.is_stopped() => {
             Some(Refused::GoesBack { generation })
         }

@@ -70,7 +70,7 @@ pub(super) fn all(turn: &DecisionContext<'_>, seen: LeaderView<'_>) -> Response 
     Response::Registered(all.collect())
 }
 
-/// For a job that is registered on these hosts: in the order that it was told.
+/// For a job that is registered on these hosts: in its recorded order.
 pub(super) fn gate(
     turn: &DecisionContext<'_>,
     job: Option<&str>,
@@ -132,7 +132,7 @@ fn register(
     }
 }
 
-/// The order that it was told; one that was told none is told the best as of now.
+/// The job's recorded order, or else the best as of now.
 fn told_first<'a>(turn: &DecisionContext<'_>, told: &'a mut Registered) -> &'a Vec<NodeId> {
     let placed = |hosts| placed(&turn.known.world(), hosts).map(|placed| placed.order);
     let hosts = &told.hosts;
@@ -265,7 +265,7 @@ fn waits(known: Measurements<'_>, plan: &Plan, cool_down: Duration) -> Option<Wa
     not_now(known, plan).or_else(closed)
 }
 
-/// In the order that was told, or the best.
+/// In the recorded order, or the best.
 fn allocation(
     turn: &DecisionContext<'_>,
     job: Option<&str>,

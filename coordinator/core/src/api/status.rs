@@ -250,7 +250,7 @@ fn held_for(fabric: &Fabric, rollout: &Rollout) -> Option<String> {
     ))
 }
 
-/// Whether a switch reads back something else than what it was told last.
+/// Whether a switch reads back a state other than its last instruction.
 fn is_astray(known: Measurements<'_>, state: &State, node: NodeId) -> bool {
     let observed = known
         .ingest

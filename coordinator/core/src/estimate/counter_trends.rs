@@ -99,7 +99,7 @@ impl CounterTrends {
         here.take_while(|((other, _), _)| *other == node).count()
     }
 
-    /// Lets go of whom nobody has spoken of for long.
+    /// Forgets interfaces without a report for long.
     pub(crate) fn handle_time(&mut self, now: Moment) {
         self.places
             .retain(|_, place| now.since(place.heard) < 2 * Self::HALF_WINDOW);

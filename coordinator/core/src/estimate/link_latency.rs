@@ -35,7 +35,7 @@ pub(crate) struct Latencies {
     loads: IntervalTimer,
     /// Where links were nearly full when that was last looked at.
     busy: BTreeSet<PathSegment>,
-    /// A round has ended, and not everybody had a turn since.
+    /// A round has ended, and not all hosts had a turn since.
     is_ending: bool,
     /// Of those who had one: by how much all that cross a place are slower, infinitely where all of them
     /// had to wait in queues, and what they take as a rule.

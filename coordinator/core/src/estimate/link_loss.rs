@@ -25,7 +25,7 @@ pub(crate) struct Losses {
     queues: IntervalTimer,
     /// Where queues were full when that was last looked at.
     congested: BTreeSet<Hop>,
-    /// A round has ended, and not everybody had a turn since.
+    /// A round has ended, and not all hosts had a turn since.
     is_ending: bool,
     /// Of those who had one.
     crossed: BTreeMap<Hop, Crossed>,
@@ -41,7 +41,7 @@ struct Crossed {
 #[derive(Debug, Clone, Default)]
 struct Course {
     shares: LossHistory,
-    /// For so many rounds nobody has crossed it.
+    /// The number of rounds in which no probe has crossed it.
     unseen: u32,
 }
 

@@ -18,7 +18,6 @@ use reweave_planner::paths::Learned;
 use crate::ingest::round_robin::RoundRobin;
 use crate::ingest::telemetry::{Ingest, probed};
 
-/// So many flows of one host are traced at a time.
 const MAX_TRACES_PER_HOST: usize = 16;
 /// A way is asked for again after this; without an answer it is accepted so much longer.
 const TRACE_INTERVAL: Duration = Duration::from_secs(30);
@@ -124,7 +123,7 @@ pub(crate) struct TraceSchedule {
 }
 
 impl TraceSchedule {
-    /// Goes on; something once everybody had a turn.
+    /// Goes on; yields a value once all hosts had a turn.
     pub(crate) fn advance(
         &mut self,
         now: Moment,

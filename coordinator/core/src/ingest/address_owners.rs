@@ -12,7 +12,7 @@ use reweave_common::moment::Moment;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Addresses {
     owners: BTreeMap<Ipv4Addr, NodeId>,
-    /// As the fabric has it, whoever comes first.
+    /// As the fabric has it, whichever node comes first.
     fixed: BTreeMap<Ipv4Addr, NodeId>,
     contests: BTreeMap<Ipv4Addr, Contest>,
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use reweave_common::ids::NodeId;
 
-/// So many flows of probes are gone through in a few milliseconds.
+/// This number of flows of probes takes a few milliseconds.
 const MAX_FLOWS_PER_TURN: usize = 1 << 14;
 
 #[derive(Debug, Clone)]
@@ -18,7 +18,7 @@ pub(crate) struct RoundRobin {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Batch {
     pub(crate) nodes: Range<NodeId>,
-    /// Nobody comes after these, and it begins again.
+    /// These are the last, and the next turn begins again.
     pub(crate) is_last: bool,
 }
 
@@ -38,7 +38,7 @@ impl Default for RoundRobin {
 }
 
 impl RoundRobin {
-    /// So many flows at a time.
+    /// Visits at most this number of flows at a time.
     pub(crate) fn of(most: usize) -> Self {
         let next = node(0);
         Self { next, most }

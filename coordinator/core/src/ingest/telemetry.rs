@@ -74,7 +74,7 @@ impl Ingest {
             .is_some_and(|session| session.connected)
     }
 
-    /// Whether it has told anything in this session.
+    /// Whether it has sent a report in this session.
     pub(crate) fn has_reported(&self, node: NodeId) -> bool {
         let observed = self.observations.node(node);
         self.is_connected(node) && observed.is_some_and(|it| it.heard.is_some())

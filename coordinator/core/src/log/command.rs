@@ -33,7 +33,7 @@ pub const LATEST_MINOR: u16 = 1;
 /// An entry of the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Command {
-    /// When it was decided, by the clock of whoever led.
+    /// When it was decided, by the leader's clock.
     pub at: Moment,
     pub change: Change,
 }
@@ -104,20 +104,20 @@ pub enum Change {
     },
     /// Every switch concerned holds what it held before the plan.
     RolledBack { generation: Generation },
-    /// Whoever has the secret of this digest may join as this member until then.
+    /// The bearer of the secret with this digest may join as this member until then.
     Invited {
         token: Digest,
         member: Member,
         expires: Moment,
         by: Author,
     },
-    /// Somebody came with the secret, and this key. The index of the entry is the admission.
+    /// A peer showed the secret, and this key. The index of the entry is the admission.
     Admitted {
         token: Digest,
         key: Digest,
         from: String,
     },
-    /// Whoever has the secret of this digest may ask in this member's name until then.
+    /// The bearer of the secret with this digest may make requests in this member's name until then.
     Visited {
         token: Digest,
         member: Member,
@@ -139,7 +139,7 @@ pub enum Change {
         is_frozen: bool,
         by: Author,
     },
-    /// An orchestrator has told of a job, or it is over.
+    /// An orchestrator registered a job, or the job is over.
     Registered {
         job: String,
         told: Option<Registered>,
@@ -157,7 +157,7 @@ pub enum Change {
         how: Steering,
         by: Author,
     },
-    /// What all nodes of this plan's step hold unconfirmed is to stay. They are told so under this entry's token.
+    /// Confirms the state of all nodes of this plan's step. They get the confirmation under this entry's token.
     ConfirmIntent { plan: Generation },
     /// From here on nothing is decided that came after this minor version, and no leader raises it by itself. Each
     /// coordinator takes this entry and all before it out of its log, so that an earlier build reads what is left.

@@ -41,7 +41,7 @@ pub enum Input {
         principal: Member,
         request: Request,
     },
-    /// Asked with a token that the cluster was told of before. `id` comes back with the reply.
+    /// A request with a token that the cluster has recorded before. `id` comes back with the reply.
     Visitor {
         id: u64,
         token: Digest,
@@ -66,14 +66,14 @@ pub enum Input {
         node: NodeId,
         about: About,
     },
-    /// Somebody without a certificate has this secret, and this key. `id` comes back.
+    /// A peer without a certificate has this secret, and this key. `id` comes back.
     Knock {
         id: u64,
         token: Digest,
         key: Digest,
         from: String,
     },
-    /// Somebody was not let in, so often since the last time it was told.
+    /// A peer was refused, this number of times since the previous report.
     TurnedAway {
         from: String,
         why: String,
@@ -107,7 +107,7 @@ pub enum Effect {
         id: u64,
         response: Response,
     },
-    /// Whether the one who knocked is admitted, as whom, and why not.
+    /// Whether the joining peer is admitted, as which member, or why not.
     Answer {
         id: u64,
         pass: Result<Pass, NoEntry>,
@@ -242,7 +242,7 @@ mod tests {
 
     use super::*;
 
-    /// Of a thousand agents that answer at once, nobody waits for a thousand entries.
+    /// A thousand agents that answer at once do not need a thousand entries.
     #[test]
     fn waiting_acks_share_log_entry() {
         let mut outbox = Outbox::default();

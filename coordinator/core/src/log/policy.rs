@@ -58,7 +58,7 @@ pub struct Policy {
     /// An approved plan that cannot begin by then is refused. Default 10 s: agents need a few
     /// seconds to come back to a coordinator that was started again.
     pub begin_within: Duration,
-    /// Switches that refuse to take a plan back are told again after this. Default 30 s.
+    /// Switches that refuse a rollback get it again after this. Default 30 s.
     pub retry_held_after: Duration,
     /// In automatic mode, the least time from the end of one change to the next plan; doubled for
     /// every failure in a row. Default 10 s.
@@ -160,7 +160,7 @@ impl Policy {
         hours.join(", ")
     }
 
-    /// How long to let things be after so many failures in a row.
+    /// The cool-down after this number of failures in a row.
     pub(crate) fn cool_down_after(&self, failures: u32) -> Duration {
         let longer = self
             .cool_down

@@ -28,11 +28,11 @@ pub enum Reason {
         by: Generation,
         what: Resource,
     },
-    /// In its migration it would have to tell a node that it was not made for.
+    /// The migration would have to instruct a node that the plan was not made for.
     Beyond {
         node: NodeId,
     },
-    /// Nobody approved it in time.
+    /// It was not approved in time.
     NotApproved,
     /// A person has given it up.
     Aborted {
@@ -47,7 +47,7 @@ pub enum Reason {
     NotMeasured {
         flow: FlowKey,
     },
-    /// Nobody has reported which interface this end of the link is.
+    /// No report says which interface this end of the link is.
     UnknownPort {
         at: NodeId,
         link: LinkId,
@@ -68,7 +68,7 @@ pub enum Reason {
     /// There is no order in which it could be done without cutting somebody off, or leaving too
     /// little.
     NoCourse,
-    /// Nobody has said by which address a node is reached whatever its links are.
+    /// No report has the address by which a node is reached independent of its links.
     NoAddress {
         node: NodeId,
     },
@@ -104,7 +104,7 @@ pub enum Reason {
     NotAround {
         link: LinkId,
     },
-    /// Nobody at either end of a link tells what passes it.
+    /// Neither end of a link reports its traffic.
     Unwatched {
         link: LinkId,
     },

@@ -41,6 +41,6 @@ pub struct JudgedIteration {
     pub before: TimeSpan,
     /// Least and most of what was predicted.
     pub predicted: [TimeSpan; 2],
-    /// None where no beat was heard in time.
+    /// None if no iteration period was detected in time.
     pub after: Option<TimeSpan>,
 }

@@ -48,7 +48,7 @@ fn numbers(sending: &RankTransfer) -> [usize; 2] {
     sending.ranks.map(|rank| rank as usize)
 }
 
-/// Of several ranks on a host, nobody knows whose flow it is.
+/// With several ranks on a host, the rank of a flow is unknown.
 fn of_flow(known: Measurements<'_>, flow: &FlowState, sendings: &[RankTransfer]) -> ExchangedPair {
     let ranks = match &between(sendings, [flow.from, flow.to])[..] {
         [only] => Some(numbers(only)),

@@ -32,7 +32,7 @@ pub(crate) struct IdleFlows {
     told: BTreeMap<String, Told>,
 }
 
-/// What a job is told to bring to each hop between switches.
+/// The announced load of a job on each hop between switches.
 #[derive(Debug, Clone)]
 struct Told {
     ranks: Vec<NodeId>,
@@ -62,7 +62,7 @@ impl IdleFlows {
         self.last.extend(large.map(|state| (state.flow, state)));
     }
 
-    /// What registered jobs are told to send, over the shortest ways there are.
+    /// The announced traffic of registered jobs, over the shortest paths.
     pub(crate) fn handle_jobs(&mut self, fabric: &Fabric, jobs: &BTreeMap<String, Registered>) {
         let mut before = mem::take(&mut self.told);
         for (job, it) in jobs {

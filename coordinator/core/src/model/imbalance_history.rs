@@ -21,7 +21,7 @@ const MAX_SAMPLES: usize = 720;
 pub(crate) struct ImbalanceHistory {
     pace: IntervalTimer,
     notes: VecDeque<Note>,
-    /// The last look, for whoever keeps it.
+    /// The last value, for the history.
     fresh: Option<(Moment, Imbalances)>,
 }
 

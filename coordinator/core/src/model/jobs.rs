@@ -69,7 +69,7 @@ fn past_the_kernel(world: &World<'_>, flows: &[FlowState]) -> Vec<ReportedPair> 
     told
 }
 
-/// Of these hosts alone, whoever else they exchange flows with.
+/// Traffic among these hosts alone.
 pub(crate) fn job_of(world: &World<'_>, hosts: BTreeSet<NodeId>) -> Job {
     let is_inside = |flow: &FlowState| hosts.contains(&flow.from) && hosts.contains(&flow.to);
     let flows: Vec<_> = elephants(world).into_iter().filter(is_inside).collect();

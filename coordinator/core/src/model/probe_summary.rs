@@ -23,7 +23,7 @@ pub(crate) struct ProbeSummary {
     hosts: BTreeMap<NodeId, Standing>,
     turns: RoundRobin,
     looks: IntervalTimer,
-    /// At the last look not everybody had a turn.
+    /// The last look did not cover all hosts.
     is_behind: bool,
 }
 
@@ -55,7 +55,7 @@ impl ProbeSummary {
         Self { turns, ..all }
     }
 
-    /// In a large cluster hosts have their turns whether somebody asks or not.
+    /// In a large cluster hosts have their turns even without a request.
     pub(crate) fn handle_time(&mut self, known: Measurements<'_>) {
         if self.is_behind && self.looks.is_due(known.now, known.policy.look_every) {
             self.look(known);

@@ -15,7 +15,7 @@ use crate::log::state::State;
 use crate::model::world::World;
 use crate::plan::plan_check::with_network;
 
-/// Those first of which it touches most; jobs that it does not touch are not told.
+/// The most affected first; unaffected jobs are not listed.
 pub(crate) fn touched(
     world: &World<'_>,
     state: &State,

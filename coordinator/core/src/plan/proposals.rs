@@ -20,7 +20,7 @@ use crate::model::world::World;
 use crate::plan::drain_routes::renewed;
 use crate::plan::stale_pins;
 
-/// More doubts are counted, and not told.
+/// More doubts are counted, and not listed.
 const MAX_DOUBTS: usize = 16;
 
 /// Pins that lead nowhere come first: their flows have nothing at all. Beside them what was left out of

@@ -45,7 +45,7 @@ fn plan(world: &World<'_>, state: &State, wanted: &Circuits) -> Plan {
     }
 }
 
-/// What somebody wants, with what is predicted of jobs whose traffic has an iteration period.
+/// A requested plan, with predictions for jobs with a known iteration period.
 pub(crate) fn wanted(world: &World<'_>, state: &State, wanted: &Circuits) -> Plan {
     let plan = plan(world, state, wanted);
     let snapshot = jobs::snapshot(world, state.in_force());

@@ -31,7 +31,7 @@ pub(crate) fn plan(
     })
 }
 
-/// Of jobs that are over, or are told something else by now, there is nothing to take back.
+/// Jobs that are over, or have another order by now, need no rollback.
 fn orders_back(state: &State, taken: &Plan) -> Vec<RankOrder> {
     let back = taken.orders.iter().map(|order| RankOrder {
         job: order.job.clone(),

@@ -71,7 +71,7 @@ impl ClusterRole {
         matches!(self.part, Part::Leads(_))
     }
 
-    /// Whether something is not agreed on yet, or somebody waits.
+    /// Whether an entry is not agreed on yet, or a request waits.
     pub fn is_busy(&self) -> bool {
         let is_proposing = match &self.part {
             Part::Leads(leading) => leading.is_proposing(),
@@ -100,7 +100,7 @@ impl ClusterRole {
         disk.into_iter().chain(agents).chain(drivers).collect()
     }
 
-    /// All who wait are told where to ask.
+    /// All waiting requests are redirected.
     pub fn handle_deposed(&mut self, elsewhere: &Response) {
         let state = self.take_state();
         self.part = Part::Follows(Box::new(state));
@@ -145,7 +145,7 @@ impl ClusterRole {
         (minor != before).then_some(Input::MinVersion { minor })
     }
 
-    /// Who does not lead has nobody who would hear it.
+    /// Only a leader handles inputs.
     pub fn handle(&mut self, at: Moment, input: Input) {
         if let Part::Leads(leading) = &mut self.part {
             leading.handle(at, input);

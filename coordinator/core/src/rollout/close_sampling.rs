@@ -20,7 +20,7 @@ pub(crate) struct CloseSampling {
 }
 
 impl CloseSampling {
-    /// Whoever is gone would not hear it.
+    /// An absent agent would not receive it.
     pub(crate) fn ask<'p>(
         &mut self,
         turn: &mut DecisionContext<'_>,

@@ -26,7 +26,7 @@ pub(crate) struct JobRegistry {
 }
 
 impl JobRegistry {
-    /// Whoever may tell of a job, speaks for it.
+    /// A permitted request about a job is a sign of its life.
     pub(crate) fn handle_asked(&mut self, now: Moment, asked: &OperatorRequest) {
         let Request::Job { job, .. } = &asked.request else {
             return;

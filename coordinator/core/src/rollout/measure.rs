@@ -90,7 +90,7 @@ pub(super) fn periods(
     promised.map(|it| period(known, it, since)).collect()
 }
 
-/// By the surest beat that was heard of since.
+/// By the most certain iteration period reported since.
 fn period(known: Measurements<'_>, promised: &Iteration, since: Moment) -> Option<TimeSpan> {
     let hosts = promised.exchanged.iter();
     let heard = hosts.filter_map(|(&host, work)| Some((beat(known, host)?, *work)));
@@ -112,7 +112,7 @@ fn time_for(work: Bytes, beat: IterationPeriod) -> Option<TimeSpan> {
     is_sane.then(|| beat.period.scaled(share))
 }
 
-/// All of that is from before it was told.
+/// All of that is from before the instruction.
 fn learned_for(beat: IterationPeriod) -> Duration {
     beat.period.saturating_mul(beat.iterations)
 }

@@ -117,7 +117,7 @@ pub(super) fn departure(
     })
 }
 
-/// Optical switches in the migration that nobody could tell anything.
+/// Optical switches in the migration that no driver reaches.
 fn undriven(known: Measurements<'_>, course: &MigrationPlan) -> Vec<Reason> {
     let opticals = course.waves.iter().flat_map(|wave| wave.circuits.keys());
     let missing = opticals.filter(|optical| !known.ingest.is_driven(**optical));
@@ -197,7 +197,7 @@ pub(super) fn down(world: &World<'_>, circuits: &Circuits) -> BTreeSet<LinkId> {
     lightless.chain(world.down()).collect()
 }
 
-/// None when nobody has said so lately.
+/// None without a recent report.
 fn sees_light(known: Measurements<'_>, fibre: &Fibre) -> Option<bool> {
     let observed = known.ingest.observations().node(fibre.node)?;
     let counters = observed.counters.get(&fibre.interface)?;
@@ -298,7 +298,7 @@ impl Controller {
         let is_again = has_failed && self.waited(turn) >= self.pause(turn, journey);
         let due = self.due_installs(turn, step);
         let is_to_be_confirmed = journey.is_unconfirmed() && step.all_done();
-        // What was sound when it was told first need not be so now.
+        // A step that was sound at its first instruction may be unsound now.
         if !is_again && due.is_empty() && !is_to_be_confirmed {
             return;
         }
@@ -326,7 +326,7 @@ impl Controller {
         self.is_exhausted(turn) || self.in_vain >= turn.known.policy.most_sends.max(1)
     }
 
-    /// Whoever is held asks seldom.
+    /// A held plan retries seldom.
     fn pause(&self, turn: &DecisionContext<'_>, journey: &Migration) -> Duration {
         let policy = turn.known.policy;
         match journey.is_held() {

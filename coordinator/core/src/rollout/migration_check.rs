@@ -41,7 +41,7 @@ pub(crate) struct Judge {
 #[derive(Debug, Clone)]
 struct Case {
     trial: Arc<Trial>,
-    /// How often the network has changed since somebody last had a verdict.
+    /// How often the network has changed since the last verdict.
     changes: u32,
 }
 
@@ -118,7 +118,7 @@ impl Judge {
         course.legs().nth(1).is_none() || hops(course) <= self.max_hops_at_once
     }
 
-    /// Somebody asks for this verdict, or waits until it has come.
+    /// A request needs this verdict, or waits for it.
     fn handle_asked(&mut self, trial: &Arc<Trial>) {
         let generation = trial.plan.generation;
         if self.is_at_once(&trial.course) {

@@ -59,7 +59,7 @@ impl DecisionContext<'_> {
         self.out.append(self.known.now, change);
     }
 
-    /// Proposed and approved at once, by whoever has asked for what it does.
+    /// Proposes and approves a plan at once, in the name of `by`.
     pub(crate) fn carry_out(&mut self, plan: Plan, by: Author) {
         let generation = plan.generation;
         let proposed = self.proposal(plan, by.clone());
@@ -124,7 +124,7 @@ pub(crate) struct Controller {
     closeness: close_sampling::CloseSampling,
     /// When what moves on this step was last seen to be idle.
     proven: Option<Moment>,
-    /// Somebody wants it tried again at once.
+    /// An operator has requested a retry at once.
     is_urged: bool,
 }
 

@@ -75,7 +75,7 @@ pub(super) fn drop_if_pointless(turn: &mut DecisionContext<'_>, plan: &Plan) -> 
     pointless
 }
 
-/// A plan on offer goes when it is pointless, or nobody has wanted it for long.
+/// A proposed plan is withdrawn when it is pointless, or was not approved in time.
 pub(super) fn drop_unless_of_use(turn: &mut DecisionContext<'_>, plan: &Plan, waited: Duration) {
     if !drop_if_pointless(turn, plan) && waited >= turn.known.policy.offer_for {
         turn.decide(Change::PlanWithdrawn {

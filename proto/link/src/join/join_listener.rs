@@ -24,7 +24,7 @@ use crate::session::{CLOSE_DONE, Reader, Writer};
 use crate::tls;
 use crate::transport::{self, Waiting};
 
-/// Nodes join once; who comes in thousands at a time is no newcomer.
+/// Nodes join once, so thousands of connections at a time are no joining nodes.
 const HANDSHAKE_LIMITS: HandshakeLimits = HandshakeLimits {
     most: 64,
     most_turns: 32,

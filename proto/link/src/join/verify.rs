@@ -15,7 +15,7 @@ use crate::verify::{PeerRefusal, PeerVerifier};
 pub(super) struct Newcomer {
     token: Token,
     provider: Arc<CryptoProvider>,
-    /// What is wrong with the door.
+    /// Why the join listener is refused.
     found: Arc<OnceLock<PeerRefusal>>,
 }
 

@@ -322,7 +322,7 @@ pub fn coordinator(text: &str) -> Result<SocketAddr, AddrParseError> {
     text.parse().or_else(alone)
 }
 
-/// Where newcomers are heard: there, or else at the port after that of each coordinator.
+/// The join listeners: this address, or else the next port of each coordinator.
 pub fn doors(coordinators: &[SocketAddr], told: &[SocketAddr]) -> Vec<SocketAddr> {
     let beside = |to: &SocketAddr| SocketAddr::new(to.ip(), to.port().saturating_add(1));
     match told {

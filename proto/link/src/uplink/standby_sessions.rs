@@ -21,7 +21,7 @@ use crate::identity::Identity;
 use crate::receive_limit::ReceiveFlag;
 use crate::session::{Channel, Session};
 
-/// Thousands that are admitted together come for their reserves one after the other. Tests have one.
+/// Thousands of members that are admitted together open their standby sessions one after the other. Tests have one.
 const MAX_START_DELAY: TimeSpan = match cfg!(test) {
     false => TimeSpan::from_secs(30),
     true => TimeSpan::ZERO,

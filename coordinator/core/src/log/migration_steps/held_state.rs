@@ -53,7 +53,7 @@ impl Held {
     }
 }
 
-/// A node that is told this follows the network's own routes.
+/// With this instruction a node follows the network's own routes.
 pub(crate) fn own_table(at: NodeId) -> ForwardingTable {
     ForwardingTable {
         at,

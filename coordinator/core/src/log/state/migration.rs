@@ -27,7 +27,7 @@ use crate::log::reason::Reason;
 pub struct Migration {
     pub heading: Heading,
     pub course: MigrationPlan,
-    /// How many steps lie behind.
+    /// The number of completed steps.
     pub leg: usize,
     pub stage: Stage,
     /// Why it could not go on for too long, while it goes on being tried.
@@ -36,7 +36,7 @@ pub struct Migration {
     /// Nodes that may hold these instead.
     pub unsure: Round,
     pub circuits: Circuits,
-    /// What nodes were told on the way.
+    /// Instructions to nodes during the migration.
     pub installs: BTreeMap<NodeId, Install>,
 }
 
@@ -57,7 +57,7 @@ pub enum Stage {
     /// The circuits are there; light has to come.
     Switched,
     // What came with 1.1 follows.
-    /// Nodes do it, and go back by themselves unless they are told that it stays.
+    /// Nodes apply it, and roll back unless it is confirmed.
     Unconfirmed(Step),
 }
 
@@ -143,7 +143,7 @@ impl Migration {
         unclear.map(|(&optical, _)| optical)
     }
 
-    /// What drivers were told, until all have done it.
+    /// Instructions to drivers, until all have followed.
     pub(crate) fn moving(&self) -> Option<&Moving> {
         match &self.stage {
             Stage::Switching(moving) => Some(moving),
@@ -214,7 +214,7 @@ impl Migration {
         }
     }
 
-    /// Whether a round was due, or is told once more.
+    /// Whether a round was due, or is repeated.
     pub(super) fn tell(&mut self, step: Step, is_confirmed_later: bool) -> bool {
         let is_due = self.stage == Stage::Due || self.step().is_some();
         let is_round = matches!(self.leg(), Some(MigrationStep::Round(_)));
@@ -275,7 +275,7 @@ impl Migration {
         }
     }
 
-    /// Whether circuits were about to move, or are told once more.
+    /// Whether circuits were about to move, or their instruction is repeated.
     pub(super) fn switch(
         &mut self,
         generation: Generation,
@@ -334,7 +334,7 @@ impl Moving {
         is_ours && target.is_some_and(|target| target.answer.is_none())
     }
 
-    /// Whether it says that the device holds what it held, or what it should.
+    /// Whether it reports the old or the desired circuits.
     pub(crate) fn tells(&self, optical: OpticalId, readback: &Readback) -> bool {
         let answer = Some(readback.outcome.clone());
         let target = self.targets.get(&optical).cloned();
@@ -365,7 +365,7 @@ impl Target {
         self.held() == Some(&self.moved.desired)
     }
 
-    /// The circuits that the device told, if they are old or new.
+    /// The circuits that the device reports, if they are the old or the new ones.
     fn held(&self) -> Option<&CircuitSet> {
         let told = match self.answer.as_ref()? {
             Ok(found)

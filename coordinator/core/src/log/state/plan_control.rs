@@ -14,7 +14,7 @@ pub struct Steered {
     pub stopped: Option<Signed>,
     /// It goes back, and is never kept.
     pub aborted: Option<Author>,
-    /// How often it was told to try again at once.
+    /// The number of requests to retry at once.
     pub urged: u32,
 }
 

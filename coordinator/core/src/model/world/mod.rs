@@ -203,7 +203,7 @@ impl World<'_> {
             .collect()
     }
 
-    /// What may be wrong without anybody seeing it.
+    /// What may be wrong without evidence.
     pub(crate) fn not_seen(&self) -> NotSeen {
         let nodes = self.known.fabric.nodes();
         let silent = nodes.filter(|(node, _)| !self.known.is_heard(*node));
@@ -227,7 +227,7 @@ impl World<'_> {
         self.links().into_iter().any(full)
     }
 
-    /// Whether so much is sent that a queue may stand before it for a while.
+    /// Whether the load is high enough for a standing queue.
     pub(crate) fn is_nearly_full(&self, hop: Hop) -> bool {
         let capacity = self.known.fabric.link(hop.link).rate;
         let load = self.load(hop);
@@ -241,7 +241,7 @@ impl World<'_> {
         down.map(|(hop, _)| hop.link).collect()
     }
 
-    /// What this end has sent; or, where nobody says, what the other end has received.
+    /// What this end has sent, or else what the other end has received.
     fn link_state(&self, hop: Hop) -> Option<LinkState> {
         let far = Hop {
             from: self.known.fabric.link(hop.link).far(hop.from).node,
@@ -354,7 +354,7 @@ impl World<'_> {
         Some((traced, passed))
     }
 
-    /// Whoever has reported lately, and what.
+    /// Recent reports, by node.
     pub(crate) fn reporting(&self) -> impl Iterator<Item = (NodeId, &NodeObservations)> {
         self.nodes.iter().map(|(&node, observed)| (node, *observed))
     }

@@ -50,11 +50,11 @@ pub(crate) struct ProbeSchedule {
     /// agent that is gone, the host, or the way there.
     addresses: Addresses,
     selection: Selection,
-    /// How often what is told has changed.
+    /// How often the lists have changed.
     edition: u64,
     /// Which edition was the first with a host's addresses as they are.
     since: BTreeMap<NodeId, u64>,
-    /// When each agent was told last, and from which edition.
+    /// When each agent got its last list, and of which edition.
     told: BTreeMap<NodeId, (Moment, u64)>,
     looks: IntervalTimer,
 }
@@ -75,7 +75,7 @@ impl ProbeSchedule {
         self.told.remove(&node);
     }
 
-    /// Tells hosts whom to probe, where that has changed or was told a while ago.
+    /// Sends probe lists to hosts, if a list has changed or was sent a while ago.
     pub(crate) fn advance(&mut self, known: Measurements<'_>, out: &mut Outbox) {
         if self.looks.is_due(known.now, known.policy.look_every) {
             self.learn(addresses(known));
@@ -179,7 +179,7 @@ impl ProbeSchedule {
         self.selection.coverage(fabric)
     }
 
-    /// Those who were told the longest ago first.
+    /// Those with the oldest lists first.
     fn due(&self, known: Measurements<'_>) -> Vec<NodeId> {
         let hosts = self.addresses.keys().copied();
         let there = hosts.filter(|node| known.ingest.is_connected(*node));
