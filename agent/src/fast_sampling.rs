@@ -41,7 +41,7 @@ impl FastSamplingTimer {
 mod tests {
     use super::*;
 
-    /// After so many milliseconds each.
+    /// After this many milliseconds each.
     fn taken(looks: &mut FastSamplingTimer, from: Instant) -> Vec<u128> {
         let mut taken = Vec::new();
         while let Some(next) = looks.next {

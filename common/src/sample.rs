@@ -127,7 +127,7 @@ pub struct FlowReading {
 pub struct TracedPath {
     pub flow: FlowKey,
     pub routers: Vec<Option<Ipv4Addr>>,
-    /// The receiver's agent has seen packets of this very flow come past so many routers. Else how many there
+    /// The receiver's agent has seen packets of this very flow come past this many routers. Else how many there
     /// are is known by other packets only.
     pub confirmed: bool,
 }

@@ -17,9 +17,9 @@ use reweave_link::chain::{self, ZERO_DIGEST};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// So many are told of; files have the older ones.
+/// Entries in memory; files have the older ones.
 const MAX_RETAINED_ENTRIES: usize = 4096;
-/// So many fit into one answer, each cut where it is long.
+/// This many fit into one answer, each cut where it is long.
 const MAX_ENTRIES_PER_ANSWER: usize = 200;
 const MAX_TEXT_BYTES: usize = 1000;
 const MAX_FILE_BYTES: u64 = 4 << 20;
@@ -62,7 +62,7 @@ fn folder_in(data: &Path) -> PathBuf {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Who {
     Known(String),
-    /// Nobody of the cluster.
+    /// No member of the cluster.
     Stranger(String),
 }
 
@@ -110,7 +110,7 @@ impl Audit {
         Ok(Self(Arc::new(Mutex::new(journal))))
     }
 
-    /// Where it cannot be written, it is told all the same for as long as this runs.
+    /// An entry that cannot be written is still shown as long as this program runs.
     pub(crate) fn note(
         &self,
         who: Who,

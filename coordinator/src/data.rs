@@ -105,7 +105,7 @@ fn log_in(folder: &Path) -> PathBuf {
 pub(crate) struct Looked {
     /// What stands in its log, if there is one.
     pub(crate) saved: Option<Saved>,
-    /// Somebody runs on it.
+    /// A coordinator runs on it.
     pub(crate) is_held: bool,
 }
 

@@ -13,7 +13,7 @@ impl Decisions {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// Whoever looks from now on sees it.
+    /// Later looks include it.
     pub(crate) fn note(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }

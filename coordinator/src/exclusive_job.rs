@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
-/// Whoever comes while somebody else is at it waits so long.
+/// How long a caller waits for the job before it.
 const ADMISSION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Cheap to clone.
@@ -32,7 +32,7 @@ impl ExclusiveJob {
         }
     }
 
-    /// The work is handed what says whether to go on: nobody else has a place before it ends.
+    /// The work gets a check whether to go on: the next job starts only after it has ended.
     pub(crate) async fn work<T: Send + 'static>(
         &self,
         work: impl FnOnce(GoesOn) -> T + Send + 'static,

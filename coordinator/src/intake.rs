@@ -88,14 +88,14 @@ pub(crate) enum Event {
         from: Origin,
         about: About,
     },
-    /// Somebody without a certificate, with a token and a key.
+    /// A peer without a certificate, with a token and a key.
     Knocked {
         token: Digest,
         key: Digest,
         from: String,
         reply: oneshot::Sender<Result<Pass, NoEntry>>,
     },
-    /// Somebody was not let in, so often since it was last told.
+    /// A peer was refused, this number of times since the previous report.
     TurnedAway {
         from: String,
         why: String,
@@ -176,7 +176,7 @@ fn queue_of(length: usize, most_telemetry: usize) -> (Intake, Queue) {
 }
 
 impl Queue {
-    /// Waits for the next. None when nobody puts anything in any more.
+    /// Waits for the next. None when all senders are gone.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         tokio::select! {
             biased;
@@ -237,7 +237,7 @@ impl Intake {
         self.telemetry.send(event).await.map_err(|_| Closed)
     }
 
-    /// Whether anybody takes events.
+    /// Whether the receiver is alive.
     pub(crate) fn is_open(&self) -> bool {
         !self.events.is_closed()
     }

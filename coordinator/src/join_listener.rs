@@ -45,7 +45,7 @@ pub(crate) async fn serve_joins(
 /// The core keeps account of those who are refused.
 async fn answer(applicant: Applicant, context: ServerContext) {
     let from = applicant.address().ip();
-    // Nobody's token is used up for a certificate that cannot be made.
+    // No token is used up for a certificate that cannot be made.
     if context.signing.signs() == Signs::Nobody {
         tracing::warn!("{from} has a token, but no signer is reachable");
         return applicant.ask_another().await;

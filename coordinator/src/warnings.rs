@@ -138,7 +138,7 @@ fn mixed(coordinators: &[CoordinatorStatus]) -> Option<String> {
     })
 }
 
-/// Coordinators of one build, and agents of another. Where either are of several, that is told already.
+/// Coordinators of one build, and agents of another. Several builds of either have their own warning.
 pub(crate) fn apart(coordinators: &[CoordinatorStatus], agents: &[AgentStatus]) -> Option<String> {
     let ours = only(coordinators.iter().map(|one| &one.build))?;
     let theirs = only(agents.iter().map(|one| &one.build))?;
@@ -292,7 +292,7 @@ mod tests {
         for well in [&[Some("1"), None][..], &[None], &[]] {
             assert_eq!(said(&both, well), None);
         }
-        // These are told of one by one.
+        // These are listed one by one.
         assert_eq!(said(&both, &[Some("0"), Some("1")]), None);
         let newer = CoordinatorStatus {
             build: Some("2".to_owned()),

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
-/// No message is longer that somebody sends of its own accord.
+/// No unsolicited message is longer.
 pub const MAX_FRAME_BYTES: usize = 1 << 20;
 
 /// Nor is an answer longer than this: the state of a whole cluster.
@@ -41,7 +41,7 @@ pub fn encode<T: Serialize>(message: &T) -> Result<Bytes, WireError> {
     encode_within(MAX_FRAME_BYTES, message)
 }
 
-/// The same for whoever is ready to receive so much.
+/// The same for a receiver with a higher limit.
 pub fn encode_within<T: Serialize>(limit_bytes: usize, message: &T) -> Result<Bytes, WireError> {
     let frame = vec![0; HEADER_BYTES];
     let mut frame = postcard::to_extend(message, frame).map_err(WireError::Unwritable)?;

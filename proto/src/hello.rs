@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::frame::{self, WireError};
 use crate::name::ClusterName;
 
-/// A hello is short, whoever it is from.
+/// A hello is short, from any peer.
 pub const MAX_HELLO_BYTES: usize = 1024;
 
 /// A release speaks with the one before and the one after.

@@ -11,7 +11,6 @@ use reweave_common::probing::ProbeList;
 use reweave_common::sample::Sample;
 use serde::{Deserialize, Serialize};
 
-/// The most coordinators that members are told of.
 pub const MAX_COORDINATORS: usize = 16;
 
 /// Where a coordinator listens.
@@ -42,7 +41,7 @@ pub enum AgentMessage {
 pub enum CoordinatorMessage {
     Watch(Watch),
     Install(Install),
-    /// Who is revoked: nobody of these is a coordinator any more.
+    /// Revoked members: none of these is a coordinator any more.
     Denied(DenyList),
     /// The new certificate and that of its signer, in PEM; none when there will be none, and the
     /// reason is the coordinator's own.
@@ -55,9 +54,9 @@ pub enum CoordinatorMessage {
     Elsewhere(Option<SocketAddr>),
     /// This one has come to lead.
     Here,
-    /// All coordinators there are, at most [`MAX_COORDINATORS`]: whoever is not among them is none any more.
+    /// All coordinators, at most [`MAX_COORDINATORS`]: any other is none any more.
     Coordinators(Vec<CoordinatorAddress>),
-    /// These are revoked as well as those that were told of before over this session.
+    /// These are revoked in addition to those sent before over this session.
     DeniedMore(DenyList),
     Closely(FastSampling),
     Unconfirmed(Unconfirmed),
@@ -100,7 +99,7 @@ pub type DriverOrder = Order<Switchover>;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order<T> {
     Told(T),
-    /// Who is revoked: nobody of these is a coordinator any more.
+    /// Revoked members: none of these is a coordinator any more.
     Denied(DenyList),
     /// The new certificate and that of its signer, in PEM; none when there will be none, and the
     /// reason is the coordinator's own.
@@ -112,9 +111,9 @@ pub enum Order<T> {
     Elsewhere(Option<SocketAddr>),
     /// This one has come to lead.
     Here,
-    /// All coordinators there are, at most [`MAX_COORDINATORS`]: whoever is not among them is none any more.
+    /// All coordinators, at most [`MAX_COORDINATORS`]: any other is none any more.
     Coordinators(Vec<CoordinatorAddress>),
-    /// These are revoked as well as those that were told of before over this session.
+    /// These are revoked in addition to those sent before over this session.
     DeniedMore(DenyList),
 }
 

@@ -11,7 +11,7 @@ pub trait SinceVersion {
     /// The minor version that it came with.
     fn since(&self) -> u16;
 
-    /// Whether somebody knows it with whom this version is spoken.
+    /// Whether a peer of this version understands it.
     fn is_known_at(&self, spoken: Version) -> bool {
         spoken >= came_with(self.since())
     }

@@ -6,7 +6,7 @@
 
 /// Counters of this many bits are common where those of 64 are not.
 const COUNTER32_MODULUS: u64 = 1 << 32;
-/// A pace that does not hold for long may grow so many times.
+/// A pace that does not hold for long may grow this many times.
 const MAX_PACE_FACTOR: u64 = 4;
 
 /// None when nobody can tell. `pace` is what it grew by between the two readings before, about as long

@@ -25,7 +25,7 @@ pub struct Socket {
     pub retransmits: Option<u64>,
 }
 
-/// A flow that moved so much within `BULK_WINDOW` matters: it can fill a link for a while. Chatter
+/// A flow that moved this much within `BULK_WINDOW` matters: it can fill a link for a while. Chatter
 /// of control stays far below.
 const MIN_BULK_SIZE: Bytes = Bytes::new(1 << 20);
 const BULK_WINDOW: Duration = Duration::from_secs(10);

@@ -34,7 +34,7 @@ const MAX_SEEN_PACKETS: usize = 1024;
 pub enum PathConfirmation {
     /// That packet has not come so far.
     Nothing,
-    /// It came past so many routers.
+    /// It came past this many routers.
     Past(u8),
     /// It may not look.
     Blind,
@@ -226,7 +226,7 @@ mod tests {
         Moment::from_micros(ms * 1000)
     }
 
-    /// A probe of a trace as it arrives past so many routers.
+    /// A probe of a trace as it arrives past this many routers.
     fn arrived(flow: FlowKey, id: u16, routers: u8) -> Vec<u8> {
         let probe = Probe {
             aim: ProbeAim::Hop(flow),

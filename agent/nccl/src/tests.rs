@@ -14,7 +14,7 @@ fn work(member: u8) -> Work {
     }
 }
 
-/// After so many looks nothing more comes to what has ended.
+/// After this many looks nothing more comes to what has ended.
 fn settled(works: &Works) -> Vec<Done> {
     (0..4).flat_map(|_| works.take_done()).collect()
 }

@@ -144,7 +144,7 @@ pub(crate) fn wait(stop: impl Fn() -> bool) {
     }
 }
 
-/// Writes so many bytes, and says how long it took until the last was acknowledged.
+/// Writes this many bytes, and says how long it took until the last was acknowledged.
 pub(crate) fn write(pair: &Pair, to: &Region, bytes: u64) -> Result<Option<Duration>, RdmaError> {
     let most = to.bytes.min(MAX_WRITE_BYTES as u64);
     let (mut left, mut under_way) = (bytes, 0);

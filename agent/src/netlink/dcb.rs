@@ -136,7 +136,7 @@ mod tests {
         [header, name, ieee, dcbx].concat()
     }
 
-    /// Of eight classes, so many bytes for each table.
+    /// Of eight classes, this many bytes for each table.
     fn ets() -> Vec<u8> {
         attribute(1, &[8; 59])
     }

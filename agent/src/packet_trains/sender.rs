@@ -19,12 +19,12 @@ use reweave_common::flow::FlowKey;
 
 use super::TrainError;
 
-/// An answer is waited for so long, so many times.
+/// An answer is waited for so long, this many times.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(300);
 const MAX_TRIES: usize = 3;
 /// The kernel takes in a train as a whole.
 const SEND_BUFFER_BYTES: usize = 8 << 20;
-/// A train goes to the kernel in about so many pieces, or their arrivals would say little.
+/// A train goes to the kernel in about this many pieces, or their arrivals would say little.
 const PIECES_PER_TRAIN: usize = 32;
 /// No kernel cuts longer pieces.
 const MAX_PIECE_BYTES: usize = 60_000;

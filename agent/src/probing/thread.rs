@@ -97,7 +97,7 @@ fn follow(mut engine: Engine, lists: &Receiver<ProbeList>, shared: &Mutex<Shared
     }
 }
 
-/// After a turn that had so much to do.
+/// After a turn that had this much to do.
 fn pause(done: usize) -> Duration {
     let done = u32::try_from(done).unwrap_or(u32::MAX);
     TURN_INTERVAL * BUSY_TURN_PACKETS / done.max(BUSY_TURN_PACKETS)

@@ -13,6 +13,6 @@ pub struct Lanes {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lane {
     pub device: String,
-    /// Of equal length, from one host to the next in the order of the hosts; where most are, and so many at most.
+    /// Of equal length, from one host to the next in the order of the hosts; where most are, and this many at most.
     pub ways: u32,
 }

@@ -113,7 +113,7 @@ pub enum Request {
     },
     /// In whose name is asked.
     WhoAmI,
-    /// What hosts measured of the way to each other: so many pairs at most, the worst of them. An answer
+    /// What hosts measured of the way to each other: this many pairs at most, the worst of them. An answer
     /// over a session must fit into one message.
     Matrix {
         most: u32,
@@ -124,7 +124,7 @@ pub enum Request {
         job: String,
         hosts: Vec<String>,
     },
-    /// The bandwidth between hosts beside that of their peers: so many pairs at most, the slowest of them.
+    /// The bandwidth between hosts beside that of their peers: this many pairs at most, the slowest of them.
     Pairs {
         most: u32,
     },

@@ -29,7 +29,7 @@ pub enum Refused {
     NothingToChange,
     /// One change at a time.
     Busy { running: Generation },
-    /// It touches so many of all flows of jobs, in percent.
+    /// It touches this many of all flows of jobs, in percent.
     TooWide {
         touched_percent: u64,
         most_percent: u64,
@@ -40,9 +40,9 @@ pub enum Refused {
     NoSuchMember { member: Member },
     /// A token is good for less.
     TooLong { longest_s: u64 },
-    /// So many tokens are out.
+    /// This many tokens are out.
     TooManyTokens { most: usize },
-    /// So many are revoked, and none is ever forgotten.
+    /// This many are revoked, and none is ever forgotten.
     TooManyShutOut { most: usize },
     /// Whoever asks would shut itself out, and perhaps nobody would be left who may.
     Oneself,
@@ -56,7 +56,7 @@ pub enum Refused {
     NoVisitor,
     /// A token that was made for HTTP makes no others, and is good for less than this.
     NoVisit { longest_s: u64 },
-    /// So many tokens for HTTP are out.
+    /// This many tokens for HTTP are out.
     TooManyVisitors { most: usize },
     /// The log has no room for it, at the coordinator that leads or at too many others.
     DiskFull,
@@ -88,7 +88,7 @@ pub enum Refused {
     },
     /// Nobody has told of a job of this name, or it is over.
     NotRegistered { job: String },
-    /// So many jobs are registered.
+    /// This many jobs are registered.
     TooManyJobs { most: usize },
     /// No job is called so, or works on such hosts.
     NoSuchJob { why: String },

@@ -101,7 +101,7 @@ impl Times {
         missing
     }
 
-    /// Takes in so many buckets that are not there yet.
+    /// Takes in this many buckets that are not there yet.
     fn take_in(&mut self, other: &Self, missing: usize) {
         let mut both = Vec::with_capacity(self.buckets.len() + missing);
         let mut own = self.buckets.iter().copied().peekable();

@@ -20,13 +20,13 @@ pub enum Request {
     Ports,
     /// Answer these hosts from now on, and no others; in place of those named before.
     Serve { roster: Vec<Ipv4Addr> },
-    /// Send so many messages to a host, one after the other, each of which comes back.
+    /// Send this many messages to a host, one after the other, each of which comes back.
     Latency {
         peer: Ipv4Addr,
         transport: Transport,
         count: u32,
     },
-    /// Write so much into the memory of a host.
+    /// Write this much into the memory of a host.
     Bandwidth { peer: Ipv4Addr, budget: Bytes },
 }
 

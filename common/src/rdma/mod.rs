@@ -147,7 +147,7 @@ impl Times {
     /// None of nothing.
     pub fn of(mut durations: Vec<TimeSpan>) -> Option<Self> {
         durations.sort_unstable();
-        // The smallest that so many hundredths do not exceed.
+        // The smallest that this many hundredths do not exceed.
         let rank = |percent: usize| (durations.len() * percent).div_ceil(100).max(1) - 1;
         let at = |percent| durations.get(rank(percent)).copied();
         Some(Self {

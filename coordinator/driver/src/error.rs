@@ -19,7 +19,7 @@ use reweave_link::durable_files::LockedFolderError;
 /// A device's failure.
 #[derive(Debug, Error)]
 pub enum DeviceError {
-    /// It may have done what it was told.
+    /// It may have followed the instruction.
     #[error("no answer within {} ms", .patience.as_millis())]
     TimedOut { patience: Duration },
     #[error("it cannot be reached")]

@@ -45,7 +45,7 @@ impl Record {
         [&told.expected, &told.desired].contains(&found)
     }
 
-    /// Whether the device may have been told something of which nothing is known.
+    /// Whether the device may have got a request with an unknown result.
     fn may_be_unanswered(&self) -> bool {
         let outcome = self.answered.as_ref().map(|answer| &answer.outcome);
         let is_open = matches!(
@@ -131,7 +131,7 @@ enum Why {
 }
 
 impl Fence {
-    /// Of a device with so many ports.
+    /// Of a device with this many ports.
     pub fn new(record: Record, ports: u16) -> Self {
         Self {
             unanswered: record.may_be_unanswered(),

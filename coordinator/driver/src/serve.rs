@@ -105,7 +105,7 @@ impl Desk {
         }
     }
 
-    /// What finds no room is told again.
+    /// Instructions that do not fit are sent again.
     fn pass_on(&self, told: Switchover) {
         let optical = OpticalName(told.optical.clone());
         match self.desks.get(&optical) {

@@ -40,7 +40,7 @@ pub enum Welcome {
 pub struct Members {
     pub of: BTreeMap<MemberId, Member>,
     pub configuration: Configuration,
-    /// No number is given twice: whoever lost its disk is somebody new.
+    /// No number is assigned twice: a member that lost its disk gets a new one.
     pub last: MemberId,
     /// Names of those that were taken out. Their certificates are good for a while still.
     pub removed: BTreeSet<String>,
@@ -194,7 +194,7 @@ impl Members {
         }
     }
 
-    /// Whether whoever has this name was taken out, and has not been admitted again.
+    /// Whether the member of this name was removed, and has not been admitted again.
     pub fn is_removed(&self, name: &str) -> bool {
         self.removed.contains(name)
     }

@@ -98,7 +98,7 @@ impl<D: Disk> DurableReplica<D> {
         }
     }
 
-    /// Whoever has no room leaves it to others to lead.
+    /// A replica without free space leaves leadership to others.
     pub fn look_at_disk(&mut self, full: &BTreeSet<MemberId>) {
         // Quotas deny what others would get.
         self.disk_is_full = self.store.look_for_room() || self.is_waiting;
@@ -124,7 +124,7 @@ impl<D: Disk> DurableReplica<D> {
         Ok(())
     }
 
-    /// Elections go on, with a few entries of whoever is elected.
+    /// Elections go on, with a few entries of the elected leader.
     fn finds_room(&self, message: &Message) -> bool {
         match message.kind {
             Kind::Append => message.entries.is_empty() || self.store.spares_some(),

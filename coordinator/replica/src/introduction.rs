@@ -38,7 +38,7 @@ pub struct Newcomer {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Beginning {
-    /// Nobody has a log: all founders begin, with the same of each other.
+    /// No coordinator has a log: all founders begin, with the same list of members.
     Found(BTreeMap<MemberId, Member>),
     Join {
         id: MemberId,

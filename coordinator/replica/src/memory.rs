@@ -155,7 +155,7 @@ impl Storage for Memory {
         Ok(self.last())
     }
 
-    /// Whoever is sent a snapshot has to find itself in it.
+    /// The receiver of a snapshot has to find itself in it.
     fn snapshot(&self, request_index: u64, to: u64) -> Result<Snapshot> {
         if self.serves(request_index, to) {
             return Ok(self.snapshot.clone());

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::change::{steps_in, steps_out};
 
-/// Numbers the replicas of a cluster. Whoever has lost its data comes back with another one.
+/// Numbers the replicas of a cluster. A replica that has lost its data returns with another number.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]

@@ -22,7 +22,7 @@ use crate::{audit, data, http, voice};
 pub(crate) struct Found {
     pub(crate) identity: Identity,
     pub(crate) signing: Signing,
-    /// Somebody runs on this data, and so is where this would be.
+    /// A coordinator runs on this data, and so occupies the addresses.
     data_is_held: bool,
 }
 

@@ -8,7 +8,7 @@ use crate::error::CoordinatorError;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Said<T> {
     pub(crate) value: T,
-    /// File, line and key; or the flag; or the key alone, where nobody said it.
+    /// File, line and key; or the flag; or the key alone for a default.
     pub(crate) place: String,
 }
 
@@ -21,7 +21,7 @@ impl<T> Said<T> {
         }
     }
 
-    /// What holds unless somebody says otherwise.
+    /// What holds by default.
     pub(crate) fn usual(key: &str, value: impl Into<T>) -> Self {
         Self {
             value: value.into(),

@@ -304,7 +304,7 @@ impl EventLoop {
         self.carry_out_all()
     }
 
-    /// What the log says of earlier times is not counted again: nobody leads while it is read.
+    /// What the log says of earlier times is not counted again: no coordinator leads while it is read.
     fn count_endings(&self, command: &Command) {
         let endings = command.change.parts().iter().filter_map(Ending::of);
         endings.for_each(|ending| self.endings.note(ending));
@@ -338,7 +338,7 @@ impl EventLoop {
             .try_for_each(|input| self.handle_input(input))
     }
 
-    /// Agents find whichever coordinator leads now, and operators are told where.
+    /// Agents find the new leader, and operators are redirected to it.
     fn step_down(&mut self) {
         if self.office.leads() {
             tracing::info!("lost leadership");
@@ -356,7 +356,7 @@ impl EventLoop {
         Response::Refused(Refused::NotLeading { leader })
     }
 
-    /// What decides nothing has the others asked at once whether anybody else leads.
+    /// A request without a decision asks the other coordinators at once whether another one leads.
     fn ask(
         &mut self,
         by: Asker,
@@ -383,7 +383,7 @@ impl EventLoop {
         })
     }
 
-    /// Who is admitted is agreed on before it is answered; where nobody leads, nobody answers.
+    /// An admission is agreed on before its answer; without a leader there is no answer.
     fn knock(
         &mut self,
         id: u64,

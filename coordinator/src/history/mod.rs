@@ -86,7 +86,7 @@ struct Heard {
 
 #[derive(Debug)]
 enum What {
-    /// From now on, and knows of nobody yet. By so much its moments are ahead of the time of day, by which people
+    /// From now on, and knows of nobody yet. By this much its moments are ahead of the time of day, by which people
     /// ask.
     Leads {
         ahead: Duration,
@@ -213,7 +213,7 @@ impl What {
 }
 
 impl Load {
-    /// Whether so many more readings have a place.
+    /// Whether this many more readings have a place.
     fn reserve(&self, count: usize) -> bool {
         let before = self.readings.fetch_add(count, Ordering::Relaxed);
         let fits = before + count <= MAX_QUEUED_READINGS;

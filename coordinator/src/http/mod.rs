@@ -29,14 +29,14 @@ use crate::server_context::ServerContext;
 use plain_listener::PlainListener;
 use tls_listener::{Shown, TlsListener};
 
-/// Unless somebody says otherwise.
+/// By default.
 pub(crate) const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7334));
 
 /// A core that takes longer is not well.
 pub(crate) const CORE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where it was told to, or else where it usually is; there it does without when the place is taken.
+/// At the configured address, or else at the default one; an occupied default is skipped.
 pub(crate) async fn bind(config: &Config) -> Result<Option<TcpListener>, CoordinatorError> {
     let address = config.http_address();
     match (TcpListener::bind(address).await, &config.http) {
@@ -50,7 +50,7 @@ pub(crate) async fn bind(config: &Config) -> Result<Option<TcpListener>, Coordin
     }
 }
 
-/// Where it was told to; nowhere unless it was.
+/// At the configured address; nowhere without one.
 pub(crate) async fn bind_secure(config: &Config) -> Result<Option<TcpListener>, CoordinatorError> {
     let Some(said) = &config.https else {
         return Ok(None);

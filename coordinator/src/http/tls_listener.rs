@@ -39,7 +39,7 @@ const CONNECTION_LIMIT: Bounds = Bounds {
     max_per_group: Some(256),
     max_per_key: Some(64),
 };
-/// How often those who were refused are told of.
+/// The interval between reports of refused clients.
 const REFUSAL_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) struct TlsListener {
@@ -142,7 +142,7 @@ impl TlsListener {
     }
 }
 
-/// Waits until whoever is there has to go.
+/// Waits until the client is revoked or evicted.
 async fn end(evicted: Evicted, card: Option<WebCredentials>) {
     let Some(card) = card else {
         let _ = evicted.await;
@@ -168,7 +168,7 @@ impl Listener for TlsListener {
                         return (self.settle(guest, from.ip().to_canonical()), from);
                     }
                     Ok(Err(turned)) => self.note(turned),
-                    // A bug, but whoever found it must not stop the others from coming in.
+                    // A bug, but the client that triggers it must not stop others from connecting.
                     Err(panic) => tracing::error!(%panic, "handshake interrupted"),
                 },
                 _ = self.telling.tick() => self.refusals.tell(&self.context.intake),

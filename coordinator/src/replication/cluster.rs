@@ -30,7 +30,7 @@ impl Directory {
         Self { own, members }
     }
 
-    /// Whoever was taken out of the cluster is not known any more.
+    /// Takes over the list of members; removed ones are forgotten.
     pub(crate) fn learn(&mut self, members: &Members) {
         if !members.of.is_empty() {
             self.members.clone_from(members);
@@ -95,7 +95,7 @@ impl Cluster {
         leader.is_some_and(|leader| leader.name == name)
     }
 
-    /// Where somebody else leads.
+    /// The address of another leader.
     pub(crate) fn leader(&self) -> Option<SocketAddr> {
         match self.standing {
             Standing::Follows {

@@ -26,7 +26,7 @@ use crate::intake::Intake;
 
 /// What [`Timing`] counts in.
 const TICK_INTERVAL: Duration = Duration::from_millis(10);
-/// So many tasks are taken together, and what follows from them is written at once.
+/// This many tasks are taken together, and what follows from them is written at once.
 const MAX_TASKS_PER_BATCH: usize = 256;
 /// How far the log had come is synced so often: with each entry it would cost a second write to disk per decision.
 const REACHED_SYNC_INTERVAL: Duration = Duration::from_secs(1);
@@ -122,7 +122,7 @@ pub(crate) struct Engine {
     disk_is_full: bool,
     /// As everybody is told, the event loop first where it leads: whoever comes then finds it ready.
     standing: Standing,
-    /// What the event loop was told last.
+    /// The last status sent to the event loop.
     may_decide: bool,
 }
 
@@ -146,7 +146,7 @@ impl Engine {
             messages: Arc::clone(&messages),
             raft_metrics: RaftMetrics::default(),
         };
-        // Whoever is alone is elected before anything ticks.
+        // A single coordinator is elected before the first tick.
         let before = saved.vote.term.max(saved.snapshot.term);
         replication.raft_metrics.note_term(before);
         let mut engine = Self {
@@ -199,7 +199,7 @@ impl Engine {
             if now >= next_tick {
                 self.tick();
                 self.finish_compaction()?;
-                // Whoever stood still for a while does not make up for it.
+                // After a stall, missed ticks are not made up for.
                 next_tick = (next_tick + TICK_INTERVAL).max(now);
             }
             let carried_out = self.carry_out();
@@ -221,7 +221,7 @@ impl Engine {
         }
     }
 
-    /// Tells everybody what the last look at the disk has changed.
+    /// Publishes a change of the disk's state.
     fn follow_disk(&mut self) {
         let is_full = self.durable.disk_is_full();
         if is_full != self.disk_is_full {
@@ -264,7 +264,7 @@ impl Engine {
                 self.durable.handle_message(message)?;
             }
             Task::Unreachable(peer) => self.durable.replica_mut().handle_unreachable(peer),
-            // Whoever does not lead any more is told so by itself.
+            // A replica that no longer leads reports that anyway.
             Task::Propose { request, payload } => {
                 let _ = self.durable.replica_mut().propose(request, payload);
             }
@@ -288,7 +288,7 @@ impl Engine {
                 let settle = Change::Settle { id, folder };
                 let _ = self.durable.replica_mut().change(&settle);
             }
-            // Whoever has stopped waiting needs no answer.
+            // A caller that no longer waits needs no answer.
             Task::Status { reply } => drop(reply.send(self.durable.replica().status())),
             Task::End => {}
         }

@@ -24,11 +24,11 @@ pub(crate) enum PeerMessage {
         time_of_day_us: u64,
     },
     Answer(Answer),
-    /// Whoever has no signer asks one who has. Without a wish: whether there is one.
+    /// A coordinator without a signer asks one that has one. Without a request: whether it has one.
     Certify(Option<Wish>),
     /// The chain that was wished for, or nothing where it is not given.
     Certified(Option<String>),
-    /// For how long its signer is good, if it has one; told to whoever speaks 1.1.
+    /// How long its signer is valid, if it has one; sent to peers of 1.1.
     Signs {
         left_s: Option<u64>,
     },

@@ -126,7 +126,7 @@ impl Drop for Line {
 }
 
 impl Lines {
-    /// Whoever is new gets a line, whoever is gone loses it.
+    /// Opens sessions to new coordinators, and closes those to removed ones.
     fn follow(&mut self, cluster: &Cluster) {
         let peers: BTreeMap<_, _> = cluster.directory.peers().collect();
         self.lines

@@ -45,7 +45,7 @@ pub(super) async fn serve(session: Session, id: SessionId, context: ServerContex
         renewals: member::renewals(),
     };
     let ending = driver.serve().await;
-    // Without a queue nobody needs to know.
+    // Without a queue there is no receiver.
     let left = Event::DriverLeft { session: id };
     let _ = context.intake.put(left).await;
     drop(driver);

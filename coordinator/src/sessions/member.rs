@@ -22,7 +22,7 @@ use crate::session_limit::Bounds;
 pub(super) const OUTBOX_LENGTH: usize = 64;
 /// Coordinators that reach each other have chosen one by then.
 const ELECTION_TIMEOUT: Duration = Duration::from_secs(3);
-/// A member that was told to go elsewhere goes soon.
+/// A redirected member leaves soon.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Members that wait for this coordinator to lead: each, and once more when it was started again. There are
@@ -88,7 +88,7 @@ async fn wait<K: Kind>(session: &Session, context: &ServerContext) -> Result<(),
     leads.map(drop).map_err(|_| Ending::Closed)
 }
 
-/// Whether this coordinator leads. While it is not known who does, nobody is sent away.
+/// Whether this coordinator leads. While the leader is unknown, no member is redirected.
 async fn comes_to_lead(context: &ServerContext) -> bool {
     let mut cluster = context.cluster.clone();
     let known = cluster.wait_for(|cluster| cluster.leads() || cluster.leader().is_some());
@@ -140,7 +140,7 @@ pub(super) async fn instruct<K: Kind>(
     Ending::Replaced
 }
 
-/// So that nobody who is revoked commands it in our name.
+/// So that no revoked coordinator commands it in our name.
 pub(super) async fn tell_of_denied<K: Kind>(session: &Session, context: &ServerContext) -> Ending {
     let mut notices = context.notices.clone();
     let mut told = None;
@@ -180,7 +180,7 @@ pub(super) async fn tell_of_coordinators<K: Kind>(
     }
 }
 
-/// Whoever speaks an earlier version keeps to what it was started with.
+/// A member of an earlier version keeps the list that it was started with.
 async fn tell_seats<K: Kind>(
     session: &Session,
     seats: Vec<CoordinatorAddress>,

@@ -10,7 +10,7 @@ use reweave_link::{EncodedMessage, LinkError};
 use reweave_proto::message::{CoordinatorMessage, DriverOrder};
 use tokio::sync::watch;
 
-/// Whoever has missed more than so many changes is told all of it.
+/// A member that has missed more changes gets the whole list.
 const MAX_RETAINED_NOTICES: usize = 16;
 
 /// One notice, in the messages of each kind of member.

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::replication::{Cluster, PeerMessage, PeerMessageReceiver, Wish};
 
-/// Signing takes a millisecond; whoever is asked may be busy, or gone.
+/// Signing takes a millisecond; the other coordinator may be busy, or gone.
 const SIGN_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Clone)]

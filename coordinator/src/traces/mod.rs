@@ -26,7 +26,7 @@ use spans::Rollouts;
 
 /// Decisions that wait to be looked at: those of many plans.
 const QUEUE_LENGTH: usize = 1024;
-/// Rollouts that wait for whoever collects traces.
+/// Rollouts that wait for the collector.
 const MAX_QUEUED_ROLLOUTS: usize = 64;
 const MAX_TRIES: u32 = 4;
 /// Doubled each time.
@@ -79,7 +79,7 @@ fn traces_of(mut collector: Url) -> Url {
 }
 
 impl Telling {
-    /// Within a runtime, as long as there is somebody who decides.
+    /// Within a runtime, as long as the event loop runs.
     pub(crate) fn begin(self) -> Result<(), CoordinatorError> {
         let post = Post {
             client: webhooks::client()?,

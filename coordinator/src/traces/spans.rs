@@ -34,7 +34,7 @@ pub(super) struct Trace {
     pub(super) spans: Vec<Span>,
 }
 
-/// Who is told something, and answers.
+/// The receiver of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Told {
     Node(NodeId),
@@ -50,11 +50,11 @@ struct Rollout {
     round: Option<usize>,
     /// How many there were.
     rounds: usize,
-    /// What is asked of whom, by the generation that they are told.
+    /// Open instructions, by their generation.
     asked: BTreeMap<(Generation, Told), usize>,
     /// In the latest round.
     last_asked: (Generation, BTreeSet<Told>),
-    /// Since then nothing is asked of anybody.
+    /// Since when no instruction is open.
     settled: Moment,
     beyond: usize,
 }
@@ -353,7 +353,7 @@ impl Rollout {
         self.settle(at);
     }
 
-    /// The round is over once nobody is waited for.
+    /// The round is over once all have answered.
     fn settle(&mut self, at: Moment) {
         if self.asked.is_empty()
             && let Some(round) = self.round.take()

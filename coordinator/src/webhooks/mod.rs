@@ -71,7 +71,7 @@ impl Hook {
         }
     }
 
-    /// Whether everybody on this machine may read its secret.
+    /// Whether all users of this machine may read its secret.
     pub(crate) fn is_open_to_all(&self) -> bool {
         let found = std::fs::metadata(&self.secret_file.value);
         found.is_ok_and(|it| it.permissions().mode() & 0o004 != 0)
@@ -179,7 +179,7 @@ fn origin(url: &Url) -> String {
 
 /// Redirections are for people: who answers with one is not the one that was named.
 pub(crate) fn client() -> Result<Client, CoordinatorError> {
-    // Whoever came first has chosen, and that is as well.
+    // The provider that was installed first stays, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = Client::builder()
         .timeout(delivery::DELIVERY_TIMEOUT)

@@ -140,7 +140,7 @@ impl Dialer {
         self.last_success = Some(Instant::now());
     }
 
-    /// Tries every address once, and stays with whoever answers first.
+    /// Tries every address once, and stays with the first that answers.
     async fn round(&mut self) -> Option<Session> {
         let mut addresses = self.addresses.clone();
         addresses.rotate_left(self.turn);

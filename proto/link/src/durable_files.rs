@@ -74,7 +74,7 @@ impl LockedFolder {
         }
     }
 
-    /// Whether somebody holds it, or why nobody could. Changes nothing.
+    /// Whether a process holds it, or why none could. Changes nothing.
     pub fn look(path: &Path) -> Result<bool, LockedFolderError> {
         let failed = |source| LockedFolderError::Open {
             folder: path.to_owned(),
@@ -117,7 +117,7 @@ impl LockedFolder {
     }
 }
 
-/// Whoever is refused is told who holds it. A disk without room for that is no reason not to.
+/// Records the holder, for the error of other processes. A full disk does not prevent the lock.
 fn sign(mut lock: &File) {
     let _ = lock
         .set_len(0)

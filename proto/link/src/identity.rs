@@ -100,7 +100,7 @@ impl Identity {
         self.member.cluster()
     }
 
-    /// Why nobody will accept this certificate at `now`, if so: for a program to say at its start.
+    /// Why no peer would accept this certificate at `now`, if so: for a program to report at its start.
     pub fn problem(&self, now: SystemTime) -> Option<PeerRefusal> {
         let since_epoch = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = UnixTime::since_unix_epoch(since_epoch);

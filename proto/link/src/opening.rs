@@ -123,7 +123,7 @@ async fn accept_channel(connection: &Connection) -> Result<(Channel, Stream), Op
     Ok((channel, Stream { send, receive }))
 }
 
-/// A stream that is closed already has nothing to prefer; whoever uses it will be told.
+/// A closed stream has no priority; its next use returns the error.
 fn prefer(stream: &SendStream, channel: Channel) {
     let _ = stream.set_priority(channel.priority());
 }
@@ -178,7 +178,7 @@ fn farewell(connection: &Connection, error: &OpeningError) {
 }
 
 impl OpeningError {
-    /// The same as it is told to others.
+    /// The error with the address of the peer.
     pub(crate) fn at(self, address: SocketAddr) -> LinkError {
         match self {
             Self::Lost(lost) => lost.into(),

@@ -43,7 +43,7 @@ impl ReceiveLimits {
         ReceiveLimitGuard { of, address }
     }
 
-    /// Whether so many more packets of this peer are read.
+    /// Whether this many more packets of this peer are read.
     fn has_room(&self, address: SocketAddr, packets: usize) -> bool {
         let shares = lock(&self.0);
         shares
@@ -77,7 +77,7 @@ impl ReceiveFlag {
 #[derive(Debug)]
 pub(crate) struct RateLimitedSocket {
     pub(crate) socket: Arc<dyn AsyncUdpSocket>,
-    /// So many packets at most come as one piece.
+    /// This many packets at most come as one piece.
     pub(crate) together: usize,
     pub(crate) shares: ReceiveLimits,
     pub(crate) heard: ReceiveFlag,

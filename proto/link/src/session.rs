@@ -290,7 +290,7 @@ impl Session {
         LinkError::ShutOut(refusal)
     }
 
-    /// How many packets came so far: whoever is there acknowledges what it is sent.
+    /// Packets received so far: a live peer acknowledges what it gets.
     pub fn heard_packets(&self) -> u64 {
         self.connection.stats().udp_rx.datagrams
     }
@@ -404,7 +404,7 @@ impl Session {
         }
     }
 
-    /// To end it by, also for somebody who does not have the session itself.
+    /// A handle to end it, also for callers without the session itself.
     pub fn parting(&self) -> SessionClose {
         SessionClose(self.connection.clone())
     }

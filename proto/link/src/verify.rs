@@ -137,7 +137,7 @@ impl PeerVerifier {
         })
     }
 
-    /// For somebody who has no certificate yet and is to be given one.
+    /// For a joining peer without a certificate.
     pub(crate) fn of_door(
         authority: TrustAnchor<'static>,
         cluster: ClusterName,
@@ -321,7 +321,7 @@ impl ServerCertVerifier for PeerVerifier {
 }
 
 impl ClientCertVerifier for PeerVerifier {
-    /// Members are not told which authority we trust.
+    /// Members do not learn which authority we trust.
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         self.hints.as_deref().unwrap_or_default()
     }

@@ -113,7 +113,7 @@ impl WebCredentials {
             if let Some(refusal) = self.refusal() {
                 return refusal;
             }
-            // Where nobody can be revoked any more, certificates expire all the same.
+            // Certificates expire even after the deny list can no longer change.
             tokio::select! {
                 Ok(()) = self.denied.changed() => {}
                 () = sleep(EXPIRY_CHECK_INTERVAL) => {}
@@ -133,7 +133,7 @@ impl WebCredentials {
     }
 }
 
-/// One handshake, of whoever has come over this stream.
+/// One handshake with the client of this stream.
 pub async fn receive(
     stream: TcpStream,
     address: SocketAddr,

@@ -19,7 +19,7 @@ const MIN_STRAY_DEVIATION: f64 = 0.25;
 const MIN_RESTS: usize = 4;
 /// A rest that is shorter than this part of the others is none of theirs.
 const MIN_REST_RATIO: f64 = 0.6;
-/// A rest that is so many times as long as another is of another kind.
+/// A rest that is this many times as long as another is of another kind.
 const MIN_KIND_RATIO: f64 = 1.7;
 
 /// A run of spans with next to no traffic.

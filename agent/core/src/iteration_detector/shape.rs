@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    /// The shape of having sent and received so much with the peers 10.0.0.1, 10.0.0.2, ...
+    /// The shape of having sent and received this much with the peers 10.0.0.1, 10.0.0.2, ...
     fn shape(exchanged: &[[u64; 2]], overlap: f64) -> Option<ExchangePattern> {
         let mut book = PeerBook::default();
         let volume = |bytes| Volume {

@@ -22,7 +22,7 @@ const REFUSAL_TTL_NS: u64 = 3_000_000_000;
 /// Shortest gap between turns, or hold time of a responder, that counts as a stall. Turns are 130 ms apart at most.
 pub(super) const MIN_STALL: Duration = Duration::from_millis(500);
 
-/// Of so many probes of a flow no more than one is large.
+/// Of this many probes of a flow no more than one is large.
 const PROBES_PER_LARGE_PROBE: u32 = 8;
 /// Of a packet, headers of IP and UDP; on a wire, Ethernet's and its checksum.
 const IP_UDP_HEADER_BYTES: u32 = 28;

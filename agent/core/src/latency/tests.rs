@@ -651,7 +651,7 @@ fn excessive_probe_list_is_capped() {
     assert!(probes.count() <= 70, "10 Mb/s, and 5 ms ahead");
 }
 
-/// A prober whose interface takes 9000 bytes, over a network that takes so many, for twenty seconds.
+/// A prober whose interface takes 9000 bytes, over a network that takes this many, for twenty seconds.
 fn with_large(longest: usize, ways: Ways) -> ProbeTally {
     let mut world = World::new(ways);
     world.longest = longest;

@@ -33,7 +33,7 @@ const QUIET_TTL: Duration = Duration::from_millis(200);
 const MAX_STILL_BYTES_PER_S: f64 = 500_000.0;
 /// Nor is this part of what the wires carry at their busiest.
 const MAX_STILL_SHARE: f64 = 0.05;
-/// The busiest is forgotten by half in so many readings: about a minute.
+/// The busiest is forgotten by half in this many readings: about a minute.
 const DECAY_PER_READING: f64 = 1.0 / 8192.0;
 
 #[derive(Debug, Clone, Default)]

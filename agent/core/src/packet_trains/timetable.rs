@@ -104,7 +104,7 @@ impl Timetable {
         let shape = line.course.shape();
         let bytes = frames(shape);
         if budget.wait(now, bytes).is_none() {
-            // It never will hold so much: shorter ones tell what they can.
+            // It never will hold this much: shorter ones tell what they can.
             line.course = TrainSequence::new(PACKET_BYTES, shape.packets / 2);
         }
         if !budget.take(now, bytes) {

@@ -10,7 +10,7 @@ use crate::probe::TraceEvent;
 
 /// Further than any fabric is wide.
 const MAX_HOPS: u8 = 16;
-/// A host behind so many hops that say nothing does not answer at all.
+/// A host behind this many hops that say nothing does not answer at all.
 const MAX_SILENT_HOPS: u8 = 4;
 /// What was found is accepted for so long.
 const DISTANCE_TTL: Duration = Duration::from_secs(60);

@@ -92,7 +92,7 @@ struct FlowTrace {
 /// As far as a flow can be traced.
 #[derive(Debug, Clone, Copy)]
 enum TraceReach {
-    /// So many routers lie before its receiver.
+    /// This many routers lie before its receiver.
     Receiver(u8),
     /// There are more than these, or the receiver is silent.
     OutOfSight(u8),

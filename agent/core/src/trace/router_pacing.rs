@@ -9,7 +9,7 @@ use reweave_common::moment::Moment;
 
 const MIN_GAP: Duration = Duration::from_millis(5);
 const MAX_GAP: Duration = Duration::from_secs(1);
-/// After so many answers in a row the gap is halved.
+/// After this many answers in a row the gap is halved.
 const ANSWERS_PER_SPEEDUP: u8 = 16;
 /// More routers than lie around one host; of more, those that have rested are forgotten.
 const MAX_ROUTERS: usize = 4096;

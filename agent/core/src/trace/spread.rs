@@ -19,7 +19,7 @@ const MDA_STOPPING_POINTS: [usize; 32] = [
 ];
 /// A router that more flows are needed for is not looked at to its end.
 const MAX_FLOWS: usize = 1024;
-/// So many are traced at a time.
+/// This many are traced at a time.
 const BATCH_SIZES: std::ops::RangeInclusive<usize> = 4..=64;
 
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub struct Fork {
     /// Absent for the sender.
     pub router: Option<Ipv4Addr>,
     pub next: Vec<Ipv4Addr>,
-    /// So many flows were seen to go on from it.
+    /// This many flows were seen to go on from it.
     pub flows: usize,
     /// Whether these flows are enough to know all next hops.
     pub complete: bool,

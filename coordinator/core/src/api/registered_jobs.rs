@@ -31,7 +31,7 @@ use crate::rollout::{DecisionContext, Hindrance, first_step};
 /// All of them have to fit into one message, and each is looked at twice a second.
 const MAX_JOBS: usize = 1000;
 const MAX_JOB_HOSTS: usize = 1_000_000;
-/// So many exchanges of two hosts are weighed: some tenths of a second for a thousand hosts.
+/// This many exchanges of two hosts are weighed: some tenths of a second for a thousand hosts.
 const MAX_EXCHANGES: usize = 20_000;
 /// What a host sends the next, to compare orders by. The rate does not depend on it.
 const RING_TRANSFER_BYTES: f64 = 1e9;

@@ -22,7 +22,7 @@ const MAX_TRACES_PER_HOST: usize = 16;
 /// A way is asked for again after this; without an answer it is accepted so much longer.
 const TRACE_INTERVAL: Duration = Duration::from_secs(30);
 const PATH_TTL: Duration = Duration::from_secs(120);
-/// More are not kept, or than so many of each host: those of its probes there and back.
+/// More are not kept, or than this many of each host: those of its probes there and back.
 const MAX_PATHS: usize = 1 << 18;
 const MAX_PATHS_PER_HOST: usize = 160;
 

@@ -49,7 +49,7 @@ impl RoundRobin {
         self.next..end()
     }
 
-    /// Takes of nodes, each with so many flows, as many as are gone through at a time.
+    /// Takes of nodes, each with this many flows, as many as are gone through at a time.
     pub(crate) fn take(&mut self, nodes: impl IntoIterator<Item = (NodeId, usize)>) -> Batch {
         let (from, mut sum) = (self.next, 0);
         let mut nodes = nodes.into_iter();

@@ -53,7 +53,7 @@ impl Hours {
             .any(|(minute, more)| self.has_begun_on(minute % MINUTES_PER_WEEK, more))
     }
 
-    /// Whether it begins on the day of this minute, and lasts until so many minutes later.
+    /// Whether it begins on the day of this minute, and lasts until this many minutes later.
     fn has_begun_on(&self, minute: u64, more: u64) -> bool {
         let [first, last] = self.days;
         let day = minute / MINUTES_PER_DAY;

@@ -114,7 +114,7 @@ pub enum Effect {
     },
 }
 
-/// So much shares an entry at most: answers tell all that a node holds.
+/// This much shares an entry at most: answers tell all that a node holds.
 const MAX_CHANGE_PARTS: usize = 64;
 
 /// Effects to be executed, in order.

@@ -19,7 +19,7 @@ pub struct Policy {
     /// What the planner goes by. Its `least_gain` is also the gain that must be measured, and
     /// readings older than its `most_age` count for nothing here either.
     pub planner: reweave_planner::Policy,
-    /// A rate is taken from so many readings, before a change and after. Default 5: one odd
+    /// A rate is taken from this many readings, before a change and after. Default 5: one odd
     /// reading moves the mean of five by a fifth of its error.
     pub readings: usize,
     /// A flow is slower, or faster, when it leaves the range of its readings by this share.

@@ -21,7 +21,7 @@ use crate::model::world::Measurements;
 const MAX_TRACES: usize = 64;
 /// What a person wants traced is, for so long.
 const TRACE_REQUEST_TTL: Duration = Duration::from_secs(10);
-/// So many of these at once, or a script would keep agents from what matters.
+/// This many of these at once, or a script would keep agents from what matters.
 const MAX_TRACE_REQUESTS: usize = 32;
 
 #[derive(Debug, Clone, Default)]

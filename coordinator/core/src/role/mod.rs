@@ -191,7 +191,7 @@ impl ClusterRole {
         }
     }
 
-    /// Somebody waits for an answer from now on, unless nobody leads here. `is_sought` when the others
+    /// Somebody waits for an answer from now on, unless no coordinator leads here. `is_sought` when the others
     /// are asked at once whether anybody else leads.
     ///
     /// If nobody else had come to lead when this was asked, then the core knew all that was agreed

@@ -48,7 +48,7 @@ impl ReadIndex {
         self.askers.insert(id, asker);
     }
 
-    /// Whether the others must be asked now. So many of the commands are agreed on.
+    /// Whether the others must be asked now. This many of the commands are agreed on.
     pub(super) fn handle_answer(&mut self, id: u64, answer: Response, applied: u64) -> bool {
         let Some(asker) = self.askers.get_mut(&id) else {
             return false;
@@ -111,7 +111,7 @@ mod tests {
         }
     }
 
-    /// Somebody who asked after so many proposals.
+    /// Somebody who asked after this many proposals.
     fn asking(proposed: u64, is_sought: bool) -> ReadIndex {
         let mut waiting = ReadIndex::default();
         waiting.push(7, proposed, is_sought);

@@ -21,7 +21,7 @@ use crate::plan::{blast_radius, plan_check, proposals};
 use crate::rollout::verify::concerned;
 use crate::rollout::{DecisionContext, Hindrance, first_step, is_needed};
 
-/// So many times as often as else it looks at most, whatever goes down.
+/// This many times as often as else it looks at most, whatever goes down.
 const URGENT_DECISION_FACTOR: u32 = 10;
 
 /// Looks from time to time, and remembers the time of its changes.

@@ -19,17 +19,17 @@ use crate::{Outcome, Reason};
 
 const ONE_SECOND: Duration = Duration::from_secs(1);
 
-/// h0 is heard to do so many iterations of 40 ms of work and what else they take.
+/// h0 is heard to do this many iterations of 40 ms of work and what else they take.
 fn beat(cluster: &mut Cluster, period_ms: u64, iterations: u32) {
     beat_of(cluster, period_ms, iterations, 1);
 }
 
-/// So many iterations are heard as one.
+/// This many iterations are heard as one.
 fn beat_of(cluster: &mut Cluster, period_ms: u64, iterations: u32, as_one: u64) {
     beat_of_bytes(cluster, period_ms, iterations, as_one << 20);
 }
 
-/// Of so many bytes each way.
+/// Of this many bytes each way.
 fn beat_of_bytes(cluster: &mut Cluster, period_ms: u64, iterations: u32, bytes: u64) {
     let beat = IterationPeriod {
         period: TimeSpan::from_millis(period_ms),

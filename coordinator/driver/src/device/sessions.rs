@@ -45,7 +45,7 @@ impl<O: Opens> Sessions<O> {
         Ok(found)
     }
 
-    /// Never asked twice: what failed may have been done. Whoever changes has read just before.
+    /// Never repeated: a failed change may have been made. The caller has read just before.
     pub(super) async fn change(&self, verb: Verb, circuits: &[Circuit]) -> Result<(), DeviceError> {
         let mut kept = self.kept.lock().await;
         let mut session = match kept.take() {

@@ -85,7 +85,7 @@ async fn hanging_device_program_is_killed() {
     assert_eq!(script.device(100).carry_out(&moves).await, Moved::Late);
 }
 
-/// Says yes to whatever it is asked, as long as it does not hang up: after so many requests, the login
+/// Says yes to whatever it is asked, as long as it does not hang up: after this many requests, the login
 /// included, for each of its callers.
 async fn hangs_up_after(requests: [usize; 2]) -> (Device, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();

@@ -46,9 +46,9 @@ pub struct Replica {
     effects: VecDeque<Effect>,
     /// What is being made durable; until then nothing new comes out.
     writing: Option<Writing>,
-    /// What was last told of who leads.
+    /// The last leader that was reported.
     told: Standing,
-    /// Whoever led last.
+    /// The last leader.
     led: MemberId,
     reads: Reads,
     ticks: usize,
@@ -160,7 +160,7 @@ impl Envelope {
         decode_exact(data).ok()
     }
 
-    /// Whoever begins with nothing where there is something would lead with nothing.
+    /// Refuses an unreadable snapshot: a replica that began empty instead would lead with an empty state.
     fn of(snapshot: &Snapshot) -> Result<Self, StartError> {
         let index = snapshot.index;
         Self::decode(&snapshot.data).ok_or(StartError::UnknownSnapshot { index })
@@ -202,7 +202,7 @@ impl Replica {
         Ok(replica)
     }
 
-    /// Whoever is the only one needs nobody's vote, and waits for nobody.
+    /// A single replica needs no other vote, and does not wait.
     fn campaign_if_alone(&mut self) {
         let configuration = &self.members.configuration;
         let alone = configuration.voters == [self.id()] && configuration.voters_outgoing.is_empty();
@@ -466,7 +466,7 @@ impl Replica {
         self.node.raft.state == StateRole::Leader
     }
 
-    /// And nobody was told.
+    /// And this was not reported yet.
     fn has_lost_the_lead(&self) -> bool {
         match self.told {
             Standing::Leads { term } => self.elected() != Some(term),

@@ -251,7 +251,7 @@ impl<D: Disk> Store<D> {
         }
     }
 
-    /// From now on a log without this entry is not accepted. To be said before anybody hears of it.
+    /// From now on a log without this entry is refused. To be called before any peer gets the entry.
     pub fn acknowledge(&mut self, index: u64) {
         self.note(0, index);
     }

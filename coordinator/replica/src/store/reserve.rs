@@ -30,7 +30,7 @@ impl DiskReserve {
         self.is_full
     }
 
-    /// Of what is kept, so much is left for a log that ends here.
+    /// Of what is kept, this much is left for a log that ends here.
     fn kept(&self, end: u64) -> u64 {
         self.kept_until.saturating_sub(end)
     }

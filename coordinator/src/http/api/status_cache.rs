@@ -61,7 +61,7 @@ struct Seen {
 #[derive(Debug, Clone, Copy)]
 pub(in crate::http) struct Fresh {
     begun: Instant,
-    /// It shows so many decisions for sure.
+    /// It shows this many decisions for sure.
     decisions: u64,
 }
 
@@ -74,7 +74,7 @@ impl Fresh {
         }
     }
 
-    /// Whether it is new enough for whoever knows of so many decisions.
+    /// Whether it is new enough for whoever knows of this many decisions.
     pub(in crate::http) fn is_good(self, decisions: u64) -> bool {
         self.decisions >= decisions && self.begun.elapsed() < STATUS_TTL
     }

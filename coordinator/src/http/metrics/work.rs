@@ -8,7 +8,7 @@ use reweave_common::operator::{Finding, Findings, Imbalances, JobStatus};
 use super::evenness::imbalances;
 use super::page::{Kind, Page, count};
 
-/// Each is a label: of more jobs, those are told that send most.
+/// Each is a label: of more jobs, those that send most are reported.
 const MAX_JOBS: usize = 100;
 /// Beside the classes of causes.
 const USELESS_PIN_CLASS: &str = "useless-pin";

@@ -30,7 +30,7 @@ impl Scratch {
         open(&self.path(), Some(saved()))
     }
 
-    /// The content of a log with so many entries, each written by itself.
+    /// The content of a log with this many entries, each written by itself.
     fn written(&self, entries: u64) -> Vec<u8> {
         let mut store = self.open().unwrap().store;
         for index in 1..=entries {

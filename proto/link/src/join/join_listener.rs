@@ -133,7 +133,7 @@ impl Applicant {
         self.answer(&JoinAnswer::Refused).await;
     }
 
-    /// Whoever asked leaves when it has the answer.
+    /// The applicant leaves when it has the answer.
     async fn answer(mut self, answer: &JoinAnswer) {
         let sending = async {
             if let Ok(frame) = frame::encode(answer)

@@ -159,7 +159,7 @@ impl Authority {
         Ok((chain, key))
     }
 
-    /// Signs whatever it is told to. Apart from tests, members are all that is ever signed.
+    /// Signs any certificate. Apart from tests, only members' certificates are signed.
     pub(crate) fn sign(
         &self,
         uris: &[&str],

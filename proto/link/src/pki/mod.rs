@@ -111,7 +111,7 @@ pub(crate) fn chain_in(path: &Path, pem: &str) -> Result<Vec<CertificateDer<'sta
     }
 }
 
-/// The one URI a certificate is for; empty, which is nobody's name, when there is none or several.
+/// The one URI of a certificate; empty, which is no member's name, when there is none or several.
 pub(crate) fn sole_uri(certificate: &CertificateDer<'_>) -> Result<String, webpki::Error> {
     let parsed = webpki::EndEntityCert::try_from(certificate)?;
     let mut uris = parsed.valid_uri_names();

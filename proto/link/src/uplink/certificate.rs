@@ -82,7 +82,7 @@ impl Certificate {
         self.shut_out.clone()
     }
 
-    /// Who the coordinators are, as far as was told.
+    /// The known coordinators.
     pub(super) fn known(&self) -> CoordinatorList {
         self.known.clone()
     }

@@ -36,8 +36,8 @@ const MAX_QUEUED_REPORTS: usize = 8;
 const MAX_QUEUED_ANSWERS: usize = 64;
 /// Clocks drift slowly, and are set rarely.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(10);
-/// How often is looked whether anything was heard; after so many looks in vain something is said
-/// that must be acknowledged, and after so many the coordinator is given up for another.
+/// How often is looked whether anything was heard; after this many looks in vain something is said
+/// that must be acknowledged, and after this many the coordinator is given up for another.
 const LIVENESS_INTERVAL: Duration = Duration::from_millis(100);
 const PING_AFTER_CHECKS: u32 = 5;
 const GIVE_UP_AFTER_CHECKS: u32 = 12;
@@ -48,7 +48,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 pub trait MemberProtocol: 'static {
     type Said: Serialize + SinceVersion + Send + Sync;
     type Heard: DeserializeOwned + Into<Order<Self::Told>> + Send;
-    /// What it is told to do.
+    /// Its instructions.
     type Told: Send;
     /// What it has to tell when there is room for it, and nothing is lost without it.
     type Measured: Send;
@@ -101,7 +101,7 @@ impl<D: MemberProtocol> Uplink<D> {
         }
     }
 
-    /// None when nobody keeps the line up any more, which is a fault.
+    /// None when the uplink's task has ended, which is a bug.
     pub async fn next(&mut self) -> Option<UplinkEvent<D::Told>> {
         self.events.recv().await
     }
@@ -171,7 +171,7 @@ async fn keep_up<D: MemberProtocol>(
     }
 }
 
-/// Waits for `work`, unless nobody wants to hear any more.
+/// Waits for `work`, unless the receiver is gone.
 async fn unless_closed<D: MemberProtocol, T>(
     tell: &EventSender<D>,
     work: impl Future<Output = T>,
@@ -236,7 +236,7 @@ async fn listen<D: MemberProtocol>(
             Ok(Order::Told(error_chain)) => drop(tell.send(UplinkEvent::Told(error_chain)).await),
             Ok(Order::Denied(list)) => shut_out.note(list),
             Ok(Order::DeniedMore(list)) => shut_out.note_more(list),
-            // An answer that nobody waits for is none.
+            // An answer without a waiting request is ignored.
             Ok(Order::Renewed { chain_pem }) => drop(renewed.try_send(chain_pem)),
             Ok(Order::Elsewhere(there)) => return SessionEnd::Elsewhere(there),
             // It is asked already.

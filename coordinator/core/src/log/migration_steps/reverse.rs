@@ -7,7 +7,7 @@ use reweave_common::migration_plan::{MigrationPlan, MigrationStep, Round, Tables
 
 use super::held_state::Held;
 
-/// From behind so many steps to where the migration began, at these tables and circuits.
+/// From behind this many steps to where the migration began, at these tables and circuits.
 pub(crate) fn retraced(
     course: &MigrationPlan,
     legs: usize,

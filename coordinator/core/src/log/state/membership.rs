@@ -15,7 +15,7 @@ use crate::log::command::Author;
 pub(crate) const MAX_TOKENS: usize = 8192;
 /// Every member gets all of them.
 pub(crate) const MAX_REVOKED_MEMBERS: usize = 1 << 16;
-/// Secrets that let somebody in are remembered for so long, and so many of them: whoever asks late for the
+/// Secrets that let somebody in are remembered for so long, and this many of them: whoever asks late for the
 /// same token to be made, since no answer came, would open it a second time.
 const SPENT_TOKEN_TTL: Duration = Duration::from_hours(24);
 const MAX_SPENT_TOKENS: usize = 1 << 16;

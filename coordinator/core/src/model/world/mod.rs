@@ -35,7 +35,7 @@ pub(crate) use path::Passed;
 pub(crate) use wiring::other_of_two;
 pub use wiring::{End, Reporting, Wiring};
 
-/// Of a link's rate: with so much on it, packets may have to wait for as long as that goes on.
+/// Of a link's rate: with this much on it, packets may have to wait for as long as that goes on.
 const MIN_QUEUEING_LOAD: f64 = 0.75;
 
 /// All inputs of a decision, at one moment.

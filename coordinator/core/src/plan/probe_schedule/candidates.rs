@@ -11,7 +11,7 @@ use super::{FIRST_SOURCE_PORT, flows};
 
 /// Of more, tracing all of their ways would take too long.
 pub(super) const MAX_TRACED_FLOWS: usize = 1 << 16;
-/// From one host to the next, those of its peers that it probes by all ports are others by so many: no
+/// From one host to the next, those of its peers that it probes by all ports are others by this many: no
 /// two hosts of a rack need look at the same racks.
 const PEER_STRIDE: usize = 7;
 
@@ -39,7 +39,7 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// Where so many addresses would use so many ports each.
+    /// Where this many addresses would use this many ports each.
     pub(super) fn of(addresses: usize, ports: u16) -> Self {
         let each = (MAX_TRACED_FLOWS / addresses.max(1)).max(1);
         let ports = ports.min(u16::try_from(each).unwrap_or(u16::MAX)).max(1);

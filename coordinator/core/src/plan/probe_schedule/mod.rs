@@ -144,7 +144,7 @@ impl ProbeSchedule {
         self.addresses.values().map(Vec::len).sum()
     }
 
-    /// Whom a host should probe by which ports, where there are so many addresses.
+    /// Whom a host should probe by which ports, where there are this many addresses.
     fn pairs(
         &self,
         known: Measurements<'_>,
@@ -246,7 +246,7 @@ fn pairs(own: &[Ipv4Addr], theirs: &[Ipv4Addr]) -> Vec<[Ipv4Addr; 2]> {
     own.iter().enumerate().filter_map(pair).collect()
 }
 
-/// By so many source ports the hosts of a rack together see all ways to another one of its size.
+/// By this many source ports the hosts of a rack together see all ways to another one of its size.
 fn ports(fabric: &Fabric, node: NodeId) -> u16 {
     let far = |at: NodeId, link: &LinkId| fabric.link(*link).far(at).node;
     let rack = fabric.links_of(node).first().map(|link| far(node, link));

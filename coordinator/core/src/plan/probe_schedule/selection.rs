@@ -23,7 +23,7 @@ const SELECTION_INTERVAL: Duration = Duration::from_secs(5);
 const EXPLORATION_TIMEOUT: Duration = Duration::from_secs(60);
 /// Where not all is known, all are sent again after this.
 const EXPLORATION_INTERVAL: Duration = Duration::from_secs(600);
-/// So many flows at least cross each link each way, where as many can: that is forty probes a second.
+/// This many flows at least cross each link each way, where as many can: that is forty probes a second.
 const MIN_FLOWS_PER_LINK: u32 = 4;
 /// An answer has to fit into one message.
 const MAX_SELDOM_HOPS: usize = 64;
