@@ -18,9 +18,9 @@ use thiserror::Error;
 
 use crate::clock;
 
-/// Whoever has stopped listening is noticed so late.
+/// The delay until a stopped listener is noticed.
 const READ_TIMEOUT: Duration = Duration::from_millis(500);
-/// Jobs run as anybody.
+/// Jobs run as any user.
 const SOCKET_MODE: u32 = 0o666;
 
 #[derive(Debug, Error)]

@@ -7,7 +7,7 @@ use reweave_common::instruction::FastSampling;
 use tokio::time::{Instant, sleep_until};
 
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
-/// Whoever waits longer asks again.
+/// A longer wait needs another request.
 const MAX_SAMPLING_TIME: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ impl FastSamplingTimer {
         self.next.get_or_insert(now);
     }
 
-    /// Never, where nobody waits.
+    /// Never, without a request.
     pub async fn due(&self) {
         match self.next {
             Some(next) => sleep_until(next).await,

@@ -165,7 +165,7 @@ impl Conf {
         Ok(())
     }
 
-    /// As it is, whoever wrote it.
+    /// The present content, of any author.
     pub fn text(&self) -> String {
         match &self.ours {
             Some(ours) => format!(
@@ -202,7 +202,7 @@ impl Conf {
             .map_err(|source| self.not_written(source))
     }
 
-    /// Jobs of all users read it, and go on reading it as whoever made it has let them.
+    /// Jobs of all users read it, so the mode of the previous file is kept.
     fn replace(&self, text: &str) -> io::Result<()> {
         let mode = fs::metadata(&self.path).map(|there| there.permissions());
         let mode = mode.unwrap_or_else(|_| Permissions::from_mode(WORLD_READABLE_MODE));

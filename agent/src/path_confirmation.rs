@@ -13,7 +13,7 @@ use reweave_common::probing::PROBE_PORT;
 
 use crate::probes::Prober;
 
-/// Whoever floods a socket should not keep others waiting.
+/// A flood on one socket must not delay the others.
 const MAX_PACKETS_PER_TURN: usize = 256;
 
 /// A socket for each own address that flows begin at: agents answer addresses that they know.
@@ -50,7 +50,7 @@ impl ConfirmationClient {
                         }
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                    // Of somebody else, or of an earlier question that was refused.
+                    // From another host, or for an earlier request that was refused.
                     _ => {}
                 }
             }

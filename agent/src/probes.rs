@@ -163,7 +163,7 @@ impl OwnWays {
         })
     }
 
-    /// None where nobody can tell.
+    /// None if it is unknown.
     fn interface(&mut self, flow: FlowKey) -> Option<u32> {
         match self.leaves(flow) {
             Leaves::Anyhow => Some(ANY_INTERFACE),

@@ -32,7 +32,7 @@ pub(crate) fn ask(
     let piped = program.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = piped.stderr(Stdio::piped()).spawn()?;
     let input = child.stdin.take();
-    // Whoever does not read to the end says why, or is given up below.
+    // A program that does not read to the end reports why, or times out below.
     thread::spawn(move || input.map(|mut it| it.write_all(text.as_bytes())));
     let [printed, said] = [read(child.stdout.take()), read(child.stderr.take())];
     let Ok(printed) = printed.recv_timeout(patience) else {
@@ -47,7 +47,7 @@ pub(crate) fn ask(
     })
 }
 
-/// Told once it has ended.
+/// Set once it has ended.
 fn read(from: Option<impl Read + Send + 'static>) -> Receiver<String> {
     let (tell, told) = channel();
     thread::spawn(move || {
@@ -79,7 +79,7 @@ mod tests {
     fn hanging_program_times_out() {
         let hangs = shell("exec sleep 600", "", Duration::from_millis(50));
         assert!(matches!(hangs, Err(NoAnswer::Hangs)));
-        // More than a pipe holds, and nobody reads it.
+        // More than a pipe holds, without a reader.
         let deaf = shell(
             "exec sleep 600",
             &"x".repeat(1 << 20),

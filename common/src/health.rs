@@ -50,7 +50,7 @@ pub enum Signal {
     CreditWaits,
     /// The receiver of an RDMA connection has seen a gap.
     OutOfSequence,
-    /// Its sender was told of one.
+    /// Its sender was notified of one.
     SequenceNaks,
     /// No acknowledgement in time: a lost tail, or a black hole.
     AckTimeouts,
@@ -62,7 +62,7 @@ pub enum Signal {
     PayloadErrors,
     /// The receiver had posted too few buffers.
     OutOfBuffers,
-    /// The sender was told so.
+    /// The sender was notified.
     NotReadyRetries,
     ReceiveErrors,
     SendErrors,

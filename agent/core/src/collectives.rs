@@ -31,7 +31,7 @@ pub struct CollectiveBook {
     ranks: BTreeMap<Rank, VecDeque<RankWindow>>,
     /// By the number of the span: sent and received.
     spans: BTreeMap<u64, [Bytes; 2]>,
-    /// The span up to which all is told.
+    /// The span up to which everything is reported.
     told: Option<u64>,
 }
 

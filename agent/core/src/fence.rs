@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 pub struct Record {
     /// The latest instruction that was taken up. Nothing earlier is followed any more.
     pub promised: Option<Install>,
-    /// What a kernel last held as told, and should hold until something else is told.
+    /// The last installed state, which stays in force until the next instruction.
     pub in_force: InForce,
     /// While that is unconfirmed.
     #[serde(default)]
@@ -88,7 +88,7 @@ pub struct Fence {
     unnoted: Option<(Generation, Token)>,
     /// A node that forwards nothing pins no flows of others.
     forwards: bool,
-    /// For how long nobody has confirmed what is in force, and when that was last looked at.
+    /// How long the state in force has been unconfirmed, and when that was last checked.
     unconfirmed_for: Duration,
     looked: Option<Moment>,
 }
@@ -147,7 +147,7 @@ impl Fence {
         &self.record.in_force
     }
 
-    /// Whether anybody has ever told it to hold anything.
+    /// Whether it ever got an instruction.
     pub fn was_told(&self) -> bool {
         self.record.promised.is_some()
     }

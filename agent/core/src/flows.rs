@@ -20,7 +20,7 @@ pub struct Socket {
     pub received: Bytes,
     /// For how long it had something to send since then, where that is known.
     pub busy: Option<Duration>,
-    /// Of datagrams nobody knows.
+    /// Unknown for datagrams.
     pub rtt: Option<Duration>,
     pub retransmits: Option<u64>,
 }

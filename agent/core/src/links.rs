@@ -22,7 +22,7 @@ pub struct LinkCount {
 #[derive(Debug, Default)]
 pub struct LinkBook {
     meters: BTreeMap<String, [Meter; 2]>,
-    /// What was last told of each.
+    /// The last report of each.
     told: BTreeMap<String, Counters>,
     /// Interfaces that are not there any more, and when they were missed first.
     vanished: BTreeMap<String, Moment>,

@@ -53,7 +53,7 @@ pub enum PreflightRefusal {
     Training,
     /// Another test is running.
     Pressed,
-    /// Nobody may ask for this much.
+    /// Requests for more are refused.
     TooMuch,
     /// It could not open a port.
     Unable,

@@ -17,7 +17,7 @@ pub(crate) struct Members {
 #[derive(Debug, Clone)]
 struct Member {
     rank: Rank,
-    /// How often the agent was told since it left.
+    /// The number of reports since it left.
     left: Option<u64>,
 }
 
@@ -43,7 +43,7 @@ impl Members {
         Some(number as u8)
     }
 
-    /// What it did last is still to be told.
+    /// Its last work is still to be reported.
     pub(crate) fn leave(&self, number: u8) {
         if let Some(Some(member)) = lock(&self.places).get_mut(usize::from(number)) {
             member.left = Some(0);

@@ -60,11 +60,11 @@ impl Teller {
         running.is_some()
     }
 
-    /// Returns when what was over is told.
+    /// Returns when all finished work is reported.
     pub(crate) fn stop(&self) {
         if let Some(Running { stop, thread }) = lock(&self.running).take() {
             drop(stop);
-            // A thread that panicked has told what it could.
+            // A thread that panicked has reported what it could.
             let _ = thread.join();
         }
     }

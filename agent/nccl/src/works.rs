@@ -66,7 +66,7 @@ struct Apart<T>(T);
 
 /// Read by every call, and seldom written.
 struct Told {
-    /// Advances once each time the agent is told.
+    /// Advances with each report to the agent.
     tick: AtomicU64,
     /// Not every version and kernel tells when kernels run.
     kernels: AtomicBool,
@@ -131,7 +131,7 @@ impl Works {
         let ticket = self.next.0.fetch_add(1, Relaxed) + 1;
         let place = self.tickets.get(ticket as usize % MAX_WORKS)?;
         let slot = self.slots.get(ticket as usize % MAX_WORKS)?;
-        // Nobody looks at a slot before it is stopped, and only who has the ticket stops it.
+        // A slot is not read before it is stopped, and only the holder of the ticket stops it.
         let claimed = place.compare_exchange(0, ticket, AcqRel, Relaxed);
         if claimed.is_err() {
             self.miss(work.member);
@@ -200,7 +200,7 @@ impl Works {
         }
     }
 
-    /// Something of this communicator happened that nobody will hear of.
+    /// Counts an event of this communicator that is not reported.
     pub(crate) fn miss(&self, member: u8) {
         self.missed[usize::from(member)].fetch_add(1, Relaxed);
     }

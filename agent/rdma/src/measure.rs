@@ -14,7 +14,7 @@ use crate::verbs::{Completion, Done, Pair};
 const MESSAGE_TIMEOUT: Duration = Duration::from_millis(500);
 /// What a write may take, however slow the network.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Whoever waits for longer than that lets others compute.
+/// A longer wait yields the processor.
 const SPIN_TIMEOUT: Duration = Duration::from_millis(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// No measurement takes longer.

@@ -19,7 +19,7 @@ use thiserror::Error;
 pub const MEETING_VERSION: u16 = 1;
 /// Longer than the report of the longest measurement.
 const MAX_LINE_BYTES: u64 = 64 << 10;
-/// Nobody computes while the other one waits.
+/// Neither side computes while the other one waits.
 const PEER_TIMEOUT: Duration = Duration::from_secs(10);
 /// More is no measurement of latency any more.
 pub const MAX_MESSAGES: u32 = 1000;

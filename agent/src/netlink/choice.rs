@@ -16,7 +16,7 @@ pub enum Leaves {
     Anyhow,
     /// Over this interface, of several.
     Over(u32),
-    /// By one of several ways, of which nobody can tell.
+    /// By one of several next hops; which one is unknown.
     Unknown,
 }
 

@@ -22,7 +22,7 @@ pub struct EnforcedState {
     pub holding: ForwardingState,
     /// It did not, and was made to.
     pub mended: bool,
-    /// Somebody else's route, where one of ours should be.
+    /// A foreign route, in place of one of ours.
     pub in_the_way: Option<RouteError>,
 }
 

@@ -20,7 +20,7 @@ const MAX_MESSAGES_PER_TURN: usize = 64;
 pub struct LinkEvents {
     socket: Socket,
     buffer: Vec<u8>,
-    /// Something was told that nobody had room for, and this was not said yet.
+    /// Events were lost for lack of room, and this was not reported yet.
     missed: bool,
 }
 

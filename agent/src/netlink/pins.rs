@@ -223,7 +223,7 @@ impl RouteSocket {
                     held.tables.insert(next_hop, table);
                     return Ok(table);
                 }
-                // Somebody else's.
+                // Foreign.
                 Err(error) if error.errno() == Some(Errno::EEXIST) => {}
                 Err(source) => {
                     let pin = Box::new(pin.clone());

@@ -90,12 +90,12 @@ pub struct KernelRoutes {
     table: RouteTable,
     /// The number of each next hop: an interface and a gateway.
     hops: BTreeMap<(u32, Ipv4Addr), u32>,
-    /// Numbers that anybody has taken.
+    /// Numbers in use, foreign ones included.
     taken: BTreeSet<u32>,
     /// What bears our protocol number and is nothing that we would make.
     stray_routes: Vec<RouteMessage>,
     stray_hops: Vec<u32>,
-    /// Where packets follow what somebody else put into our table, and by which protocol.
+    /// Destinations that follow a foreign route in our table, and its protocol.
     by_others: BTreeMap<Ipv4Addr, u8>,
     rules: Vec<RuleMessage>,
 }

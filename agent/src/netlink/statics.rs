@@ -28,7 +28,7 @@ impl RouteSocket {
         Ok(listed.into_iter().filter_map(rule).collect())
     }
 
-    /// What nobody could make the kernel hold now.
+    /// Routes that cannot be installed now.
     pub(crate) fn refuse_impossible(&mut self, desired: &[RouteRule]) -> Result<(), RouteError> {
         refuse_nonsense(desired)?;
         let links = self.links()?;

@@ -111,7 +111,7 @@ impl PreflightListener {
 }
 
 impl Test {
-    /// Takes the streams that there are to be, from nobody else, until all have ended.
+    /// Accepts the expected streams, and no others, until all have ended.
     fn take(self) {
         thread::scope(|scope| {
             let (key, end) = (self.key, self.end);

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use nix::libc;
 use reweave_agent_core::latency::Stamp;
 
-/// All that is ever told of one packet fits into it.
+/// All control messages of one packet fit into it.
 pub(super) const MAX_CONTROL_BYTES: usize = 256;
 
 /// The control messages of a packet.

@@ -29,7 +29,7 @@ struct Slot {
     from: sockaddr_in,
 }
 
-/// A packet, or what is told of one.
+/// A packet, or a control message about one.
 pub(super) struct IncomingPacket<'m> {
     /// Its beginning, and how long all of it is.
     pub(super) bytes: &'m [u8],

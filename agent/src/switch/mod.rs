@@ -97,7 +97,7 @@ impl Router {
         }
     }
 
-    /// Our routes as it is told to have them.
+    /// Our routes in its configuration.
     fn configured(&self) -> Result<Vec<RouteRule>, SwitchError> {
         match self {
             Self::Kernel => Ok(vec![]),

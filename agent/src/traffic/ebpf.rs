@@ -161,7 +161,7 @@ fn program<'a>(
 /// Older kernels attach programs to a queue that has to be there.
 fn prepare(interface: &str) -> Result<(), EbpfError> {
     for (name, place) in BPF_PROGRAMS {
-        // Nothing is left behind where nobody was killed.
+        // Nothing is left behind without a killed process.
         let _ = qdisc_detach_program(interface, place, name);
     }
     match qdisc_add_clsact(interface) {

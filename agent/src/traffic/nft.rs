@@ -20,7 +20,7 @@ use crate::program::{self, Ended, NoAnswer};
 const NFT_TABLE: &str = "reweave_traffic";
 /// Counted from the IP header on; on the wire there is a frame around each.
 const ETHERNET_HEADER_BYTES: u64 = 14;
-/// It answers within milliseconds, and whoever waits longer is taken for gone.
+/// It answers within milliseconds; later it counts as gone.
 const NFT_TIMEOUT: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Error)]
@@ -56,7 +56,7 @@ impl NftCounter {
 
 impl Drop for NftCounter {
     fn drop(&mut self) {
-        // Whoever removed it before has done it for us.
+        // An error means that it was removed before.
         let _ = nft(&["delete", "table", "ip", NFT_TABLE], "");
     }
 }

@@ -146,7 +146,7 @@ impl Observations {
         }
     }
 
-    /// The path of a flow, whoever traced it: it may not be the path any more.
+    /// Forgets the path of a flow, from any agent: it may have changed.
     pub fn forget_path(&mut self, flow: &FlowKey) {
         for node in self.nodes.values_mut() {
             node.paths.remove(flow);

@@ -41,7 +41,7 @@ pub struct DiscoveredLink {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LinkEnd {
     pub node: String,
-    /// Absent where nobody says.
+    /// Absent if it is unknown.
     pub interface: Option<String>,
 }
 

@@ -12,7 +12,7 @@ use crate::units::Rate;
 pub struct Record {
     pub plan: Plan,
     pub proposed_by: String,
-    /// Absent when nobody wanted it carried out.
+    /// Absent if it was never approved.
     pub approved_by: Option<String>,
     /// Since it was proposed, and since it ended.
     pub age_ms: u64,
@@ -40,7 +40,7 @@ pub struct IterationOutcome {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Nobody has said yet that it shall be carried out.
+    /// It is not approved yet.
     Offered,
     Running,
     Committed,

@@ -98,7 +98,7 @@ pub enum Request {
     Revoke {
         member: Member,
     },
-    /// Certify a new key for whoever asks. The core never sees it.
+    /// Certify a new key for the requester. The core never sees it.
     Renew {
         request: Vec<u8>,
     },
@@ -106,7 +106,7 @@ pub enum Request {
     Coordinators,
     /// Change that.
     ChangeMembers(MemberOrder),
-    /// Whoever has the secret of this digest may ask in the name of whoever asks this, over HTTP.
+    /// Permits requests over HTTP in the requester's name with the secret of this digest.
     Visit {
         token: Digest,
         lasting: TimeSpan,
@@ -182,7 +182,7 @@ pub enum Request {
         job: String,
         order: JobOrder,
     },
-    /// The jobs that orchestrators have told of.
+    /// The registered jobs.
     Registered,
     /// Whether these hosts are good for a job, and in which order: as `job` was told it, where that is registered.
     Gate {
@@ -200,7 +200,7 @@ pub enum Request {
     Audit {
         before: Option<u64>,
     },
-    /// How the coordinator that is asked stands, whichever coordinator leads, and also where nobody does.
+    /// The state of the addressed coordinator, whichever coordinator leads, and also without a leader.
     Standing,
     /// What becomes of a plan that is on its way.
     Steer {
@@ -221,7 +221,7 @@ pub enum Request {
     },
 }
 
-/// How a plan is carried out that somebody approves.
+/// How an approved plan is applied.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Approval {
     /// It is kept though flows become slower.
@@ -231,7 +231,7 @@ pub struct Approval {
 }
 
 impl Approval {
-    /// What is asked for it by whoever has seen this.
+    /// The request of an approver who has seen the plan with one of these seals.
     pub fn of_sealed(self, generation: Generation, seals: Vec<String>) -> Request {
         Request::ApplySealed {
             generation,

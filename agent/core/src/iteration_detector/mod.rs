@@ -31,11 +31,11 @@ const FINE_SPAN: Duration = Duration::from_millis(10);
 const COARSE_SPAN: Duration = Duration::from_millis(160);
 /// How often all that was seen is looked through.
 const DETECTION_INTERVAL: Duration = Duration::from_secs(2);
-/// Less than this is no training, but somebody's heartbeat.
+/// Less than this is no training, but a heartbeat.
 const MIN_TRAINING_BYTES_PER_S: f64 = 105_000.0;
 /// What agents measure by: probes, their answers and trains, each there and back.
 const MEASUREMENT_STREAMS: f64 = 6.0;
-/// What a segment of TCP carries where nobody has counted it.
+/// The assumed bytes of a TCP segment, without a count.
 const SEGMENT_BYTES: u64 = 1448;
 /// Who was watched for less than this is not known.
 const MIN_WATCHED_TIME: Duration = Duration::from_secs(3);

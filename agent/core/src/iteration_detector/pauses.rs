@@ -102,7 +102,7 @@ pub(super) fn longest_pause(values: &[f64], period: f64) -> f64 {
     let periods = (values.len() as f64 / period).round() as usize;
     let mut pauses = longest_first(values, MAX_PAUSE_SHARE * usual);
     pauses.truncate(periods.max(1));
-    // Whoever reads counters late misses some.
+    // Late counter readings miss some.
     if usual <= 0.0 || 4 * pauses.len() < 3 * periods {
         return 0.0;
     }

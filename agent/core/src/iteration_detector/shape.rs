@@ -45,7 +45,7 @@ impl PeerBook {
         }
     }
 
-    /// None where it looks like none of them, or nobody has told of peers.
+    /// None if it looks like none of them, or peers are unknown.
     pub(super) fn shape(&self, overlap: f64) -> Option<ExchangePattern> {
         let [mut sent, mut received] = [self.share(0)?, self.share(1)?];
         let shares = sent.values().chain(received.values());

@@ -31,7 +31,7 @@ pub(super) enum State {
     /// Its times are told. That it was answered counts when its patience ends: if it counted at
     /// once, there would seem to be fewer losses than there are, since those are known late.
     Timed,
-    /// It had nobody to answer it, and that is told.
+    /// It had no responder, and that is reported.
     Told,
 }
 

@@ -188,7 +188,7 @@ impl Prober {
         }
     }
 
-    /// The peer's kernel sent a probe back: nobody there listens.
+    /// The peer's kernel sent a probe back: no socket listens there.
     pub fn handle_refused(&mut self, pair: AddressPair, bytes: &[u8]) {
         let Some(flight) = self.sent(pair, bytes) else {
             return;
@@ -261,7 +261,7 @@ impl Prober {
         news.collect()
     }
 
-    /// Whether the fate of every probe is decided and told.
+    /// Whether the outcome of every probe is known and reported.
     pub fn is_settled(&self) -> bool {
         self.peers.values().all(|peer| peer.flights.is_empty())
     }

@@ -118,7 +118,7 @@ impl Responder {
         let Some(at) = self.leaving.iter().position(is_it) else {
             return;
         };
-        // Those before it have left earlier, and nobody stamped them.
+        // Those before it have left earlier, without a timestamp.
         self.leaving.drain(..at);
         let Some(leaving) = self.leaving.front_mut() else {
             return;

@@ -72,7 +72,7 @@ impl IdleGate {
         self.load_bytes < MAX_QUIET_BYTES
     }
 
-    /// Whether anybody watches the wires.
+    /// Whether the links are sampled.
     pub fn is_watched(&self) -> bool {
         self.watched.is_some()
     }
@@ -83,7 +83,7 @@ impl IdleGate {
         self.loaded.then_some(busiest)
     }
 
-    /// Until when a train that begins now would disturb nobody; none if it would.
+    /// Until when a train that begins now would disturb no job; none if it would.
     pub fn open_until(&self, now: Moment) -> Option<Moment> {
         let fresh = |at: Moment| now.since(at) < RHYTHM_TTL;
         let (_, rhythm) = self.heard.filter(|(at, _)| fresh(*at))?;

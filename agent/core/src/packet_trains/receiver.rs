@@ -47,7 +47,7 @@ struct GrantedTrain {
 }
 
 impl TrainReceiver {
-    /// `seed` is drawn at random: nobody can guess a key.
+    /// `seed` is drawn at random: keys cannot be guessed.
     pub fn new(seed: u64) -> Self {
         Self {
             random: Random::new(seed),
@@ -70,7 +70,7 @@ impl TrainReceiver {
         self.expected.as_ref().is_some_and(waits)
     }
 
-    /// Packets of trains that nobody granted, or of hosts not on the roster.
+    /// Packets of trains without a grant, or of hosts not on the roster.
     pub fn strays(&self) -> u64 {
         self.strays
     }
@@ -193,7 +193,7 @@ impl TrainReceiver {
     }
 }
 
-/// What nobody stamped arrived when the program read it.
+/// A packet without a timestamp arrived when the program read it.
 fn stamped(packet: &ReceivedPacket<'_>) -> Stamp {
     Stamp {
         kernel_ns: packet.stamp.kernel_ns.or(Some(packet.read.wall_ns)),

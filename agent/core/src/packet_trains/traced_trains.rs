@@ -36,7 +36,7 @@ impl TracedTrains {
         is_one
     }
 
-    /// What can be told: with their ways, or too long without.
+    /// Results to report: with their paths, or too long without.
     pub fn poll_readings(&mut self, now: Moment) -> Vec<BandwidthReading> {
         let is_late = |_: &FlowKey, (since, _): &mut (Moment, BandwidthReading)| {
             now.since(*since) >= TRACE_TIMEOUT

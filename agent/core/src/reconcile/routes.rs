@@ -33,7 +33,7 @@ pub enum RouteOp {
 }
 
 impl RouteTable {
-    /// The routes as they are told, in order.
+    /// The routes as reported, in order.
     pub fn rules(&self) -> Vec<RouteRule> {
         let rules = self.routes.iter().filter_map(|(&destination, group)| {
             let hops = self.groups.get(group)?.clone();

@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(version("Quagga"), None);
     }
 
-    /// What FRR would print after it was told these lines.
+    /// FRR's output after these lines.
     fn told(config: &mut Vec<String>, line: &str) {
         match line.strip_prefix("no ") {
             Some(gone) => config.retain(|it| it != gone),

@@ -12,7 +12,7 @@ use reweave_common::forwarding_state::{RouteHop, RouteRule};
 /// Why a switch's own software cannot have these routes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unfit {
-    /// It spreads evenly, whatever it is told.
+    /// It spreads evenly, regardless of weights.
     Weight { destination: Ipv4Addr, weight: u32 },
     /// Its language knows no such name.
     Name { interface: String },

@@ -70,7 +70,7 @@ impl Arrival {
         Some(self.looked_for)
     }
 
-    /// Nobody is asked for a while.
+    /// No requests for a while.
     pub(super) fn rest(&mut self, now: Moment) {
         self.settle(now, None);
     }

@@ -132,7 +132,7 @@ impl Tracer {
         }
     }
 
-    /// Traces a flow that nobody watches now, and forgets it then. Its receiver is not asked.
+    /// Traces an unwatched flow, and forgets it then. Its receiver is not asked.
     pub fn trace_once(&mut self, now: Moment, flow: FlowKey) {
         if !self.flows.contains_key(&flow) {
             self.once.insert(flow);
@@ -405,7 +405,7 @@ impl FlowTrace {
         }
     }
 
-    /// Who answered at this hop in the last trace that was told.
+    /// The router at this hop in the last reported trace.
     fn last(&self, ttl: u8) -> Option<Option<Ipv4Addr>> {
         let known = self.known.as_ref()?;
         known.get(usize::from(ttl) - 1).copied()
@@ -440,7 +440,7 @@ impl FlowTrace {
         Some(routers.chain(beyond).collect())
     }
 
-    /// A way that contradicts the last one is traced a second time before it is told.
+    /// A path that contradicts the last one is traced a second time before it is reported.
     fn judge(&mut self, now: Moment, flow: FlowKey, routers: Routers) -> Option<TraceResult> {
         let known = self.known.as_ref();
         let news = known.is_some_and(|known| contradicts(&routers, known));

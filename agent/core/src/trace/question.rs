@@ -31,7 +31,7 @@ impl<A> Question<A> {
         }
     }
 
-    /// A question that nobody answered lately, asked just once.
+    /// A request without a recent answer, sent just once.
     pub(super) fn without_hope(now: Moment) -> Self {
         Self::Due {
             since: now,

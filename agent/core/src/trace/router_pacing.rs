@@ -69,7 +69,7 @@ impl RouterPacing {
         }
     }
 
-    /// The router that answers was asked, whoever was meant.
+    /// Counts a request to the router that answered, whichever was the target.
     pub(super) fn handle_answered(&mut self, now: Moment, whom: RouterHop, by: Ipv4Addr) {
         self.lane(PacingKey::AsFarAs(whom.ttl)).handle_answered();
         let lane = self.lane(PacingKey::To(by));
