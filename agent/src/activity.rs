@@ -1,4 +1,4 @@
-//! What a host's traffic says as a whole: with whom it is exchanged, and whether it repeats itself.
+//! A host's traffic as a whole: its peers, and its period.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;

@@ -1,4 +1,4 @@
-//! One agent: its lines to the kernel, and what `agent/core` makes of what comes over them.
+//! One agent: its interfaces to the kernel, and the state machines of `agent/core` that they feed.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -43,12 +43,12 @@ use crate::traffic::{self, Wire};
 
 /// Addresses and routes change seldom, and a switch may have very many routes.
 const FACTS_INTERVAL: Duration = Duration::from_secs(5);
-/// All agents that are told to answer have taken that in by then.
+/// All agents with a new roster have applied it by then.
 const PROBE_START_DELAY: Duration = Duration::from_millis(200);
 const UNCONFIRMED_CHECK_INTERVAL: Duration = Duration::from_millis(500);
-/// What comes of probes is told for many of them at once.
+/// Results of probes are reported for many of them at once.
 const PROBE_REPORT_INTERVAL: Duration = Duration::from_secs(1);
-/// Whoever floods the host with answers shall not keep the agent from its work.
+/// A flood of answers must not keep the agent from its work.
 const MAX_ANSWERS_PER_TURN: usize = 1024;
 
 pub struct Agent {
@@ -73,12 +73,12 @@ pub struct Agent {
     probing: ProbeThread,
     trains: TrainThread,
     routed: TracedTrains,
-    /// Hears of jobs, during which nobody may press this host.
+    /// Gets the activity of jobs, during which no saturating test may run.
     door: PreflightListener,
-    /// When it was last told what came of probes.
+    /// When results of probes were last reported.
     probes_told: Option<Moment>,
     facts: Option<(Moment, Vec<Reading>)>,
-    /// What was found out since it was last told.
+    /// Results since the last report.
     news: Vec<Reading>,
     /// What this process may not do.
     off: Vec<Lack>,
@@ -272,7 +272,7 @@ impl Agent {
             .then_some(UNCONFIRMED_CHECK_INTERVAL)
     }
 
-    /// Takes back what nobody has confirmed in time.
+    /// Rolls back what was not confirmed in time.
     pub fn revert_unconfirmed(&mut self) {
         let unconfirmed = self.fence.in_force().generation;
         if self.fence.handle_time(clock::now()) {
@@ -337,7 +337,7 @@ impl Agent {
         }
     }
 
-    /// What trains told, with their ways.
+    /// Results of trains, with their paths.
     fn read_trains(&mut self, now: Moment) -> impl Iterator<Item = Reading> + use<> {
         for reading in self.trains.poll_readings() {
             if self.prober.is_some() {
@@ -412,7 +412,7 @@ impl Agent {
         }
         let strays = HostReading::Strays(self.probing.strays());
         let probes = self.probing.poll_readings();
-        // Whoever has nothing to tell yet tells the first as soon as there is some.
+        // Without a result yet, the first one is reported at once.
         self.probes_told = (!probes.is_empty()).then_some(now);
         for ProbeReading { flow, tally } in &probes {
             if let Some(routers) = tally.routers {
@@ -440,7 +440,7 @@ impl Agent {
             .collect()
     }
 
-    /// What the kernel holds, after it was made to hold what it shall. A host that was never told to
+    /// What the kernel holds, after it was made to hold what it should. A host that was never told to
     /// hold anything has nothing to say.
     fn read_holding(&mut self, links: &[Link]) -> Option<Reading> {
         let in_force = self.fence.in_force().clone();
@@ -460,7 +460,7 @@ impl Agent {
         })
     }
 
-    /// What was in force may have become impossible; then nothing is held until it is mended.
+    /// What was in force may have become impossible; then nothing is held until it is repaired.
     fn clear_leftovers(&mut self) -> Result<(), AgentError> {
         let links = self.route.links()?;
         let in_force = &self.fence.in_force().holding;
@@ -515,7 +515,7 @@ fn in_words<T, E: Error + 'static>(outcome: Result<T, E>) -> Result<T, String> {
     outcome.map_err(|error| error_chain(&error))
 }
 
-/// What was wrong when something was last tried: the same trouble twice a second is told once.
+/// The last error of each kind: an error that repeats twice a second is reported once.
 #[derive(Default)]
 struct Complaints {
     last: BTreeMap<&'static str, String>,

@@ -1,6 +1,7 @@
-//! What this agent can measure and do here, and how to allow it the rest.
+//! What this agent can measure and do here, and how to enable the rest.
 //!
-//! Each is tried: capabilities alone do not tell, for those of a container may count for nothing.
+//! Each capability is tried: the process's capabilities alone are not enough, since those of a container may have no
+//! effect.
 
 use reweave_common::hardware::Lack;
 use serde::Serialize;
@@ -12,7 +13,7 @@ use crate::traffic::Refusal;
 use crate::{counters, lldp, probes, probing, traffic};
 use reweave_common::error::error_chain;
 
-/// A measurement or a deed.
+/// A measurement or an action.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Capability {
     pub measurement: &'static str,

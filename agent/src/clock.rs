@@ -1,4 +1,4 @@
-//! The machine's clocks: the one that never goes backwards, and the one that packets are stamped by.
+//! The machine's clocks: the monotonic one, and the one of packet timestamps.
 
 use std::time::Duration;
 

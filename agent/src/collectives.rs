@@ -1,5 +1,5 @@
-//! Hears what jobs on this host tell of their collectives, on a thread of its own: the kernel keeps few
-//! words for who does not listen.
+//! Receives reports of this host's jobs about collectives, on a thread of its own: the kernel's queue for a slow
+//! reader is short.
 
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
@@ -18,9 +18,9 @@ use thiserror::Error;
 
 use crate::clock;
 
-/// Whoever has stopped listening is noticed so late.
+/// The delay until a stopped listener is noticed.
 const READ_TIMEOUT: Duration = Duration::from_millis(500);
-/// Jobs run as anybody.
+/// Jobs run as any user.
 const SOCKET_MODE: u32 = 0o666;
 
 #[derive(Debug, Error)]

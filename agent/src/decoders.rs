@@ -1,5 +1,4 @@
-//! Whatever this program reads of what others wrote, for who wants to hand it anything at all. Nothing
-//! else needs it.
+//! All decoders of foreign input in this program, for the fuzzers. Nothing else needs this module.
 
 use reweave_agent_core::collectives::CollectiveBook;
 use reweave_agent_core::fence::Record;

@@ -1,4 +1,4 @@
-//! What keeps an agent from starting, and how errors are told.
+//! Errors that keep an agent from starting, and the wording of errors.
 
 use std::io;
 use std::net::Ipv4Addr;

@@ -1,4 +1,4 @@
-//! While somebody waits for what interfaces say, they are told of many times between two reports.
+//! While the coordinator waits for interface readings, the agent sends them many times between two reports.
 
 use std::future::pending;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use reweave_common::instruction::FastSampling;
 use tokio::time::{Instant, sleep_until};
 
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
-/// Whoever waits longer asks again.
+/// A longer wait needs another request.
 const MAX_SAMPLING_TIME: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Default)]
@@ -23,7 +23,7 @@ impl FastSamplingTimer {
         self.next.get_or_insert(now);
     }
 
-    /// Never, where nobody waits.
+    /// Never, without a request.
     pub async fn due(&self) {
         match self.next {
             Some(next) => sleep_until(next).await,
@@ -41,7 +41,7 @@ impl FastSamplingTimer {
 mod tests {
     use super::*;
 
-    /// After so many milliseconds each.
+    /// After this many milliseconds each.
     fn taken(looks: &mut FastSamplingTimer, from: Instant) -> Vec<u128> {
         let mut taken = Vec::new();
         while let Some(next) = looks.next {

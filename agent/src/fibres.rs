@@ -1,5 +1,5 @@
-//! Interfaces at optical switches share one hardware address: whatever a circuit comes to lead to takes what was sent
-//! to whatever it led to before. Network cards that send by themselves resolve an address once and never again.
+//! Interfaces at optical switches share one hardware address, so the node that a circuit leads to accepts packets for
+//! the previous one. Network cards that send by themselves resolve an address once and never again.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The TCP sockets of this host, as the kernel's socket diagnostics tell of them.
+//! The TCP sockets of this host, by the kernel's socket diagnostics.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use reweave_common::units::Bytes;
 
 use crate::netlink::{NetlinkError, NetlinkSocket, listed};
 
-/// A line to the kernel of the network namespace it was opened in.
+/// A socket to the kernel of the network namespace in which it was opened.
 pub struct FlowSocket {
     socket: NetlinkSocket,
 }

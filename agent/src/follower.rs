@@ -1,4 +1,4 @@
-//! A thread that goes by the last probe list it was told.
+//! A thread that follows the latest probe list.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};

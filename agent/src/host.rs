@@ -1,4 +1,4 @@
-//! What a host says of itself besides its flows: hardware, counters, machine.
+//! A host's report about itself besides its flows: hardware, counters, machine.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,7 +1,7 @@
-//! The agent: one module for each kernel interface it measures by or acts on, and the loop that
-//! binds them to what `agent/core` decides.
+//! The agent: one module for each kernel interface that it measures with or acts on, and the loop that connects them
+//! to the decisions of `agent/core`.
 //!
-//! It goes on without a coordinator: what it was last told to pin stays pinned.
+//! It continues without a coordinator: its last pins stay.
 
 pub mod activity;
 pub mod agent;

@@ -1,4 +1,4 @@
-//! Who says to be at the other ends of the interfaces, where lldpd runs.
+//! The neighbours of interfaces by LLDP, if lldpd runs.
 
 use std::io;
 use std::net::Ipv4Addr;
@@ -44,7 +44,7 @@ impl LldpError {
     }
 }
 
-/// What lldpd has heard, asked for by a thread of its own: nobody waits for a program that hangs.
+/// Reads lldpd's neighbours on a thread of its own, so that nothing waits for a program that hangs.
 pub struct LldpListener {
     heard: Receiver<LldpNeighbours>,
     last: Option<LldpNeighbours>,

@@ -1,4 +1,4 @@
-//! The program that runs on every host and switch.
+//! The agent, which runs on every host and switch.
 
 #![deny(
     clippy::print_stdout,

@@ -1,6 +1,7 @@
-//! What NCCL is told on this host: a marked block of its file, beside what others have written there.
+//! NCCL's settings on this host: a marked block of its file, without changes to foreign lines.
 //!
-//! NCCL keeps the first of two lines that set one variable, and says nothing: who has set it already is told instead.
+//! NCCL keeps the first of two lines that set one variable, without a message. So a variable that is already set is
+//! reported instead.
 
 use std::fs::{self, Permissions};
 use std::io;
@@ -164,7 +165,7 @@ impl Conf {
         Ok(())
     }
 
-    /// As it is, whoever wrote it.
+    /// The present content, of any author.
     pub fn text(&self) -> String {
         match &self.ours {
             Some(ours) => format!(
@@ -201,7 +202,7 @@ impl Conf {
             .map_err(|source| self.not_written(source))
     }
 
-    /// Jobs of all users read it, and go on reading it as whoever made it has let them.
+    /// Jobs of all users read it, so the mode of the previous file is kept.
     fn replace(&self, text: &str) -> io::Result<()> {
         let mode = fs::metadata(&self.path).map(|there| there.permissions());
         let mode = mode.unwrap_or_else(|_| Permissions::from_mode(WORLD_READABLE_MODE));

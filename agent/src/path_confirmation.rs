@@ -1,4 +1,4 @@
-//! Asks the agents of receivers what has arrived of flows.
+//! Asks the agents of receivers for arrivals of flows.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -13,10 +13,10 @@ use reweave_common::probing::PROBE_PORT;
 
 use crate::probes::Prober;
 
-/// Whoever floods a socket shall not keep others waiting.
+/// A flood on one socket must not delay the others.
 const MAX_PACKETS_PER_TURN: usize = 256;
 
-/// A socket for each own address that flows begin at: agents answer whom they know by it.
+/// A socket for each own address that flows begin at: agents answer addresses that they know.
 #[derive(Debug, Default)]
 pub struct ConfirmationClient {
     sockets: BTreeMap<Ipv4Addr, UdpSocket>,
@@ -50,7 +50,7 @@ impl ConfirmationClient {
                         }
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                    // Of somebody else, or of an earlier question that was refused.
+                    // From another host, or for an earlier request that was refused.
                     _ => {}
                 }
             }

@@ -1,4 +1,4 @@
-//! Sends probes and receives what the network answers, by raw sockets.
+//! Sends probes and receives answers of the network, by raw sockets.
 
 use std::collections::BTreeMap;
 use std::io::{IoSlice, IoSliceMut};
@@ -163,7 +163,7 @@ impl OwnWays {
         })
     }
 
-    /// None where nobody can tell.
+    /// None if it is unknown.
     fn interface(&mut self, flow: FlowKey) -> Option<u32> {
         match self.leaves(flow) {
             Leaves::Anyhow => Some(ANY_INTERFACE),

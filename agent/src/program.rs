@@ -1,5 +1,4 @@
-//! Other programs that are asked for something. Who does not answer in time is killed: nothing here waits for
-//! what may never come.
+//! Runs other programs. A program without a timely answer is killed.
 
 use std::io::{self, Read, Write};
 use std::process::{Command, ExitStatus, Stdio};
@@ -9,7 +8,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-/// How a program ended, and all it had to say.
+/// The exit status of a program, and its output.
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
     pub(crate) printed: String,
@@ -33,7 +32,7 @@ pub(crate) fn ask(
     let piped = program.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = piped.stderr(Stdio::piped()).spawn()?;
     let input = child.stdin.take();
-    // Whoever does not read to the end says why, or is given up below.
+    // A program that does not read to the end reports why, or times out below.
     thread::spawn(move || input.map(|mut it| it.write_all(text.as_bytes())));
     let [printed, said] = [read(child.stdout.take()), read(child.stderr.take())];
     let Ok(printed) = printed.recv_timeout(patience) else {
@@ -48,7 +47,7 @@ pub(crate) fn ask(
     })
 }
 
-/// Told once it has ended.
+/// Set once it has ended.
 fn read(from: Option<impl Read + Send + 'static>) -> Receiver<String> {
     let (tell, told) = channel();
     thread::spawn(move || {
@@ -80,7 +79,7 @@ mod tests {
     fn hanging_program_times_out() {
         let hangs = shell("exec sleep 600", "", Duration::from_millis(50));
         assert!(matches!(hangs, Err(NoAnswer::Hangs)));
-        // More than a pipe holds, and nobody reads it.
+        // More than a pipe holds, without a reader.
         let deaf = shell(
             "exec sleep 600",
             &"x".repeat(1 << 20),

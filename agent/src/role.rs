@@ -1,4 +1,4 @@
-//! What this node is to the fabric.
+//! The role of this node in the fabric.
 
 use std::fs;
 use std::io;

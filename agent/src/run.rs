@@ -1,5 +1,5 @@
-//! The agent's loop: readings at a fixed pace, probes and answers when they are due, instructions
-//! when they come.
+//! The agent's loop: readings at a fixed interval, probes and answers when they are due, instructions when they
+//! arrive.
 
 use std::future::pending;
 use std::io;
@@ -20,7 +20,7 @@ use crate::error::AgentError;
 use crate::fast_sampling::FastSamplingTimer;
 use crate::session::{AgentEvent, AgentUplink};
 
-/// News is told at once, but not one piece at a time.
+/// News is sent at once, but not one piece at a time.
 const NEWS_INTERVAL: Duration = Duration::from_millis(20);
 /// Nothing is ever due later than that.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -102,7 +102,7 @@ async fn readable(
 }
 
 fn ticks(pace: Duration) -> Interval {
-    // The line comes first: whoever is at its end is told everything at once.
+    // The uplink comes first: a new coordinator gets everything at once.
     let mut ticks = interval_at(Instant::now() + pace, pace);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
@@ -115,9 +115,9 @@ fn handle(
     event: AgentEvent,
 ) {
     match event {
-        // Whoever is new there knows nothing yet.
+        // A new coordinator has no state of this agent yet.
         AgentEvent::Connected => ticks.reset_immediately(),
-        // Nobody is left to ask for probes, or to hear of them.
+        // Without a coordinator there are no probe lists and no reports.
         AgentEvent::Lost => agent.watch(&Watch::default()),
         AgentEvent::Told(Instruction::Watch(watch)) => agent.watch(&watch),
         AgentEvent::Told(Instruction::Probe(list)) => agent.probe_hosts(list),

@@ -1,9 +1,9 @@
-//! How many bytes the wires carry, a hundred times a second while they carry more than chatter: what
-//! rhythms are heard in.
+//! Samples the bytes over the links, a hundred times a second while they carry more than chatter, for the iteration
+//! detector.
 //!
-//! A thread of its own reads the counters' files, which stay open; that costs far less than asking
-//! the kernel for all that it knows of its interfaces. The ports of RDMA NICs are read, too. Of a host that
-//! forwards for others, wires carry more than its own: what it says itself are its segments of TCP.
+//! A thread of its own reads the counters' files, which stay open; that costs far less than asking the kernel for all
+//! data of its interfaces. The ports of RDMA NICs are read, too. On a host that forwards for others, links carry
+//! foreign traffic too; its own traffic is its segments of TCP.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -30,13 +30,13 @@ pub use segments::SegmentDelta;
 use segments::Segments;
 
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
-/// While the wires are quiet; whatever begins then is heard this much later once.
+/// While the links are idle; traffic that begins then is seen later once, by this interval.
 const QUIET_SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 /// Of that step, so that it is never longer.
 const QUIET_SAMPLE_TOLERANCE: Duration = Duration::from_millis(75);
 /// Interfaces are looked for again so often.
 const RESCAN_INTERVAL: Duration = Duration::from_secs(2);
-/// What nobody fetches is of no use later.
+/// Samples that are not fetched are dropped.
 const MAX_BEATS: usize = 4096;
 /// RDMA ports are read so often: some NICs take long to tell.
 const PORTS_INTERVAL: Duration = Duration::from_millis(100);
@@ -156,7 +156,7 @@ impl SamplingPace {
     }
 }
 
-/// Of wires that cannot be seen nobody knows whether they rest.
+/// The gate gets only growth of visible links: whether others are idle is unknown.
 fn note(growth: ByteDelta, is_seen: bool, gate: &SharedGate, out: &Mutex<WireSamples>) {
     if is_seen {
         gate.handle_growth(growth.from, growth.to, growth.sent + growth.received);
@@ -308,7 +308,7 @@ impl CounterFile {
         let length = self.file.read_at(&mut text, 0).ok()?;
         let now = texts::number(std::str::from_utf8(&text[..length]).ok()?)?;
         let last = std::mem::replace(&mut self.last, now);
-        // What begins anew has carried what nobody knows.
+        // The traffic before a restart of the counter is unknown.
         Some(counter_delta::grown(last, now, None).unwrap_or(0))
     }
 }

@@ -1,4 +1,4 @@
-//! What the service manager is told of the agent: that it runs, and that its loop goes round.
+//! Notifies the service manager: the agent runs, and its loop turns.
 
 use std::future::pending;
 
@@ -15,7 +15,7 @@ impl Watchdog {
         Self(service::patience().map(|patience| interval(patience / 3)))
     }
 
-    /// Never, where nobody watches.
+    /// Never, without a watchdog.
     pub(crate) async fn due(&mut self) {
         match &mut self.0 {
             Some(feedings) => drop(feedings.tick().await),

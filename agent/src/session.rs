@@ -1,4 +1,4 @@
-//! The agent's line to the coordinators: what it says and hears there.
+//! The agent's uplink to the coordinators: what it sends and receives there.
 
 use reweave_agent_core::delta::Delta;
 use reweave_common::instruction::Instruction;

@@ -1,5 +1,5 @@
-//! What the agent must not forget, in a folder of its own: which instruction it has promised to
-//! follow, and which pins its kernel took last.
+//! The agent's durable state, in a folder of its own: the instruction that it has promised to follow, and the last
+//! pins of its kernel.
 
 use std::path::Path;
 
@@ -11,14 +11,14 @@ use serde::{Deserialize, Serialize};
 const FENCE_FILE: &str = "fence.json";
 const BY_HAND_FILE: &str = "by-hand.json";
 
-/// What somebody last changed by hand.
+/// The last manual change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ByHand {
     pub before: ForwardingState,
     pub after: ForwardingState,
 }
 
-/// The state folder, held by one agent at a time.
+/// The state folder, locked by one agent at a time.
 pub struct Store(LockedFolder);
 
 impl Store {

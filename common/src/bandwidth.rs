@@ -1,4 +1,4 @@
-//! How much passes between two hosts, as trains of packets tell it.
+//! The bandwidth between two hosts, as measured by packet trains.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::flow::FlowKey;
 use crate::units::Rate;
 
-/// What the trains of one flow told so far.
+/// The result of one flow's trains so far.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BandwidthReading {
     pub flow: FlowKey,

@@ -1,4 +1,4 @@
-//! What slows jobs, of whom that is said, and how sure it is.
+//! Classes and subjects of findings, with their confidence.
 
 use std::fmt;
 

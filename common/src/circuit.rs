@@ -1,4 +1,4 @@
-//! Optical switches: which of their ports are joined, and what a driver is told and answers.
+//! Optical switches: their circuits, and a driver's instructions and answers.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -137,7 +137,7 @@ impl fmt::Display for CircuitSet {
     }
 }
 
-/// What an optical switch is called, by whoever speaks of it.
+/// The name of an optical switch.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct OpticalName(#[serde(deserialize_with = "crate::printable::text")] pub String);
@@ -160,7 +160,7 @@ pub struct Switchover {
     pub desired: CircuitSet,
 }
 
-/// The answer: the circuits as the device tells them afterwards, or why that is not known.
+/// The answer: the circuits as the device reports them afterwards, or why they are unknown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Readback {
     pub generation: Generation,
@@ -169,7 +169,7 @@ pub struct Readback {
     pub outcome: Result<CircuitSet, NotSwitched>,
 }
 
-/// An outcome as it is written: by a name of its own, since other results are written beside it.
+/// An outcome on the wire, with a name of its own, since other results are written beside it.
 #[derive(Serialize, Deserialize)]
 pub enum SwitchOutcome {
     Ok(CircuitSet),

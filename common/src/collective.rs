@@ -1,4 +1,4 @@
-//! What a communication library does, as it tells itself: a NIC that bypasses the kernel shows nothing of it.
+//! Collectives, as a communication library reports them: a NIC that bypasses the kernel shows nothing of them.
 
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +18,7 @@ pub const MAX_WORKS_PER_WORD: usize = 32;
 /// Of a communicator's name.
 pub const MAX_COMMUNICATOR_NAME_BYTES: usize = 64;
 
-/// One rank of one communicator, from one moment to another.
+/// A report about one rank of one communicator, from one moment to another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankWord {
     pub rank: Rank,
@@ -31,7 +31,7 @@ pub struct RankWord {
     pub peers: Vec<RankPeer>,
 }
 
-/// Who of which communicator.
+/// A rank of a communicator.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Rank {
     /// The same on all its ranks.
@@ -43,7 +43,7 @@ pub struct Rank {
     pub rank: u32,
 }
 
-/// Collectives, or messages to one rank, that were done alike.
+/// Collectives, or messages to one rank, with equal parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Works {
     /// As the library calls it.
@@ -62,7 +62,7 @@ pub struct Works {
     pub timed: u64,
 }
 
-/// What went over the network to and from another rank.
+/// Network traffic to and from another rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankPeer {
     pub rank: u32,
@@ -75,7 +75,7 @@ pub struct RankPeer {
     pub receiving: TimeSpan,
 }
 
-/// What an agent tells of a rank: the last seconds.
+/// An agent's report about a rank: the last seconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankReading {
     pub rank: Rank,

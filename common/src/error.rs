@@ -1,4 +1,4 @@
-//! Errors as people read them.
+//! Errors for people.
 
 use std::error::Error;
 

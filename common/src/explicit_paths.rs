@@ -1,4 +1,4 @@
-//! How traffic is to cross a fabric, where that is not left to the shortest ways.
+//! Explicit paths of traffic, in place of shortest paths.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What is wrong, with evidence: the value that goes from `diagnose` to `plan`.
+//! A finding, with evidence: the value that goes from `diagnose` to `plan`.
 
 use serde::{Deserialize, Serialize};
 

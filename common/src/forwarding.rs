@@ -1,4 +1,4 @@
-//! Forwarding tables: what a host that forwards for others does with what is not for itself.
+//! Forwarding tables: what a host that forwards for others does with packets that are not for itself.
 //!
 //! A table depends on the destination alone, so that a kernel or a card can hold it.
 

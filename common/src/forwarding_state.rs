@@ -1,4 +1,4 @@
-//! What a node holds under Reweave's name: pins of single flows, and routes to whole hosts.
+//! Reweave's entries on a node: pins of single flows, and routes to whole hosts.
 
 use std::net::Ipv4Addr;
 

@@ -1,4 +1,4 @@
-//! What a host is made of, as far as its traffic depends on it.
+//! The hardware of a host, as far as its traffic depends on it.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::units::{Bytes, Rate};
 
-/// What a NIC could do and what it was granted.
+/// The capabilities of a NIC, and the negotiated values.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Nic {
     #[serde(deserialize_with = "crate::printable::text")]
@@ -35,7 +35,7 @@ pub enum Duplex {
     Full,
 }
 
-/// How a link mends its errors.
+/// The error correction of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fec {
@@ -67,7 +67,7 @@ impl Pcie {
     }
 }
 
-/// The address that a NIC's frames come from, and that frames to it bear.
+/// The hardware address of a NIC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mac([u8; 6]);
 
@@ -138,7 +138,7 @@ impl<'de> Deserialize<'de> for Mac {
     }
 }
 
-/// Which interface has which.
+/// An interface and its hardware address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HardwareAddress {
     #[serde(deserialize_with = "crate::printable::text")]
@@ -161,7 +161,7 @@ pub struct Machine {
     pub settings: Vec<Setting>,
 }
 
-/// How a host is set: of several devices that differ, all values.
+/// A setting of a host: with several devices that differ, all values.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Setting {
     #[serde(deserialize_with = "crate::printable::text")]
@@ -178,7 +178,7 @@ pub struct NumaNode {
     pub memory: Bytes,
 }
 
-/// Who said to be at the other end of an interface, by LLDP.
+/// The neighbour at the other end of an interface, by LLDP.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Neighbour {
     #[serde(deserialize_with = "crate::printable::text")]

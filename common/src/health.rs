@@ -1,4 +1,4 @@
-//! What counters say of the health of an interface, an RDMA port or a whole host.
+//! Health of an interface, an RDMA port or a whole host, by counters.
 
 use std::fmt;
 
@@ -19,15 +19,15 @@ pub enum CounterSource {
     Host,
 }
 
-/// What a counter means, whatever its driver calls it.
+/// The meaning of a counter, whatever its driver's name for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Signal {
     /// Packets whose check sequence was wrong: the cable, the optics, the lanes.
     FrameErrors,
-    /// Bits that forward error correction has mended: the early sign of a dying optic.
+    /// Bits that forward error correction has repaired: the early sign of a dying optic.
     CorrectedBits,
-    /// Symbols that it could not mend.
+    /// Symbols that it could not repair.
     SymbolErrors,
     /// How often the link was lost.
     LinkDowns,
@@ -50,7 +50,7 @@ pub enum Signal {
     CreditWaits,
     /// The receiver of an RDMA connection has seen a gap.
     OutOfSequence,
-    /// Its sender was told of one.
+    /// Its sender was notified of one.
     SequenceNaks,
     /// No acknowledgement in time: a lost tail, or a black hole.
     AckTimeouts,
@@ -62,7 +62,7 @@ pub enum Signal {
     PayloadErrors,
     /// The receiver had posted too few buffers.
     OutOfBuffers,
-    /// The sender was told so.
+    /// The sender was notified.
     NotReadyRetries,
     ReceiveErrors,
     SendErrors,
@@ -79,7 +79,7 @@ pub enum Signal {
     SoftirqSqueezes,
 }
 
-/// The signals of one place that have ever been counted there, and how they grew.
+/// All signals ever counted at one place, and their growth.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
     pub place: CounterSource,
@@ -94,7 +94,7 @@ pub struct SignalReading {
     pub signal: Signal,
     /// As the counter stands.
     pub total: u64,
-    /// Since the reading before; absent in the first, when the counter began anew meanwhile, and
+    /// Since the reading before; absent in the first, when the counter began again meanwhile, and
     /// when it can count no further.
     pub grown: Option<u64>,
     /// Of how many packets or bits that is a part, where this is known.

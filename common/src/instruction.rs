@@ -1,4 +1,4 @@
-//! What the coordinator asks of an agent, and what the agent answers.
+//! The coordinator's instruction to an agent, and the agent's answer.
 
 use std::fmt;
 
@@ -44,20 +44,21 @@ impl Instruction {
     }
 }
 
-/// What to look at. Each one replaces the one before.
+/// What an agent observes. Each one replaces the one before.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Watch {
     /// Flows whose path matters.
     pub trace: Vec<FlowKey>,
 }
 
-/// For so long it tells of its interfaces many times between two reports: somebody waits for what they say.
+/// For this time, the agent sends interface readings many times between two reports, since the coordinator waits for
+/// them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FastSampling {
     pub for_ms: u32,
 }
 
-/// All that a node shall hold, and nothing besides.
+/// The complete desired state of a node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Install {
     pub generation: Generation,
@@ -65,8 +66,8 @@ pub struct Install {
     pub holding: ForwardingState,
 }
 
-/// As the confirmed commit of RFC 6241, section 8.4: a node goes back by itself to what it held before, unless it is
-/// confirmed in time. A later token for the same generation and holding confirms it.
+/// As in the confirmed commit of RFC 6241, section 8.4: a node rolls back unless the instruction is confirmed in
+/// time. A later token for the same generation and state confirms it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unconfirmed {
     pub install: Install,

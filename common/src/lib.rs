@@ -1,9 +1,8 @@
 //! The nouns of Reweave, shared by every room.
 //!
-//! This crate is pure: it has no I/O, no clock, no randomness and no wire format. A value that
-//! crosses from one room to another is defined here once. Text files are read by the programs;
-//! what their text means is decided here, so that every program refuses the same mistakes with
-//! the same words.
+//! This crate is pure: it has no I/O, no clock, no randomness and no wire format. A value that crosses from one room
+//! to another is defined here once. Programs read text files; the meaning of the text is decided here, so that every
+//! program refuses the same errors with the same message.
 
 pub mod bandwidth;
 pub mod cause;

@@ -1,4 +1,4 @@
-//! What threads share.
+//! Locks of state that threads share.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,4 +1,4 @@
-//! Who belongs to a cluster, as what, since when, and who does not any more.
+//! Members of a cluster: role, admission and revocation.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -106,7 +106,7 @@ impl fmt::Display for Member {
 )]
 pub struct Admission(pub u64);
 
-/// Who is shut out, up to which admission. Whoever is let in again later is not meant.
+/// Revoked members, each up to an admission. A member that was admitted again later is not revoked.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DenyList(BTreeMap<Member, Admission>);
 
@@ -159,7 +159,7 @@ impl DenyList {
     }
 }
 
-/// A SHA-256, of something that is not itself to be seen.
+/// A SHA-256, of a value that is not shown itself.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Digest(pub [u8; 32]);
 

@@ -12,19 +12,19 @@ use crate::ids::NodeId;
 /// followed; a node that is absent has none at all.
 pub type Tables = BTreeMap<NodeId, ForwardingTable>;
 
-/// Tables that may be taken in any order, and any part of them at a time.
+/// Tables that nodes may adopt in any order, any part of them at a time.
 pub type Round = Tables;
 
-/// Circuits are moved while nothing passes them: first packets go around, then they may come back.
+/// Circuits move while no packet passes them: packets are first led around, and return afterwards.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wave {
     pub drain: Vec<Round>,
-    /// All circuits there shall be, of those optical switches alone that have something to move.
+    /// All circuits there should be, of those optical switches alone that have something to move.
     pub circuits: Circuits,
     pub undrain: Vec<Round>,
 }
 
-/// The last wave leads to what is wanted; after each of the others the network works too.
+/// The last wave leads to the desired state; the network also works after each of the others.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MigrationPlan {
     pub waves: Vec<Wave>,
@@ -37,7 +37,7 @@ pub enum MigrationStep<'c> {
     Switch(&'c Circuits),
 }
 
-/// Which leg of a course it is.
+/// The position of a step in a migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct StepPosition {
     pub wave: usize,

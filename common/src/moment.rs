@@ -1,4 +1,4 @@
-//! Points in time, as somebody who has a clock hands them in.
+//! Points in time, as the owner of a clock hands them in.
 
 use std::ops::Add;
 use std::time::Duration;

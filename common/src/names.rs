@@ -1,5 +1,4 @@
-//! Names that people choose. They become host names, file names and command arguments, so they are
-//! kept plain.
+//! Names that people choose. They become host names, file names and command arguments, so they are kept plain.
 
 /// The longest name of a node, a job or a scenario.
 pub const MAX_NAME_BYTES: usize = 32;

@@ -1,4 +1,4 @@
-//! The beat of a training job, as its traffic shows it on one host.
+//! The iteration period of a training job, by its traffic on one host.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,7 +6,7 @@ use crate::moment::Moment;
 use crate::time_span::TimeSpan;
 use crate::units::{Bytes, Percent};
 
-/// Whether a host's traffic repeats itself.
+/// Whether a host's traffic is periodic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Periodicity {
@@ -34,7 +34,7 @@ pub struct IterationPeriod {
     pub confidence_percent: Percent,
     /// How many iterations this was learned from.
     pub iterations: u32,
-    /// When the traffic took this beat up, as far as it was seen.
+    /// When the traffic began to have this period, as far as it was seen.
     pub since: Moment,
     /// When the wires will rest next, by the clock of the one who measures.
     pub next_gap: Moment,
@@ -47,10 +47,10 @@ impl IterationPeriod {
     }
 }
 
-/// Two periods that differ by no more are the same beat.
+/// Two periods that differ by no more are the same.
 const MAX_PERIOD_DIFFERENCE: f64 = 0.05;
 
-/// Whether a beat of the one period goes on in the other.
+/// Whether an iteration period of the one period goes on in the other.
 pub fn is_same_period(a: TimeSpan, b: TimeSpan) -> bool {
     a.as_secs_f64().mul_add(-1.0, b.as_secs_f64()).abs() <= MAX_PERIOD_DIFFERENCE * b.as_secs_f64()
 }

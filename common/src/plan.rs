@@ -1,4 +1,4 @@
-//! What shall change, and why: the value that goes from `plan` through `check` to `apply`.
+//! A plan and its reason: the value that goes from `plan` through `check` to `apply`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,7 +36,7 @@ impl fmt::Display for Generation {
     }
 }
 
-/// At this switch this flow leaves over this link, whatever the hash says.
+/// At this switch, this flow leaves over this link, regardless of the hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Pin {
     pub flow: FlowKey,
@@ -44,8 +44,8 @@ pub struct Pin {
     pub link: LinkId,
 }
 
-/// Immutable and complete: pins, tables and circuits are all there shall be afterwards, and no
-/// difference. Nodes without a table send by the routes of the network itself.
+/// Immutable and complete: all pins, tables and circuits afterwards, not a difference. Nodes without a table use the
+/// network's own routes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
     pub generation: Generation,
@@ -127,7 +127,7 @@ fn sum_of<T>(all: &[T], each: impl Fn(&T) -> usize) -> usize {
     all.iter().map(each).sum()
 }
 
-/// In which order a registered job is told that its ranks follow each other best.
+/// The best order of a registered job's ranks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankOrder {
     pub job: String,
@@ -138,7 +138,7 @@ pub struct RankOrder {
     pub ring: Option<[Rate; 2]>,
 }
 
-/// One flow goes another way.
+/// A flow that changes its path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Move {
     pub flow: FlowKey,
@@ -179,7 +179,7 @@ pub struct Report {
     pub alternatives: Vec<Alternative>,
 }
 
-/// A plan that was weighed and lost.
+/// A rejected plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Alternative {
     pub moves: Vec<Move>,

@@ -1,5 +1,5 @@
-//! Text from other machines, made fit to be shown, logged and kept: it cannot steer a terminal, begin
-//! a line of its own, or go on without end.
+//! Text from other machines, made safe to show, log and store: it cannot control a terminal, begin a line of its own,
+//! or have unlimited length.
 
 use serde::{Deserialize, Deserializer};
 

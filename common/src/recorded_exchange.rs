@@ -1,4 +1,4 @@
-//! What a job's ranks did on the network, as some recorder wrote it down.
+//! The network activity of a job's ranks, as a recorder wrote it.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! What a plan needs for itself alone while it is on its way. Plans that share nothing of it may be
-//! carried out side by side.
+//! The resources that a running plan claims. Plans that share none of them may run concurrently.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::flow::FlowKey;
 use crate::ids::{LinkId, NodeId, OpticalId};
 
-/// A plan speaks for these nodes and optical switches, and for no others.
+/// The nodes and optical switches that a plan controls, and no others.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceSet {
     /// All that may be told anything.
@@ -24,7 +23,7 @@ pub struct ResourceSet {
     pub jobs: BTreeSet<String>,
 }
 
-/// One thing that only one plan at a time may have.
+/// A resource that only one plan at a time may claim.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Resource {

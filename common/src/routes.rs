@@ -1,4 +1,4 @@
-//! Routes: where each node sends what is meant for a host.
+//! Routes: the next hops of each node for a host.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,4 +1,4 @@
-//! What an agent measured: the value that goes from `measure` to `ingest`.
+//! An agent's measurements: the value that goes from `measure` to `ingest`.
 
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
@@ -18,7 +18,7 @@ use crate::time_span::TimeSpan;
 use crate::traffic::Traffic;
 use crate::units::{Bytes, Rate};
 
-/// All that one agent has to say at one moment of its own clock. Who it is, its certificate tells.
+/// One agent's full report at one moment of its own clock. Its certificate identifies the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sample {
     pub taken: Moment,
@@ -45,7 +45,7 @@ pub enum Reading {
     Bandwidth(BandwidthReading),
 }
 
-/// What a host says of itself.
+/// A host's report about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HostReading {
@@ -73,7 +73,7 @@ pub enum HostReading {
     Hardware(HardwareAddress),
 }
 
-/// What an interface has left, by its speed and its counters.
+/// The spare capacity of an interface, by its speed and its counters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spare {
     #[serde(deserialize_with = "crate::printable::text")]
@@ -86,7 +86,7 @@ pub struct Spare {
     pub receive: Rate,
 }
 
-/// What is set up on an interface, and who is known to be at its other end.
+/// The setup of an interface, and its known neighbour.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interface {
     #[serde(deserialize_with = "crate::printable::text")]
@@ -109,7 +109,7 @@ pub struct Counters {
     pub receive_rate: Option<Rate>,
 }
 
-/// How a flow that this host sends is doing.
+/// The state of a flow that this host sends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowReading {
     pub flow: FlowKey,
@@ -127,12 +127,12 @@ pub struct FlowReading {
 pub struct TracedPath {
     pub flow: FlowKey,
     pub routers: Vec<Option<Ipv4Addr>>,
-    /// The receiver's agent has seen packets of this very flow come past so many routers. Else how many there
+    /// The receiver's agent has seen packets of this very flow come past this many routers. Else how many there
     /// are is known by other packets only.
     pub confirmed: bool,
 }
 
-/// A pin as a switch carries it out: this flow leaves by that interface to that next hop.
+/// A pin as a switch applies it: this flow leaves by that interface to that next hop.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PinRule {
     pub flow: FlowKey,

@@ -38,15 +38,15 @@ pub struct Snapshot {
     /// All forwarding tables in force, and all circuits.
     pub tables: Tables,
     pub circuits: Circuits,
-    /// Jobs whose traffic has a beat.
+    /// Jobs whose traffic has an iteration period.
     pub beating: Vec<PeriodicJob>,
 }
 
-/// A job that does the same again and again.
+/// A job with periodic traffic.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PeriodicJob {
     pub job: String,
-    /// What its hosts each exchange in an iteration, as far as their traffic has a beat.
+    /// What its hosts each exchange in an iteration, as far as their traffic has an iteration period.
     pub exchanged: BTreeMap<NodeId, Bytes>,
     /// What each of its flows carries, over all of an iteration.
     pub flows: BTreeMap<FlowKey, Rate>,

@@ -1,5 +1,5 @@
-//! Detects that the calling process was stalled while the machine's clock went on: starved of CPU, stopped by a signal,
-//! or in a virtual machine that got no time. A machine that is suspended stops its clock with it.
+//! Detects that the calling process was stalled while the machine's clock went on: starved of CPU, stopped by a
+//! signal, or in a virtual machine that got no time. A machine that is suspended stops its clock with it.
 
 use std::time::Duration;
 

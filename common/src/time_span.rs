@@ -1,5 +1,5 @@
-//! A span of time that another machine measured, or that is computed from such: bounded, so that no
-//! arithmetic with it can overflow or panic.
+//! A span of time that another machine measured, or that is computed from such: bounded, so that no arithmetic with
+//! it can overflow or panic.
 
 use std::fmt;
 use std::ops::{AddAssign, Deref};

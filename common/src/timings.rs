@@ -1,4 +1,4 @@
-//! How long the operators of a model take, as somebody measured it.
+//! Measured durations of a model's operators.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -39,14 +39,14 @@ impl Timings {
         splits.map(|(&split, &timing)| (split, timing))
     }
 
-    /// For a batch so many times as large: its parts are as large as before when it is split so many
+    /// For a batch this many times as large: its parts are as large as before when it is split this many
     /// times as often. What was measured on one server alone is held whole by one, which takes so
     /// much longer.
     pub fn of_a_larger_batch(&self, times: u32) -> Self {
         self.resized(|split| split.checked_mul(times), |time| time * times)
     }
 
-    /// For a batch of which so many are as large; splits that then were never measured are left out.
+    /// For a batch of which this many are as large; splits that then were never measured are left out.
     pub fn of_a_smaller_batch(&self, times: u32) -> Self {
         let split = |split: u32| split.is_multiple_of(times).then(|| split / times);
         self.resized(split, |time| time / times)

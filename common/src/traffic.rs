@@ -1,4 +1,4 @@
-//! Who sends how much to whom.
+//! Traffic of flows, and of pairs of hosts.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,7 +29,7 @@ pub struct Burst {
     pub goes_on: bool,
 }
 
-/// Where a host's knowledge of its traffic comes from, the best first.
+/// The source of a host's traffic counts, the best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TrafficSource {
@@ -41,7 +41,7 @@ pub enum TrafficSource {
     Sockets,
 }
 
-/// With whom a host has exchanged how much since its agent began to count.
+/// A host's traffic by peer since its agent began to count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {
     pub source: TrafficSource,
@@ -52,7 +52,7 @@ pub struct Traffic {
     pub rdma: Vec<PortTraffic>,
 }
 
-/// What an RDMA port has carried since its NIC began to count.
+/// An RDMA port's traffic since its NIC began to count.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PortTraffic {
     #[serde(deserialize_with = "crate::printable::text")]

@@ -1,5 +1,5 @@
-//! A fabric as the tree that schedulers know: hosts under the switches they hang on, these under what
-//! joins them, up to one group of all.
+//! A fabric as the tree that schedulers use: hosts under their switches, these under the switches that join them, up
+//! to one group of all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;

@@ -1,4 +1,4 @@
-//! Quantities that must not be mistaken for one another.
+//! Quantities with units, which cannot be mixed up.
 
 use std::fmt;
 use std::iter::Sum;
@@ -122,7 +122,7 @@ impl<'de> Deserialize<'de> for Percent {
     }
 }
 
-/// By how much light gets weaker on its way, in whole thousandths of a decibel.
+/// Attenuation of light, in whole thousandths of a decibel.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Loss {
     thousandths_db: u32,

@@ -1,4 +1,4 @@
-//! What a job does in an iteration: who computes, who sends what to whom, and in which order.
+//! The workload of a job in an iteration: computation, transfers and their order.
 
 use std::ops::Range;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The history as it is read while the cluster runs.
+//! Reads the history while the cluster runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,7 +41,7 @@ impl Archive {
         }
     }
 
-    /// It ends early when nobody waits for it any more.
+    /// It ends early when its caller no longer waits.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Past) -> Result<T, PastError> + Send + 'static,

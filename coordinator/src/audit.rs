@@ -1,6 +1,6 @@
-//! Who asked for what, and what came of it: each a line of JSON in a file beside the log, and the newest in
-//! memory. A coordinator writes down what it was asked itself, refusals included. Lines are a [`chain`], so that
-//! nobody can change one without trace.
+//! The audit log: who requested what, with which result. Each entry is a line of JSON in a file beside the log; the
+//! newest are in memory. A coordinator records the requests that it received itself, refused ones included. Lines
+//! form a [`chain`], so a change leaves a trace.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -17,14 +17,14 @@ use reweave_link::chain::{self, ZERO_DIGEST};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// So many are told of; files have the older ones.
+/// Entries in memory; files have the older ones.
 const MAX_RETAINED_ENTRIES: usize = 4096;
-/// So many fit into one answer, each cut where it is long.
+/// This many fit into one answer, each cut where it is long.
 const MAX_ENTRIES_PER_ANSWER: usize = 200;
 const MAX_TEXT_BYTES: usize = 1000;
 const MAX_FILE_BYTES: u64 = 4 << 20;
 const MAX_FILES: usize = 64;
-/// Strangers may come as often as they like: no more than one is written down in this time.
+/// At most one unauthenticated client is recorded in this time.
 const STRANGER_AUDIT_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Error)]
@@ -58,15 +58,15 @@ fn folder_in(data: &Path) -> PathBuf {
     data.join("audit")
 }
 
-/// Who asks.
+/// The author of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Who {
     Known(String),
-    /// Nobody of the cluster.
+    /// No member of the cluster.
     Stranger(String),
 }
 
-/// What was asked for.
+/// The subject of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct AuditSubject {
     pub(crate) what: String,
@@ -110,7 +110,7 @@ impl Audit {
         Ok(Self(Arc::new(Mutex::new(journal))))
     }
 
-    /// Where it cannot be written, it is told all the same for as long as this runs.
+    /// An entry that cannot be written is still shown as long as this program runs.
     pub(crate) fn note(
         &self,
         who: Who,
@@ -176,7 +176,7 @@ struct Journal {
     is_torn: bool,
     kept: VecDeque<Audited>,
     strangers: Option<Instant>,
-    /// Strangers that were not written down since.
+    /// Unauthenticated clients that were not recorded since.
     left_out: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The data folder with its log: the one there is, or a new one that all others know of.
+//! Opens the data folder with its log: the existing one, or a new one that all other coordinators know of.
 
 use std::collections::BTreeMap;
 
@@ -15,12 +15,12 @@ use crate::run::endings;
 /// The number of one that needs no others.
 const SOLE_MEMBER: MemberId = MemberId(1);
 
-/// Nobody else runs on this data as long as the folder lives.
+/// No other coordinator runs on this data as long as the folder lives.
 pub(crate) fn lock(config: &Config) -> Result<Folder, CoordinatorError> {
     Folder::lock(&config.data.value).map_err(|error| config.data.wrong(error))
 }
 
-/// None when this was told to end before there was a log.
+/// None when the program was ended before there was a log.
 pub(crate) async fn open(
     config: &Config,
     identity: &Identity,
@@ -113,7 +113,7 @@ fn founded_alone(members: BTreeMap<MemberId, Member>, head: Vec<u8>) -> Saved {
     Saved::founding(SOLE_MEMBER, head, Founding { members, state })
 }
 
-/// Of which release the others are, nobody knows yet, and all begin with the same.
+/// The releases of the others are still unknown, and all begin with the same.
 fn founded(own: MemberId, members: BTreeMap<MemberId, Member>, head: Vec<u8>) -> Saved {
     let founding = Founding {
         members,

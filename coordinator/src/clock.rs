@@ -1,11 +1,11 @@
-//! Moments that never go backwards, not over restarts either.
+//! Moments that never go backwards, not even over restarts.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use reweave_common::moment::Moment;
 
-/// Begins at the time of day, so that the time between two runs counts too, and then goes by the
-/// machine's monotonic clock: nobody who sets the time of day has any influence afterwards.
+/// Starts at the time of day, so that the time between two runs counts too, and then follows the machine's monotonic
+/// clock. Later changes of the time of day have no effect.
 #[derive(Debug)]
 pub(crate) struct Clock {
     origin: Moment,

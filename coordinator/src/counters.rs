@@ -1,4 +1,4 @@
-//! What came of what was decided and told, counted since this program started.
+//! Counters of decisions, instructions and events since this program started.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use reweave_common::lock::lock;
 use reweave_core::{Change, Decision};
 
-/// Counted where it happens, and told to whoever watches.
+/// Counted where events happen, for monitoring.
 #[derive(Debug)]
 pub(crate) struct EventCounters<K>(Arc<Mutex<BTreeMap<K, u64>>>);
 
@@ -32,7 +32,7 @@ impl<K: Ord> EventCounters<K> {
     }
 }
 
-/// How a plan came to its end.
+/// How a plan ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Ending {
     Committed,
@@ -72,7 +72,7 @@ impl Ending {
     }
 }
 
-/// What became of something that was to be told to a program elsewhere.
+/// The outcome of an event for another program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fate {
     Taken,

@@ -1,4 +1,4 @@
-//! The data folder: held by one coordinator at a time, and made for one cluster and one fabric.
+//! The data folder: locked by one coordinator at a time, for one cluster and one fabric.
 
 use std::fs;
 use std::io;
@@ -77,7 +77,7 @@ impl DataError {
     }
 }
 
-/// What a log belongs to; the first thing in it.
+/// The cluster and fabric of a log; its first record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Belonging {
     pub(crate) cluster: String,
@@ -100,12 +100,12 @@ fn log_in(folder: &Path) -> PathBuf {
     folder.join("log")
 }
 
-/// A data folder that was looked into.
+/// A data folder that was examined.
 #[derive(Debug)]
 pub(crate) struct Looked {
     /// What stands in its log, if there is one.
     pub(crate) saved: Option<Saved>,
-    /// Somebody runs on it.
+    /// A coordinator runs on it.
     pub(crate) is_held: bool,
 }
 
@@ -127,7 +127,7 @@ pub(crate) fn look(folder: &Path, ours: &Belonging) -> Result<Looked, DataError>
 #[derive(Debug)]
 pub(crate) struct Folder(durable_files::LockedFolder);
 
-/// One that was opened.
+/// An open data folder.
 #[derive(Debug)]
 pub(crate) struct Data {
     pub(crate) opened: Opened,

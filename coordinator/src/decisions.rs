@@ -1,11 +1,10 @@
-//! How much has been decided, as far as this coordinator knows: what was looked at before is told apart by it
-//! from what shows all of that.
+//! Counts the decisions that this coordinator knows. The count tells a stale cached view from a current one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Of the log and of the membership. Counted before whoever wanted it is answered: who asks after that asks
-/// for no less.
+/// Decisions of the log and of the membership. The count rises before the requester gets the answer, so a later
+/// request sees the decision.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Decisions(Arc<AtomicU64>);
 
@@ -14,7 +13,7 @@ impl Decisions {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// Whoever looks from now on sees it.
+    /// Later looks include it.
     pub(crate) fn note(&self) {
         self.0.fetch_add(1, Ordering::SeqCst);
     }

@@ -1,4 +1,4 @@
-//! What can go wrong for the program as a whole.
+//! Errors of the program as a whole.
 
 use std::io;
 use std::net::SocketAddr;

@@ -1,5 +1,4 @@
-//! Work that takes long, on a thread beside those of the runtime: one job at a time, and no longer than its caller
-//! waits for it.
+//! Long work on a thread outside the runtime: one job at a time, and no longer than its caller waits for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +7,7 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
-/// Whoever comes while somebody else is at it waits so long.
+/// How long a caller waits for the job before it.
 const ADMISSION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Cheap to clone.
@@ -33,7 +32,7 @@ impl ExclusiveJob {
         }
     }
 
-    /// The work is handed what says whether to go on: nobody else has a place before it ends.
+    /// The work gets a check whether to go on: the next job starts only after it has ended.
     pub(crate) async fn work<T: Send + 'static>(
         &self,
         work: impl FnOnce(GoesOn) -> T + Send + 'static,

@@ -1,4 +1,4 @@
-//! Bytes as people compare them.
+//! Bytes as hexadecimal digits, for people to compare.
 
 use std::fmt::Write as _;
 

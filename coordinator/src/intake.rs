@@ -1,10 +1,9 @@
-//! The one way in: what happens outside becomes an event, and events wait in a queue of bounded
-//! length. Telemetry waits apart: everything else is taken before it, and what finds no place is
-//! dropped, for what an agent measured now, it will measure again. What it tells once waits for a
-//! place, and its session with it.
+//! The intake: everything from outside becomes an event in a bounded queue. Telemetry has a queue of its own, with
+//! lower priority. What does not fit there is dropped, since an agent will measure it again. Reports that an agent
+//! sends only once wait for a place, and their session with them.
 //!
-//! What was agreed on comes before all of it, and waits for no place: the replica, which must answer
-//! its peers in time, would wait with it. There is no more of it than was proposed or read.
+//! Agreed entries come before all of it, and without a limit: the replica must answer its peers in time, and would
+//! wait too. There are no more of them than were proposed or read.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,11 +28,11 @@ const INTAKE_QUEUE_LENGTH: usize = 1024;
 /// A thousand agents report twice a second, and the core takes microseconds for each report.
 const TELEMETRY_QUEUE_LENGTH: usize = 4096;
 
-/// Tells sessions of one agent apart: later ones have higher numbers.
+/// Distinguishes sessions of one agent: later ones have higher numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SessionId(pub(crate) u64);
 
-/// Which agent, over which session.
+/// The agent and the session of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Origin {
     pub(crate) node: NodeId,
@@ -44,7 +43,7 @@ pub(crate) struct Origin {
 /// thousands of queues: in boxes they are small.
 pub(crate) type Outbox<T> = mpsc::Sender<Box<T>>;
 
-/// By whose right something is asked.
+/// The identity and right behind a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Asker {
     /// Its certificate says so, or it is a part of this program.
@@ -89,14 +88,14 @@ pub(crate) enum Event {
         from: Origin,
         about: About,
     },
-    /// Somebody without a certificate, with a token and a key.
+    /// A peer without a certificate, with a token and a key.
     Knocked {
         token: Digest,
         key: Digest,
         from: String,
         reply: oneshot::Sender<Result<Pass, NoEntry>>,
     },
-    /// Somebody was not let in, so often since it was last told.
+    /// A peer was refused, this number of times since the previous report.
     TurnedAway {
         from: String,
         why: String,
@@ -125,7 +124,7 @@ pub(crate) struct Intake {
     counters: Arc<Counters>,
 }
 
-/// Where they come out again.
+/// The receiving end of the intake.
 #[derive(Debug)]
 pub(crate) struct Queue {
     outcomes: mpsc::UnboundedReceiver<Outcome>,
@@ -139,7 +138,7 @@ struct Counters {
     refused: Mutex<BTreeMap<Reason, u64>>,
 }
 
-/// Since the program started.
+/// Counters since the program started.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Telemetry that found no place.
@@ -177,7 +176,7 @@ fn queue_of(length: usize, most_telemetry: usize) -> (Intake, Queue) {
 }
 
 impl Queue {
-    /// Waits for the next. None when nobody puts anything in any more.
+    /// Waits for the next. None when all senders are gone.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         tokio::select! {
             biased;
@@ -238,7 +237,7 @@ impl Intake {
         self.telemetry.send(event).await.map_err(|_| Closed)
     }
 
-    /// Whether anybody takes events.
+    /// Whether the receiver is alive.
     pub(crate) fn is_open(&self) -> bool {
         !self.events.is_closed()
     }

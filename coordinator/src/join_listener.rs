@@ -1,4 +1,4 @@
-//! Newcomers with a token: the core says whether they may come in, and the signer certifies them.
+//! Admits new members with a token: the core decides, and the signer certifies them.
 
 use reweave_common::error::error_chain;
 use reweave_core::{NoEntry, Pass};
@@ -16,7 +16,7 @@ use crate::signing::{SigningError, Signs};
 
 const REFUSAL_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Hears newcomers for as long as the socket is there.
+/// Accepts joining peers as long as the socket is open.
 pub(crate) async fn serve_joins(
     join_listener: &mut JoinListener,
     context: &ServerContext,
@@ -45,7 +45,7 @@ pub(crate) async fn serve_joins(
 /// The core keeps account of those who are refused.
 async fn answer(applicant: Applicant, context: ServerContext) {
     let from = applicant.address().ip();
-    // Nobody's token is used up for a certificate that cannot be made.
+    // No token is used up for a certificate that cannot be made.
     if context.signing.signs() == Signs::Nobody {
         tracing::warn!("{from} has a token, but no signer is reachable");
         return applicant.ask_another().await;

@@ -1,4 +1,4 @@
-//! Where others come to: members, newcomers, and machines that watch machines.
+//! The listening sockets: for members, for joining members, and for monitoring.
 
 use std::net::SocketAddr;
 
@@ -23,7 +23,7 @@ pub(crate) struct Listeners {
 }
 
 impl Listeners {
-    /// Whether they could be opened now, for somebody who has no runtime of his own.
+    /// Whether they could be opened now, for callers without a runtime.
     pub(crate) fn try_out(config: &Config, identity: &Identity) -> Result<Self, CoordinatorError> {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|source| CoordinatorError::Start {
@@ -33,7 +33,7 @@ impl Listeners {
         runtime.block_on(Self::open(config, identity, runtime.handle()))
     }
 
-    /// Members are heard apart from everybody else.
+    /// Members have a separate listener.
     pub(crate) async fn open(
         config: &Config,
         identity: &Identity,
@@ -47,7 +47,7 @@ impl Listeners {
         })
     }
 
-    /// Where a port was left open, it is told what it became.
+    /// Logs the addresses, with the chosen port if none was given.
     pub(crate) fn tell(&self, identity: &Identity) {
         let cluster = identity.cluster();
         if let Ok(listens) = self.listener.address() {
@@ -64,7 +64,7 @@ impl Listeners {
         }
     }
 
-    /// Where browsers are let in: without TLS not beyond this machine.
+    /// Where browsers are admitted: without TLS not beyond this machine.
     pub(crate) fn pages(&self) -> Pages {
         let near = place(self.http.as_ref()).filter(|place| place.ip().is_loopback());
         Pages {
@@ -98,7 +98,7 @@ fn listen(
     listener.map_err(|error| place.wrong(CoordinatorError::listen(error)))
 }
 
-/// Where it was told to, or else where it usually is; there this does without when the place is taken.
+/// At the configured address, or else at the default one; an occupied default is skipped.
 fn open_join_listener(
     config: &Config,
     identity: &Identity,

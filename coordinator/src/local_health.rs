@@ -1,4 +1,4 @@
-//! What is wrong with this coordinator alone: said in its status and in its metrics.
+//! Problems of this coordinator alone, for its status and its metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ struct Told {
 }
 
 impl LocalHealth {
-    /// Its moments are ahead of the machine's clock by so much.
+    /// Its moments are ahead of the machine's clock by this much.
     pub(crate) fn note_ahead(&self, ahead: Duration) {
         let ahead_ms = ahead.as_millis().try_into().unwrap_or(u64::MAX);
         self.0.ahead_ms.store(ahead_ms, Ordering::Relaxed);

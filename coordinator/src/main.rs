@@ -1,9 +1,8 @@
-//! The program that leads a cluster: it hears agents and operators, lets the core decide, and
-//! carries out what it decides.
+//! The coordinator: receives reports and requests, lets the core decide, and executes its decisions.
 //!
-//! One thread owns the core and feeds it one input after the other, another keeps the log and agrees
-//! on it with other coordinators; everything else here only brings inputs to them or takes effects
-//! from them. Nothing in this package decides about routes.
+//! One thread owns the core and feeds it one input after the other. Another keeps the log and agrees on it with other
+//! coordinators. Everything else brings inputs to them or takes effects from them. Nothing in this package decides
+//! about routes.
 
 #![deny(
     clippy::print_stdout,

@@ -1,8 +1,7 @@
-//! Writing a run down as it happens: one JSON value per line.
+//! Records a run: one JSON value per line.
 //!
-//! First comes what the run began with. Whenever the coordinator comes to lead, there is a line with
-//! the state it leads from; then every input with its moment, and every command when it was applied,
-//! each followed by the effects that came of it.
+//! The first line is the start state. When the coordinator becomes leader, a line has the state it leads from. Then
+//! come every input with its moment, and every command when it was applied, each followed by its effects.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -20,7 +19,7 @@ pub(crate) struct RecordError {
     source: io::Error,
 }
 
-/// What a run began with.
+/// The start state of a run.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Beginning {
     pub(crate) policy: Policy,

@@ -1,5 +1,5 @@
-//! Living through a recorded run again: the same inputs at the same moments into a fresh core, and
-//! every effect held against the one that was recorded, byte for byte.
+//! Replays a recorded run: the same inputs at the same moments into a fresh core, and every effect compared with the
+//! recorded one, byte for byte.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -83,7 +83,7 @@ struct Replay<'p, W> {
     /// What every core of this run is made with.
     settings: Option<(Policy, Arc<Fabric>)>,
     core: Option<Core>,
-    /// Effects of the last input that the recording has not told of yet.
+    /// Effects of the last input that the recording has not confirmed yet.
     pending: VecDeque<String>,
     line: usize,
     count: Replayed,
@@ -145,7 +145,7 @@ impl<'p, W: Write> Replay<'p, W> {
         Ok(())
     }
 
-    /// What the core before was about to do is nobody's business any more.
+    /// Drops the pending effects of the previous core.
     fn lead(&mut self, state: State) -> Result<(), ReplayError> {
         let Some((policy, fabric)) = self.settings.clone() else {
             return Err(self.out_of_place("a leader appears before the start of the run"));

@@ -1,4 +1,4 @@
-//! Putting the program together, and taking it apart again.
+//! Starts the parts of the program, and stops them.
 
 use std::io;
 use std::num::NonZero;
@@ -104,10 +104,10 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
 
 /// Threads that serve sessions.
 struct Loops {
-    /// Of agents, people and whoever else comes.
+    /// For agents, people and other clients.
     crowd: Runtime,
     /// Packets are read, and coordinators talk to each other. Beside the crowd that would wait behind every
-    /// handshake of a thousand agents that come at once, until nobody leads any more.
+    /// handshake of a thousand agents that come at once, until no coordinator leads any more.
     apart: Runtime,
 }
 
@@ -254,11 +254,11 @@ struct Network {
     replication: Replication,
     peer_status: PeerStatus,
     local_health: LocalHealth,
-    /// Who is shut out, by what was agreed on.
+    /// Who is revoked, by what was agreed on.
     denied: watch::Receiver<DenyList>,
     decisions: Decisions,
     endings: EventCounters<Ending>,
-    /// To whoever collects traces.
+    /// To the trace collector.
     telling: Option<Telling>,
 }
 
@@ -359,7 +359,7 @@ fn keep_identity(
     (signing, ours)
 }
 
-/// Whoever the log shuts out is shut out at once, and members are told then.
+/// Applies a revocation of the log at once, and notifies members then.
 fn follow_denied(
     mut denied: watch::Receiver<DenyList>,
     identity: Identity,
@@ -395,7 +395,7 @@ fn ending(kind: SignalKind) -> Result<Signal, CoordinatorError> {
     signal(kind).map_err(failed)
 }
 
-/// Lets the core know that time passes, until nobody is there who wants to know.
+/// Sends ticks to the core, until the intake is closed.
 async fn tick(intake: &Intake) {
     let mut ticks = interval(TICK_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);

@@ -1,4 +1,4 @@
-//! What everybody who hears peers needs, and how the core is asked.
+//! The context that all server tasks share, and requests to the core.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -57,7 +57,7 @@ pub(crate) struct ServerContext {
     pub(crate) operator_sessions: SessionLimit<Member>,
     pub(crate) standby_sessions: SessionLimit<Member>,
     pub(crate) starting_sessions: SessionLimit<NodeId>,
-    /// Who is shut out, as members are told it.
+    /// The deny list for members.
     pub(crate) notices: watch::Receiver<Arc<Notice>>,
     /// All sessions, which are counted and not limited.
     pub(crate) open_sessions: SessionLimit<Role>,
@@ -67,7 +67,7 @@ pub(crate) struct ServerContext {
     /// The driver that alone speaks for an optical switch, where one is named.
     pub(crate) assigned_driver: Arc<BTreeMap<OpticalId, String>>,
     pub(crate) agent_rates: AgentRates,
-    /// What coordinators say to each other runs here, where nobody else does.
+    /// The runtime for messages between coordinators, and for nothing else.
     pub(crate) apart: Handle,
     /// What was.
     pub(crate) archive: Archive,
@@ -76,7 +76,7 @@ pub(crate) struct ServerContext {
     pub(crate) pages: Pages,
 }
 
-/// Where browsers are shown the cluster.
+/// Where the page is served.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pages {
     pub(crate) http: Option<SocketAddr>,
@@ -154,7 +154,7 @@ impl ServerContext {
         }
     }
 
-    /// Whoever leads knows whose a token is.
+    /// Whichever coordinator leads knows whose a token is.
     async fn who(&self, asker: Asker) -> Result<Who, Closed> {
         let member = match asker {
             Asker::Member(member) => return Ok(Who::Known(member.to_string())),
@@ -201,7 +201,7 @@ impl ServerContext {
         Ok(response)
     }
 
-    /// Operators are told of a session that ended by what its peer said.
+    /// Reports a session that ended by an error of its peer to operators.
     pub(crate) fn note_end(&self, session: &Session, error: &LinkError) {
         if let LinkError::Unreadable(_) = error {
             self.note_put_out(session, Reason::Unreadable, &error_chain(error));
@@ -218,7 +218,7 @@ impl ServerContext {
         });
     }
 
-    /// A newcomer's folder is written down, if this coordinator leads.
+    /// Records the folder of a joining coordinator, if this coordinator leads.
     pub(crate) fn settle(&self, name: &str, folder: FolderId) {
         let cluster = self.cluster.borrow();
         let members = cluster.directory.members();
@@ -333,7 +333,7 @@ impl ServerContext {
             protocol: Some(known.version.to_string()),
             certificate_left_s: Some(left_s(known.good_until)),
             signer_left_s: known.signs_until.map(left_s),
-            // Whoever is silent may have been started anew, with another clock.
+            // A silent agent may have been restarted, with another clock.
             clock_skew_ms: (silent_for <= SILENCE_TIMEOUT).then_some(known.skew_us / 1000),
             ..unseen
         }

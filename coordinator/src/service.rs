@@ -1,11 +1,11 @@
-//! Signs of life for the service manager, where one started this.
+//! Notifies the service manager, if one started this program.
 
 use std::time::Duration;
 
 use reweave_link::service::alive;
 use tokio::time::interval;
 
-/// A sign of life comes so often; whoever watches waits for several.
+/// The interval of signs of life; the service manager waits for several.
 pub(crate) const WATCHDOG_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Gives signs of life while something is waited for.

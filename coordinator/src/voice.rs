@@ -1,5 +1,4 @@
-//! Standard output and standard error, which may be a pipe that nobody reads any more: whoever closed it has
-//! seen enough, and what is done is done all the same.
+//! Standard output and standard error. A closed pipe is no error: its reader has seen enough.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, StdoutLock, Write};

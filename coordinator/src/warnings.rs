@@ -1,4 +1,4 @@
-//! What people should look at in the coordinators themselves, the worst first.
+//! Warnings about the coordinators themselves, the worst first.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -38,7 +38,7 @@ fn is_there(one: &CoordinatorStatus) -> bool {
     )
 }
 
-/// With how many more nothing could be decided. Who was shut out is not heard, and counts as a voter still.
+/// With how many more nothing could be decided. Who was revoked is not heard, and counts as a voter still.
 fn absent(coordinators: &[CoordinatorStatus], shut_out: &[Member]) -> Vec<String> {
     let is_out = |name: &str| shut_out.contains(&Member::new(Role::Coordinator, name));
     let voters = coordinators.iter().filter(|one| one.votes);
@@ -70,7 +70,7 @@ fn absent(coordinators: &[CoordinatorStatus], shut_out: &[Member]) -> Vec<String
     absent.map(words).collect()
 }
 
-/// What members ask is signed by whoever leads, or by whom that one asks.
+/// What members ask is signed by whichever coordinator leads, or by whom that one asks.
 fn unsigned(coordinators: &[CoordinatorStatus], signs: Signs) -> Option<String> {
     let leads = |one: &&CoordinatorStatus| one.state == CoordinatorState::Leads;
     let name = &coordinators.iter().find(leads)?.name;
@@ -138,7 +138,7 @@ fn mixed(coordinators: &[CoordinatorStatus]) -> Option<String> {
     })
 }
 
-/// Coordinators of one build, and agents of another. Where either are of several, that is told already.
+/// Coordinators of one build, and agents of another. Several builds of either have their own warning.
 pub(crate) fn apart(coordinators: &[CoordinatorStatus], agents: &[AgentStatus]) -> Option<String> {
     let ours = only(coordinators.iter().map(|one| &one.build))?;
     let theirs = only(agents.iter().map(|one| &one.build))?;
@@ -292,7 +292,7 @@ mod tests {
         for well in [&[Some("1"), None][..], &[None], &[]] {
             assert_eq!(said(&both, well), None);
         }
-        // These are told of one by one.
+        // These are listed one by one.
         assert_eq!(said(&both, &[Some("0"), Some("1")]), None);
         let newer = CoordinatorStatus {
             build: Some("2".to_owned()),

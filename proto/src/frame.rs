@@ -1,7 +1,7 @@
 //! Messages as frames: four bytes of length, big-endian, and a message in postcard.
 //!
-//! A peer is not believed: its length is checked before anything is kept for it, and what is kept
-//! grows with the bytes that came, not with the length that was claimed.
+//! A peer is not trusted. Its length is checked before any allocation, and buffers grow with the received bytes, not
+//! with the claimed length.
 
 use std::mem;
 
@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
-/// No message is longer that somebody sends of its own accord.
+/// No unsolicited message is longer.
 pub const MAX_FRAME_BYTES: usize = 1 << 20;
 
 /// Nor is an answer longer than this: the state of a whole cluster.
@@ -18,7 +18,7 @@ pub const MAX_ANSWER_BYTES: usize = 64 << 20;
 
 const HEADER_BYTES: usize = 4;
 
-/// What can be wrong with bytes that should be messages.
+/// Why bytes are no valid message.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum WireError {
     #[error("a frame of {length_bytes} bytes, and the limit is {limit_bytes}")]
@@ -41,7 +41,7 @@ pub fn encode<T: Serialize>(message: &T) -> Result<Bytes, WireError> {
     encode_within(MAX_FRAME_BYTES, message)
 }
 
-/// The same for whoever is ready to receive so much.
+/// The same for a receiver with a higher limit.
 pub fn encode_within<T: Serialize>(limit_bytes: usize, message: &T) -> Result<Bytes, WireError> {
     let frame = vec![0; HEADER_BYTES];
     let mut frame = postcard::to_extend(message, frame).map_err(WireError::Unwritable)?;
@@ -102,7 +102,7 @@ impl FrameDecoder {
         }
     }
 
-    /// Allows longer frames from the next one on: a stranger is given less room than a peer.
+    /// Allows longer frames from the next one on: an unauthenticated peer gets a lower limit.
     pub fn raise_limit(&mut self, limit_bytes: usize) {
         self.limit_bytes = self.limit_bytes.max(limit_bytes);
     }

@@ -1,4 +1,4 @@
-//! The first words on every session: which protocol, which cluster, which build.
+//! The first message of every session: protocol version, cluster, build.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use thiserror::Error;
 use crate::frame::{self, WireError};
 use crate::name::ClusterName;
 
-/// A hello is short, whoever it is from.
+/// A hello is short, from any peer.
 pub const MAX_HELLO_BYTES: usize = 1024;
 
 /// A release speaks with the one before and the one after.
@@ -90,7 +90,7 @@ impl Hello {
     }
 }
 
-/// What two sides speak that do not understand each other.
+/// The versions of two peers that cannot communicate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VersionMismatch {
     pub ours: Version,
@@ -119,7 +119,7 @@ impl fmt::Display for VersionMismatch {
     }
 }
 
-/// Why two sides will not talk.
+/// Why a peer's hello is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HelloError {
     #[error("{0}")]

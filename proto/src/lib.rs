@@ -1,9 +1,9 @@
-//! What the parts of Reweave say to each other, and how it looks on the wire.
+//! The messages between the parts of Reweave, and their format on the wire.
 //!
-//! This crate is pure: bytes in, messages out, and the other way round. Who carries the bytes is
-//! decided elsewhere, and so is what a message leads to. Everything here that crosses the wire is
-//! postcard, which knows no field names: so none of it may be tagged inside, untagged or skipped.
-//! Operators ask and are answered with the values of `reweave_common::operator`, as they are.
+//! This crate is pure: bytes in, messages out, and the other way round. Transport and the consequences of a message
+//! are decided elsewhere. Everything here that crosses the wire is postcard, which has no field names: so none of it
+//! may be tagged inside, untagged or skipped. Operators' requests and answers are the values of
+//! `reweave_common::operator`, unchanged.
 
 pub mod frame;
 pub mod hello;

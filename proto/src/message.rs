@@ -1,6 +1,6 @@
-//! The messages between an agent or a driver and the coordinator, and between coordinators. A later minor
-//! version adds kinds at the end, and [`crate::since_version`] says with which version each came: a session does
-//! not carry it to who speaks an earlier one. Whoever has something to say in its place asks before.
+//! The messages between an agent or a driver and the coordinator, and between coordinators. A later minor version
+//! adds kinds at the end, and [`crate::since_version`] has the version of each: a session does not carry it to a peer
+//! of an earlier one. A sender with an alternative asks before.
 
 use std::net::SocketAddr;
 
@@ -11,7 +11,6 @@ use reweave_common::probing::ProbeList;
 use reweave_common::sample::Sample;
 use serde::{Deserialize, Serialize};
 
-/// The most coordinators that members are told of.
 pub const MAX_COORDINATORS: usize = 16;
 
 /// Where a coordinator listens.
@@ -22,7 +21,7 @@ pub struct CoordinatorAddress {
     pub address: SocketAddr,
 }
 
-/// Said by an agent.
+/// From an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AgentMessage {
     Sample(Sample),
@@ -37,12 +36,12 @@ pub enum AgentMessage {
     },
 }
 
-/// Said to an agent.
+/// To an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CoordinatorMessage {
     Watch(Watch),
     Install(Install),
-    /// Who is shut out: nobody of these is a coordinator any more.
+    /// Revoked members: none of these is a coordinator any more.
     Denied(DenyList),
     /// The new certificate and that of its signer, in PEM; none when there will be none, and the
     /// reason is the coordinator's own.
@@ -55,9 +54,9 @@ pub enum CoordinatorMessage {
     Elsewhere(Option<SocketAddr>),
     /// This one has come to lead.
     Here,
-    /// All coordinators there are, at most [`MAX_COORDINATORS`]: whoever is not among them is none any more.
+    /// All coordinators, at most [`MAX_COORDINATORS`]: any other is none any more.
     Coordinators(Vec<CoordinatorAddress>),
-    /// These are shut out as well as those that were told of before over this session.
+    /// These are revoked in addition to those sent before over this session.
     DeniedMore(DenyList),
     Closely(FastSampling),
     Unconfirmed(Unconfirmed),
@@ -75,7 +74,7 @@ impl From<Instruction> for CoordinatorMessage {
     }
 }
 
-/// Said by the driver of optical switches.
+/// From the driver of optical switches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DriverMessage {
     /// The optical switches it reaches, by name. Nothing is heard from it before.
@@ -93,14 +92,14 @@ pub enum DriverMessage {
     },
 }
 
-/// Said to a driver.
+/// To a driver.
 pub type DriverOrder = Order<Switchover>;
 
-/// Said to whoever keeps a line to the coordinators: something to do, or what any member is told.
+/// To a member with an uplink: an instruction, or a notice for any member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order<T> {
     Told(T),
-    /// Who is shut out: nobody of these is a coordinator any more.
+    /// Revoked members: none of these is a coordinator any more.
     Denied(DenyList),
     /// The new certificate and that of its signer, in PEM; none when there will be none, and the
     /// reason is the coordinator's own.
@@ -112,9 +111,9 @@ pub enum Order<T> {
     Elsewhere(Option<SocketAddr>),
     /// This one has come to lead.
     Here,
-    /// All coordinators there are, at most [`MAX_COORDINATORS`]: whoever is not among them is none any more.
+    /// All coordinators, at most [`MAX_COORDINATORS`]: any other is none any more.
     Coordinators(Vec<CoordinatorAddress>),
-    /// These are shut out as well as those that were told of before over this session.
+    /// These are revoked in addition to those sent before over this session.
     DeniedMore(DenyList),
 }
 
@@ -150,7 +149,7 @@ impl From<CoordinatorMessage> for Order<Instruction> {
     }
 }
 
-/// Said by one coordinator to another: a part of something that only they understand.
+/// Between coordinators: a part of a message that only they decode.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerPart {
     pub is_last: bool,

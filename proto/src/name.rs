@@ -1,4 +1,4 @@
-//! Who somebody is: the names in certificates, `spiffe://CLUSTER/ROLE/NAME`.
+//! Names of members in certificates: `spiffe://CLUSTER/ROLE/NAME`.
 
 use std::fmt;
 use std::str::FromStr;

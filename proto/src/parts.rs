@@ -1,4 +1,4 @@
-//! Letters between coordinators, which may be longer than a frame: cut into parts, and joined again.
+//! Messages between coordinators, which may be longer than a frame: split into parts, and reassembled.
 
 use std::mem;
 
@@ -9,10 +9,10 @@ use serde::de::DeserializeOwned;
 use crate::frame::{self, WireError};
 use crate::message::PeerPart;
 
-/// No letter is longer: no snapshot is larger.
+/// No message is longer: no snapshot is larger.
 pub const MAX_LETTER_BYTES: usize = 64 << 20;
 
-/// The bytes of a letter. One that is too long would be thrown away at the other end, again and again.
+/// The bytes of a message. The receiver would drop a longer one, again and again.
 pub fn encode<T: Serialize>(letter: &T) -> Result<Bytes, WireError> {
     let bytes = frame::encode_alone(letter)?;
     check(bytes.len())?;
@@ -29,14 +29,14 @@ pub fn cut(letter: &[u8], part_bytes: usize) -> impl Iterator<Item = PeerPart> {
     })
 }
 
-/// Puts letters together again that come over one channel of one connection: whole, or not at all.
+/// Reassembles messages from the parts over one channel of one connection: completely, or not at all.
 #[derive(Debug, Default)]
 pub struct PartAssembler {
     bytes: Vec<u8>,
 }
 
 impl PartAssembler {
-    /// The letter that is complete with this part. After an error nothing that comes over this connection is a letter.
+    /// The message that is complete with this part. After an error, this connection yields no more messages.
     pub fn join<T: DeserializeOwned>(&mut self, part: &PeerPart) -> Result<Option<T>, WireError> {
         check(self.bytes.len() + part.bytes.len())?;
         self.bytes.extend_from_slice(&part.bytes);

@@ -1,17 +1,17 @@
-//! Since which minor version each kind of message is understood. Sessions ask this of all that they carry,
-//! and carry nothing that the other side does not know.
+//! The minor version since which each kind of message is understood. Sessions check this for every message, and carry
+//! nothing that the peer does not understand.
 
 use reweave_common::operator::{Request, Response};
 
 use crate::hello::{PROTOCOL_VERSION, Version};
 use crate::message::{AgentMessage, CoordinatorMessage, DriverMessage, Order, PeerPart};
 
-/// What came with a minor version has its number here; everything else was there from the beginning.
+/// Messages of a minor version have its number here; all others exist since the first version.
 pub trait SinceVersion {
     /// The minor version that it came with.
     fn since(&self) -> u16;
 
-    /// Whether somebody knows it with whom this version is spoken.
+    /// Whether a peer of this version understands it.
     fn is_known_at(&self, spoken: Version) -> bool {
         spoken >= came_with(self.since())
     }

@@ -1,5 +1,5 @@
-//! What the jobs of this host tell of their collectives: sums of the last seconds for each rank, and how
-//! many bytes went over the network when.
+//! Reports of this host's jobs about collectives: sums of the last seconds for each rank, and the network traffic
+//! over time.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -19,19 +19,19 @@ const READING_WINDOW: Duration = Duration::from_secs(10);
 const PART_SPAN: Duration = Duration::from_secs(1);
 /// More than GPUs of a host times what frameworks make of communicators.
 const MAX_RANKS: usize = 64;
-/// As fine as the beat of traffic is looked for.
+/// As fine as the iteration period of traffic is looked for.
 const SPAN_US: u64 = 10_000;
 /// Words come so much later than what they are of.
 const WORD_DELAY: Duration = Duration::from_millis(100);
 const MAX_SPANS: usize = 4096;
 
-/// What one host hears.
+/// The reports that one host receives.
 #[derive(Debug, Default)]
 pub struct CollectiveBook {
     ranks: BTreeMap<Rank, VecDeque<RankWindow>>,
     /// By the number of the span: sent and received.
     spans: BTreeMap<u64, [Bytes; 2]>,
-    /// The span up to which all is told.
+    /// The span up to which everything is reported.
     told: Option<u64>,
 }
 

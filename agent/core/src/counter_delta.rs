@@ -1,13 +1,12 @@
-//! How much a counter grew since it was read last: one rule for all of them.
+//! The growth of a counter since its last reading: one rule for all counters.
 //!
-//! What went back has begun anew: a driver was loaded again, a port was used again. How much was counted
-//! in between nobody can tell, so nothing is said. Only what is 32 bits wide may instead have gone over
-//! its end; that is believed where the growth which follows from it is like the growth before, since a
-//! counter that begins anew by chance looks so once in very many times.
+//! A counter that went back has restarted: a driver was loaded again, or a port was used again. The growth in between
+//! is unknown. A counter of 32 bits may instead have wrapped. A wrap is assumed if the resulting growth is like the
+//! growth before, since a restarted counter looks so only by a rare chance.
 
 /// Counters of this many bits are common where those of 64 are not.
 const COUNTER32_MODULUS: u64 = 1 << 32;
-/// A pace that does not hold for long may grow so many times.
+/// A pace that does not hold for long may grow this many times.
 const MAX_PACE_FACTOR: u64 = 4;
 
 /// None when nobody can tell. `pace` is what it grew by between the two readings before, about as long
@@ -25,7 +24,7 @@ fn is_like(grown: u64, pace: Option<u64>) -> bool {
     pace.is_some_and(|pace| grown <= pace.saturating_mul(MAX_PACE_FACTOR))
 }
 
-/// A counter as it stands, and how it came there.
+/// The latest value of a counter, and its growth before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CounterState {
     pub count: u64,

@@ -1,14 +1,14 @@
-//! A full picture first, and then what has changed: what is set up on a node's interfaces seldom
-//! does, and whoever was told keeps it for as long as the session stands.
+//! A full state first, and then changes: the setup of a node's interfaces seldom changes, and the coordinator keeps
+//! it as long as the session lasts.
 //!
-//! What is measured is told every time, since it is worth nothing without its age; and so are the
-//! pins, which are read back because they might have changed unseen.
+//! Measurements are sent every time, since they are worthless without their age. So are the pins, which are read back
+//! because they might have changed unseen.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::sample::{Interface, Reading, Sample};
 
-/// What was said over one session.
+/// What was sent over one session.
 #[derive(Debug, Default)]
 pub struct Delta {
     interfaces: BTreeMap<String, Interface>,

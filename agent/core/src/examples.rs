@@ -1,4 +1,4 @@
-//! What several tests need an example of.
+//! Examples for several tests.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 

@@ -1,16 +1,16 @@
-//! Which instructions a switch follows, and in what order it does so: note down, act, read back,
-//! note down that it held, acknowledge. A crash at any point leaves a record that says what
-//! the kernel took last, so that whoever starts next can go on from there.
+//! Which instructions a switch follows, and the steps of each: record, act, read back, record success, acknowledge. A
+//! crash at any point leaves a record of the last state of the kernel, so that the next start can continue from
+//! there.
 //!
-//! What is told unconfirmed (RFC 6241, section 8.4) is taken back without anybody's word once its timeout has passed.
+//! An unconfirmed instruction (RFC 6241, section 8.4) is rolled back automatically once its timeout has passed.
 //!
 //! ```text
-//! told -> in force, unconfirmed -> confirmed by a later token
-//!                   |
-//!                   +-> timeout -> what was in force before
+//! received -> in force, unconfirmed -> confirmed by a later token
+//!                       |
+//!                       +-> timeout -> previous state
 //! ```
 //!
-//! A state machine: the shell carries out one [`FenceEffect`] after the other and hands in how it went.
+//! A state machine: the shell executes one [`FenceEffect`] after the other and hands in the result.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 pub struct Record {
     /// The latest instruction that was taken up. Nothing earlier is followed any more.
     pub promised: Option<Install>,
-    /// What a kernel last held as told, and shall hold until something else is told.
+    /// The last installed state, which stays in force until the next instruction.
     pub in_force: InForce,
     /// While that is unconfirmed.
     #[serde(default)]
@@ -47,7 +47,7 @@ impl Record {
     }
 }
 
-/// What comes into force again unless what is in force is confirmed in time.
+/// The state that returns unless the state in force is confirmed in time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fallback {
     pub in_force: InForce,
@@ -63,7 +63,7 @@ pub struct InForce {
     pub holding: ForwardingState,
 }
 
-/// What the shell shall do next, and which method it calls then.
+/// What the shell should do next, and which method it calls then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FenceEffect {
     /// Make this durable; then [`Fence::handle_noted`].
@@ -88,7 +88,7 @@ pub struct Fence {
     unnoted: Option<(Generation, Token)>,
     /// A node that forwards nothing pins no flows of others.
     forwards: bool,
-    /// For how long nobody has confirmed what is in force, and when that was last looked at.
+    /// How long the state in force has been unconfirmed, and when that was last checked.
     unconfirmed_for: Duration,
     looked: Option<Moment>,
 }
@@ -145,12 +145,12 @@ impl Fence {
         }
     }
 
-    /// What the kernel shall hold.
+    /// What the kernel should hold.
     pub fn in_force(&self) -> &InForce {
         &self.record.in_force
     }
 
-    /// Whether anybody has ever told it to hold anything.
+    /// Whether it ever got an instruction.
     pub fn was_told(&self) -> bool {
         self.record.promised.is_some()
     }
@@ -357,7 +357,7 @@ impl Fence {
         self.answer_promised(Ok(held));
     }
 
-    /// What was answered is so no more. Where the kernel does not take it now, it is mended with everything else.
+    /// What was answered is so no more. Where the kernel does not take it now, it is repaired with everything else.
     fn revert(&mut self, record: Record) {
         let before = record.in_force.holding.clone();
         self.record = record;

@@ -1,4 +1,4 @@
-//! Which of a host's flows matter, and how they are doing.
+//! Selects a host's relevant flows, and tracks their rates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use reweave_common::units::{Bytes, Rate};
 
 use crate::rates::{Count, Meter};
 
-/// A socket that sends, as the kernel tells of it; or a flow of datagrams, as they were counted.
+/// A socket that sends, as the kernel reports it; or a flow of datagrams, as it was counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Socket {
     pub flow: FlowKey,
@@ -20,12 +20,12 @@ pub struct Socket {
     pub received: Bytes,
     /// For how long it had something to send since then, where that is known.
     pub busy: Option<Duration>,
-    /// Of datagrams nobody knows.
+    /// Unknown for datagrams.
     pub rtt: Option<Duration>,
     pub retransmits: Option<u64>,
 }
 
-/// A flow that moved so much within `BULK_WINDOW` matters: it can fill a link for a while. Chatter
+/// A flow that moved this much within `BULK_WINDOW` matters: it can fill a link for a while. Chatter
 /// of control stays far below.
 const MIN_BULK_SIZE: Bytes = Bytes::new(1 << 20);
 const BULK_WINDOW: Duration = Duration::from_secs(10);
@@ -34,7 +34,7 @@ const BULK_WINDOW: Duration = Duration::from_secs(10);
 /// their checkpoints take.
 const QUIET_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Follows all flows a host sends, and speaks of those that matter.
+/// Follows all flows that a host sends, and reports the relevant ones.
 #[derive(Debug, Default)]
 pub struct FlowBook {
     flows: BTreeMap<FlowKey, Entry>,

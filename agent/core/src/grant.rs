@@ -1,4 +1,4 @@
-//! What a probe list grants to whoever goes by it: until when, and how much.
+//! The grant of a probe list: its expiry, and its budget of bytes.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(crate) fn ends(now: Moment, list: &ProbeList) -> Moment {
     now + *list.valid_for.min(MAX_LIST_TTL.into())
 }
 
-/// How many bytes may go by the last list. Telling the same list again gives no more.
+/// The bytes that the last list permits. Receiving the same list again permits no more.
 #[derive(Debug, Default)]
 pub(crate) struct Allowance {
     granted: Option<(Rate, ByteBudget)>,

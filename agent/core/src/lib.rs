@@ -1,9 +1,8 @@
-//! What an agent decides, without a kernel, a clock or a network: which rules to change so that
-//! the kernel holds what it shall, which instructions to follow, what growing counters say of rates, which
-//! flows matter, and what to probe next and what the answers mean.
+//! What an agent decides, without a kernel, a clock or a network. It decides which rules to change so that the kernel
+//! has the desired state, and which instructions to follow. It turns counters into rates, selects relevant flows,
+//! schedules probes, and evaluates their answers.
 //!
-//! All of it is driven by the agent's shell, which hands in readings, packets and moments, and
-//! carries out what it is told.
+//! The agent's shell drives it: it hands in readings, packets and moments, and executes the results.
 
 pub mod collectives;
 pub mod counter_delta;

@@ -1,4 +1,4 @@
-//! What the counters of interfaces say.
+//! Evaluates the counters of interfaces.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use reweave_common::units::Bytes;
 
 use crate::rates::{Count, Meter};
 
-/// An interface's counters as the kernel tells them.
+/// An interface's counters as the kernel reports them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LinkCount {
     pub interface: String,
@@ -22,7 +22,7 @@ pub struct LinkCount {
 #[derive(Debug, Default)]
 pub struct LinkBook {
     meters: BTreeMap<String, [Meter; 2]>,
-    /// What was last told of each.
+    /// The last report of each.
     told: BTreeMap<String, Counters>,
     /// Interfaces that are not there any more, and when they were missed first.
     vanished: BTreeMap<String, Moment>,
@@ -32,7 +32,7 @@ pub struct LinkBook {
 const MAX_VANISHED: usize = 64;
 
 impl LinkBook {
-    /// `links` are all there are now; one that vanished and came back begins anew. Those that did
+    /// `links` are all there are now; one that vanished and came back begins again. Those that did
     /// not come back are named each time.
     pub fn handle_links(&mut self, now: Moment, links: Vec<LinkCount>) -> Vec<Reading> {
         self.miss(now, &links);

@@ -1,12 +1,13 @@
-//! What arrives of flows that are traced: the receiver's agent sees the packets that look like theirs,
-//! and says past how many routers they came. Numbers are big-endian.
+//! Arrivals of traced flows: the receiver's agent sees packets like theirs, and reports past how many routers they
+//! came. Numbers are big-endian.
 //!
 //! ```text
 //! 0 magic   4 kind   5 protocol   6 source port   8 destination port   10 what was seen   11 TTL left
 //! 12 which packet: the number that its IP header has
 //! ```
 //!
-//! The addresses are those of the question's packet: who asks is who sends, and nobody else is told.
+//! The addresses are those of the request's packet: the requester must be the sender, and no other host gets an
+//! answer.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -28,12 +29,12 @@ const WATCH_TIMEOUT: Duration = Duration::from_secs(2);
 /// Of packets that were seen lately; the oldest are forgotten.
 const MAX_SEEN_PACKETS: usize = 1024;
 
-/// What the receiver's agent knows of a flow.
+/// What the receiver's agent reports of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathConfirmation {
     /// That packet has not come so far.
     Nothing,
-    /// It came past so many routers.
+    /// It came past this many routers.
     Past(u8),
     /// It may not look.
     Blind,
@@ -112,7 +113,7 @@ struct ObservedPacket {
     ttl: u8,
 }
 
-/// The side that packets come to.
+/// The receiving side.
 #[derive(Debug, Default)]
 pub struct ConfirmationResponder {
     roster: BTreeSet<Ipv4Addr>,
@@ -126,7 +127,7 @@ impl ConfirmationResponder {
         self.roster = roster.into_iter().collect();
     }
 
-    /// The answer to a question, which went from the first to the second address; none to strangers.
+    /// The answer to a request from the first to the second address; none for hosts that are not on the roster.
     pub fn handle_word(
         &mut self,
         now: Moment,
@@ -225,7 +226,7 @@ mod tests {
         Moment::from_micros(ms * 1000)
     }
 
-    /// A probe of a trace as it arrives past so many routers.
+    /// A probe of a trace as it arrives past this many routers.
     fn arrived(flow: FlowKey, id: u16, routers: u8) -> Vec<u8> {
         let probe = Probe {
             aim: ProbeAim::Hop(flow),

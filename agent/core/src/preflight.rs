@@ -1,5 +1,5 @@
-//! Saturating tests that somebody asks for: who may press a host, for how long, and the words between
-//! both. Numbers are big-endian.
+//! Saturating tests on request: which host may load another, for how long, and the messages between both. Numbers are
+//! big-endian.
 //!
 //! ```text
 //! 0 magic   4 kind   5 refusal, streams or force   8 session   12 seconds   16 key   24 port
@@ -27,7 +27,7 @@ const KIND_ASK: u8 = 1;
 const KIND_GRANT: u8 = 2;
 const KIND_REFUSE: u8 = 3;
 
-/// What is asked for.
+/// The parameters of a saturating test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Press {
     pub seconds: u32,
@@ -53,7 +53,7 @@ pub enum PreflightRefusal {
     Training,
     /// Another test is running.
     Pressed,
-    /// Nobody may ask for so much.
+    /// Requests for more are refused.
     TooMuch,
     /// It could not open a port.
     Unable,
@@ -120,7 +120,7 @@ impl PreflightMessage {
     }
 }
 
-/// Whether this host lets itself be pressed.
+/// Whether this host accepts a saturating test.
 #[derive(Debug, Default)]
 pub struct Consent {
     roster: BTreeSet<Ipv4Addr>,

@@ -19,7 +19,7 @@ use etherparse::{
 };
 use reweave_common::flow::{FlowKey, Protocol};
 
-/// What a probe is to find out.
+/// The purpose of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbeAim {
     /// Which router a flow passes.
@@ -52,7 +52,7 @@ pub enum TraceEvent {
     Echoed,
 }
 
-/// Tells this agent's probes from those of other programs on the host; drawn at random.
+/// Distinguishes this agent's probes from those of other programs on the host; drawn at random.
 #[derive(Debug, Clone, Copy)]
 pub struct ProbeMark(pub u32);
 

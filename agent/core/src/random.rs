@@ -1,4 +1,4 @@
-//! Numbers that look random, from a seed that is handed in: splitmix64.
+//! Pseudo-random numbers from a given seed: splitmix64.
 
 use std::time::Duration;
 

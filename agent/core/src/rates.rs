@@ -1,4 +1,4 @@
-//! From a counter that only grows to the rate at which it grew.
+//! The rate of a growing counter.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -36,7 +36,7 @@ pub struct Meter {
 
 impl Meter {
     /// The rate since the reading before, while busy. None for the first reading, for an idle
-    /// time, and when the counter began anew. A time too short to be rated is added to the next.
+    /// time, and when the counter began again. A time too short to be rated is added to the next.
     pub fn handle_count(&mut self, now: Count) -> Option<Rate> {
         let last = self.last.replace(now);
         let went_back = last.is_none_or(|last| grown(&last, &now).is_none());

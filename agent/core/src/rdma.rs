@@ -1,5 +1,4 @@
-//! Which way to measure over RDMA next: seldom, one at a time, no more than a budget, and only while the
-//! wires rest.
+//! Which path to measure over RDMA next: seldom, one at a time, within a budget, and only while the links are idle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -223,7 +222,7 @@ mod tests {
         assert!(poll(first + 60_000).is_some());
     }
 
-    /// When requests of this kind go while every half second a gap of so many milliseconds is open.
+    /// When requests of this kind go while every half second a gap of this many milliseconds is open.
     fn in_gaps(rounds: &mut Rounds, gap_ms: u64, is_kind: impl Fn(&Request) -> bool) -> Vec<u64> {
         let mut went = vec![];
         for ms in (0..59_000).step_by(5) {

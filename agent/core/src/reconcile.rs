@@ -1,4 +1,4 @@
-//! From the pins a kernel holds to those it shall hold.
+//! From the pins in a kernel to the desired ones.
 
 pub mod routes;
 mod usable;

@@ -1,4 +1,4 @@
-//! Properties tried with the same cases in every run.
+//! Property tests with the same cases in every run.
 
 use proptest::test_runner::{Config, RngSeed};
 

@@ -1,4 +1,4 @@
-//! What an agent writes down of its instructions is read by that of the next release.
+//! A golden file: the next release reads what an agent of this one has recorded.
 
 use reweave_common::flow::Protocol;
 

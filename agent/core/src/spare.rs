@@ -1,4 +1,4 @@
-//! What interfaces have left: the speed of the link less what its counters say it carries.
+//! Spare capacity of interfaces: the speed of the link less the rate of its counters.
 
 use reweave_common::hardware::Nic;
 use reweave_common::sample::{Counters, Spare};

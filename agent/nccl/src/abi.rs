@@ -1,7 +1,7 @@
-//! NCCL's profiler interface of versions 4 and 5, as C lays it out.
+//! NCCL's profiler interface of versions 4 and 5, in C's layout.
 //!
-//! Of an event's description the two differ in the width of its type alone, as far as this plugin asks
-//! for events: what it does not ask for is never looked into.
+//! For the events that this plugin requests, the two versions' descriptors differ only in the width of the type.
+//! Other events' descriptors are never read.
 
 use std::ffi::{c_char, c_int, c_void};
 

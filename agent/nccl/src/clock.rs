@@ -1,9 +1,9 @@
-//! When transfers begin and end. To ask the system for the time takes longer than all else that such a call does, so
-//! the processor's own counter is read where the kernel goes by it, too: then the kernel has found that it runs evenly
-//! and alike on all processors, and keeps looking.
+//! Start and end times of transfers. A system call for the time takes longer than the rest of a profiler call. So the
+//! processor's own counter is read if the kernel uses it, too: then the kernel has checked that it runs evenly and
+//! alike on all processors, and keeps checking.
 //!
-//! How long its ticks are, a counter does not say. Only differences are told of it, and they become time when they are
-//! told, by how far both clocks have come since the beginning.
+//! A counter does not state the length of its ticks. Only differences are reported. They are converted to time when
+//! they are reported, by the advance of both clocks since the start.
 
 use std::fs;
 use std::sync::OnceLock;
@@ -13,7 +13,7 @@ use nix::time::{ClockId, clock_gettime};
 
 /// What the kernel of this machine goes by.
 const CLOCKSOURCE_PATH: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-/// Whoever is interrupted between two clocks reads them anew, and the closest reading counts.
+/// Whoever is interrupted between two clocks reads them again, and the closest reading counts.
 const MAX_READINGS: usize = 5;
 
 /// Once for all: what has begun by one clock would else end by another.

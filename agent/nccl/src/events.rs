@@ -1,4 +1,4 @@
-//! What NCCL says, as calls of [`Works`].
+//! NCCL's events, as calls of [`Works`].
 
 use std::ffi::{c_int, c_void};
 

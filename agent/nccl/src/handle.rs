@@ -1,10 +1,10 @@
-//! What NCCL is given to name an event by: a number, not an address. Events may end long after what they
-//! belong to, and nothing can be freed too early that was never allocated.
+//! The handle that NCCL gets for an event: a number, not an address. Events may end long after their parents, and a
+//! number cannot be freed too early.
 
 use std::ffi::c_void;
 use std::ptr::without_provenance_mut;
 
-/// What the event is, and the work it belongs to.
+/// The kind of an event, and the work it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Handle {
     pub(crate) part: Part,
@@ -20,7 +20,7 @@ pub(crate) enum Part {
     Step(Place),
 }
 
-/// Which of a work's peers, and whether it is sent to.
+/// A peer of a work, and the direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     pub(crate) peer: u8,

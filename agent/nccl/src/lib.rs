@@ -1,9 +1,9 @@
-//! A profiler plugin of NCCL: what a job's collectives are, with whom they exchange how much, and how long
-//! they take, told to the agent of this host. A NIC that bypasses the kernel lets nobody else see that.
+//! A profiler plugin of NCCL: it reports a job's collectives, the traffic by peer, and durations to the agent of this
+//! host. With a NIC that bypasses the kernel, there is no other source.
 //!
-//! NCCL loads it into every process of a job and calls it in the middle of its work, so a call here
-//! allocates nothing, waits for nothing and writes a few words of memory; a thread of its own adds them
-//! up a hundred times a second and tells the agent, if there is one. Whatever goes wrong, the job goes on.
+//! NCCL loads it into every process of a job and calls it in the middle of its work. So a call allocates nothing,
+//! waits for nothing and writes a few words of memory. A thread of the plugin sums them up a hundred times a second
+//! and reports to the agent, if there is one. No failure affects the job.
 
 pub mod abi;
 mod clock;
@@ -32,7 +32,7 @@ static WORKS: Works = Works::new();
 static MEMBERS: Members = Members::new();
 static TELLER: Teller = Teller::new();
 
-/// What NCCL looks for, in the first version that both know.
+/// The symbol that NCCL looks for, in the first version that both support.
 pub struct Exported<T>(pub T);
 
 #[allow(unsafe_code, reason = "its pointers are to constants")]
@@ -148,7 +148,7 @@ fn join(name: Option<&CStr>, communicator: u64, sizes: [c_int; 3]) -> Option<u8>
     Some(member)
 }
 
-/// As much of it as is told.
+/// As much of it as is reported.
 fn bounded(name: &str) -> String {
     let mut end = MAX_COMMUNICATOR_NAME_BYTES.min(name.len());
     while !name.is_char_boundary(end) {

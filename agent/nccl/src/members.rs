@@ -1,4 +1,4 @@
-//! The communicators of this process, by the numbers that NCCL is given for them.
+//! The communicators of this process, by the numbers that NCCL gets for them.
 
 use std::ffi::c_void;
 use std::ptr::without_provenance_mut;
@@ -17,7 +17,7 @@ pub(crate) struct Members {
 #[derive(Debug, Clone)]
 struct Member {
     rank: Rank,
-    /// How often the agent was told since it left.
+    /// The number of reports since it left.
     left: Option<u64>,
 }
 
@@ -43,7 +43,7 @@ impl Members {
         Some(number as u8)
     }
 
-    /// What it did last is still to be told.
+    /// Its last work is still to be reported.
     pub(crate) fn leave(&self, number: u8) {
         if let Some(Some(member)) = lock(&self.places).get_mut(usize::from(number)) {
             member.left = Some(0);
@@ -62,7 +62,7 @@ impl Members {
         there.collect()
     }
 
-    /// The agent was told. Forgets who left so many times ago, and says who they were.
+    /// The agent was told. Forgets who left this many times ago, and says who they were.
     pub(crate) fn handle_told(&self, times: u64) -> Vec<u8> {
         let mut places = lock(&self.places);
         let numbered = (0..=u8::MAX).zip(places.iter_mut());

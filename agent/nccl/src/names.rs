@@ -1,4 +1,4 @@
-//! What NCCL calls things, as numbers: to keep a number costs an event nothing.
+//! NCCL's names as numbers: an event stores a number at no cost.
 
 use std::ffi::{CStr, c_char};
 

@@ -1,4 +1,4 @@
-//! The thread that tells the agent what is over, and never waits for it.
+//! The thread that reports finished work to the agent, and never waits for it.
 
 use std::collections::VecDeque;
 use std::env;
@@ -19,7 +19,7 @@ use crate::members::Members;
 use crate::words::Account;
 use crate::works::{Done, SETTLE_TICKS, Works};
 
-/// As fine as an agent looks for the beat of a job.
+/// As fine as an agent looks for the iteration period of a job.
 const REPORT_INTERVAL: Duration = Duration::from_millis(10);
 /// What an agent that is busy may hear later.
 const MAX_UNSENT: usize = 256;
@@ -30,7 +30,7 @@ pub(crate) struct Teller {
 }
 
 struct Running {
-    /// Dropped when the thread shall end.
+    /// Dropped when the thread should end.
     stop: Sender<()>,
     thread: JoinHandle<()>,
 }
@@ -60,11 +60,11 @@ impl Teller {
         running.is_some()
     }
 
-    /// Returns when what was over is told.
+    /// Returns when all finished work is reported.
     pub(crate) fn stop(&self) {
         if let Some(Running { stop, thread }) = lock(&self.running).take() {
             drop(stop);
-            // A thread that panicked has told what it could.
+            // A thread that panicked has reported what it could.
             let _ = thread.join();
         }
     }

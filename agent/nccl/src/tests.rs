@@ -1,4 +1,4 @@
-//! Works as they come and go, without NCCL. Its interface is driven by a program in C: see `tests/nccl.rs`.
+//! Work without NCCL. A program in C drives the interface: see `tests/nccl.rs`.
 
 use crate::handle::Place;
 use crate::works::{Done, DonePeer, MAX_PEERS, Work, Works};
@@ -14,7 +14,7 @@ fn work(member: u8) -> Work {
     }
 }
 
-/// After so many looks nothing more comes to what has ended.
+/// After this many looks nothing more comes to what has ended.
 fn settled(works: &Works) -> Vec<Done> {
     (0..4).flat_map(|_| works.take_done()).collect()
 }

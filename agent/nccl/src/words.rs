@@ -1,4 +1,4 @@
-//! What is told of works that are over: sums, one word for each communicator.
+//! Reports of finished work: sums, one message for each communicator.
 
 use reweave_common::collective::{
     MAX_PEERS_PER_WORD, MAX_WORKS_PER_WORD, Rank, RankPeer, RankWord, Works, add_peer, add_works,

@@ -1,8 +1,8 @@
-//! What is under way, in memory that is there from the beginning.
+//! Work in progress, in memory that is allocated at the start.
 //!
-//! Events come on several threads of the job, so all here is atomic and nothing waits: an event without
-//! a free slot is counted as missed. A slot is free again once the thread that tells the agent has
-//! taken what it says; events that come later than that change nothing.
+//! Events come on several threads of the job, so everything here is atomic and nothing waits: an event without a free
+//! slot is counted as missed. A slot is free again once the reporting thread has taken its content; later events
+//! change nothing.
 
 use std::process;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -19,7 +19,7 @@ pub(crate) const SETTLE_TICKS: u64 = 2;
 /// A kernel of which nothing is heard for so long tells nothing any more.
 const KERNEL_TIMEOUT_TICKS: u64 = 12_000;
 
-/// What a work is, as it begins.
+/// A work at its start.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Work {
     /// Its communicator's place in the table.
@@ -31,7 +31,7 @@ pub(crate) struct Work {
     pub(crate) bytes: u64,
 }
 
-/// A work that is over, and what came of it.
+/// A finished work, and its result.
 #[derive(Debug, Clone)]
 pub(crate) struct Done {
     pub(crate) work: Work,
@@ -59,14 +59,14 @@ pub(crate) struct Works {
     process: AtomicU32,
 }
 
-/// In lines of the processor's cache that nothing else is in: what each work writes would otherwise be fetched anew by
+/// In lines of the processor's cache that nothing else is in: what each work writes would otherwise be fetched again by
 /// all threads that only read what lies beside it.
 #[repr(align(128))]
 struct Apart<T>(T);
 
 /// Read by every call, and seldom written.
 struct Told {
-    /// Advances once each time the agent is told.
+    /// Advances with each report to the agent.
     tick: AtomicU64,
     /// Not every version and kernel tells when kernels run.
     kernels: AtomicBool,
@@ -131,7 +131,7 @@ impl Works {
         let ticket = self.next.0.fetch_add(1, Relaxed) + 1;
         let place = self.tickets.get(ticket as usize % MAX_WORKS)?;
         let slot = self.slots.get(ticket as usize % MAX_WORKS)?;
-        // Nobody looks at a slot before it is stopped, and only who has the ticket stops it.
+        // A slot is not read before it is stopped, and only the holder of the ticket stops it.
         let claimed = place.compare_exchange(0, ticket, AcqRel, Relaxed);
         if claimed.is_err() {
             self.miss(work.member);
@@ -200,7 +200,7 @@ impl Works {
         }
     }
 
-    /// Something of this communicator happened that nobody will hear of.
+    /// Counts an event of this communicator that is not reported.
     pub(crate) fn miss(&self, member: u8) {
         self.missed[usize::from(member)].fetch_add(1, Relaxed);
     }

@@ -1,4 +1,4 @@
-//! When something happened: by the program's clock, or by the NIC's.
+//! Timestamps: of the program's clock, or of the NIC's.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Why something did not come of it.
+//! Errors of a measurement.
 
 use std::io;
 use std::net::Ipv4Addr;

@@ -1,8 +1,8 @@
-//! The helper of an agent: everything that takes the verbs library, and nothing that does not.
+//! The agent's helper: everything that needs the verbs library, and nothing else.
 //!
-//! It is a program of its own because a program that is linked with that library does not start where
-//! it is missing. It does what the agent's lines on standard input say, and ends when they end. Two
-//! helpers measure the way between them: one asks, the other answers the hosts on its roster.
+//! It is a separate program because a program that is linked with that library does not start without it. It executes
+//! the agent's lines on standard input, and ends when they end. Two helpers measure the path between them: one
+//! requests, the other answers the hosts on its roster.
 
 pub mod clock;
 pub mod link;

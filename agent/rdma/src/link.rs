@@ -1,4 +1,4 @@
-//! What the numbers of a port mean.
+//! Decodes the numbers of a port.
 
 use reweave_common::units::Rate;
 
@@ -33,7 +33,7 @@ pub fn mtu_bytes(code: u32) -> u32 {
     }
 }
 
-/// The code of the largest that is no larger than so many bytes.
+/// The code of the largest that is no larger than this many bytes.
 pub fn mtu_code(bytes: u32) -> u32 {
     (1..=5)
         .rev()

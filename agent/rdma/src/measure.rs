@@ -1,4 +1,4 @@
-//! The measurements themselves, over a pair that is connected.
+//! The measurements, over a connected queue pair.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::verbs::{Completion, Done, Pair};
 const MESSAGE_TIMEOUT: Duration = Duration::from_millis(500);
 /// What a write may take, however slow the network.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Whoever waits for longer than that lets others compute.
+/// A longer wait yields the processor.
 const SPIN_TIMEOUT: Duration = Duration::from_millis(20);
 const POLL_INTERVAL: Duration = Duration::from_millis(1);
 /// No measurement takes longer.
@@ -144,7 +144,7 @@ pub(crate) fn wait(stop: impl Fn() -> bool) {
     }
 }
 
-/// Writes so many bytes, and says how long it took until the last was acknowledged.
+/// Writes this many bytes, and says how long it took until the last was acknowledged.
 pub(crate) fn write(pair: &Pair, to: &Region, bytes: u64) -> Result<Option<Duration>, RdmaError> {
     let most = to.bytes.min(MAX_WRITE_BYTES as u64);
     let (mut left, mut under_way) = (bytes, 0);

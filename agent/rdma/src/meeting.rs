@@ -1,11 +1,10 @@
-//! What two helpers say to each other over TCP, so that their queue pairs find each other: lines of JSON.
+//! The messages of two helpers over TCP, so that their queue pairs find each other: lines of JSON.
 //!
-//! TCP, since a queue pair needs its peer's number before anything can be sent to it, and since an
-//! address that has completed TCP's handshake can hardly be forged: whoever is on the roster is who it
-//! says it is as far as the network can tell, as with probes. The one who answers speaks first, reads
-//! nothing of a stranger, and lets a peer steer no traffic to a third host: the address of a queue pair
-//! must be that of the one who speaks. What a peer may write to is a buffer of one measurement, and goes
-//! with it.
+//! TCP is used since a queue pair needs its peer's number before anything can be sent to it. An address that has
+//! completed TCP's handshake can hardly be forged, so the roster identifies hosts as reliably as for probes. The
+//! responder speaks first, reads nothing from an unknown host, and lets a peer direct no traffic to a third host: the
+//! address of a queue pair must be that of the TCP peer. A peer may write only to a buffer that belongs to one
+//! measurement.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
@@ -20,7 +19,7 @@ use thiserror::Error;
 pub const MEETING_VERSION: u16 = 1;
 /// Longer than the report of the longest measurement.
 const MAX_LINE_BYTES: u64 = 64 << 10;
-/// Nobody computes while the other one waits.
+/// Neither side computes while the other one waits.
 const PEER_TIMEOUT: Duration = Duration::from_secs(10);
 /// More is no measurement of latency any more.
 pub const MAX_MESSAGES: u32 = 1000;
@@ -120,7 +119,7 @@ pub enum MeetingError {
     },
 }
 
-/// A line to the helper of another host.
+/// A connection to the helper of another host.
 pub struct Line {
     stream: BufReader<TcpStream>,
     peer: Ipv4Addr,

@@ -1,4 +1,4 @@
-//! Answering those on the roster, one after the other.
+//! Answers hosts on the roster, one after the other.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write as _};
@@ -45,7 +45,7 @@ impl Server {
     }
 }
 
-/// What goes wrong with one peer is told, and is no reason not to hear the next.
+/// An error of one peer is reported, and does not affect the next.
 fn listen(listener: &TcpListener, roster: &Roster) {
     for stream in listener.incoming().filter_map(Result::ok) {
         let Some(peer) = stream.peer_addr().ok().and_then(|peer| v4(peer.ip())) else {

@@ -1,4 +1,4 @@
-//! What a build without the verbs library can do.
+//! A build without the verbs library.
 
 use reweave_common::rdma::{Answer, Request};
 

@@ -1,4 +1,4 @@
-//! What the agent asks for, done.
+//! Executes the agent's requests.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};

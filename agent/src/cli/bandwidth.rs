@@ -1,4 +1,4 @@
-//! How much passes to a few hosts, for a person: trains, one after the other.
+//! `bandwidth`: measures the bandwidth to a few hosts by trains, one after the other.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -18,10 +18,10 @@ use serde_json::json;
 use super::ways::{Ports, flows, resolve_all};
 use super::{Bandwidth as Asked, Form, out, table};
 
-/// Of the time, the part in which a train is on its way is one in so many.
+/// Of the time, the part in which a train is on its way is one in this many.
 const REST_FACTOR: u32 = 10;
 const MIN_REST_TIME: Duration = Duration::from_millis(20);
-/// Who has taken enough for a while is asked again after this, so many times.
+/// Who has taken enough for a while is asked again after this, this many times.
 const BUSY_RETRY_INTERVAL: Duration = Duration::from_millis(250);
 const MAX_BUSY_RETRIES: u32 = 120;
 

@@ -1,4 +1,4 @@
-//! What jobs on this host tell of their collectives, for a person.
+//! `collectives`: shows reports of this host's jobs about collectives.
 
 use std::path::PathBuf;
 use std::thread;

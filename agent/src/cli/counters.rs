@@ -1,4 +1,4 @@
-//! What interfaces carry, for a person.
+//! `counters`: shows counters of interfaces.
 
 use std::thread;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What a node is, for a person.
+//! `facts`: shows facts about a node.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The flows that this host sends, for a person.
+//! `flows`: shows the flows that this host sends.
 
 use std::collections::BTreeMap;
 use std::thread;

@@ -1,4 +1,4 @@
-//! Ctrl-C, where there is something to tell before the end.
+//! Ctrl-C, for commands that print a result before they end.
 
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};

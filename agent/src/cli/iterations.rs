@@ -1,4 +1,4 @@
-//! The beat of this host's traffic, for a person.
+//! Shows the iteration period of this host's traffic.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! What the program is asked on its command line.
+//! The command line.
 
 mod bandwidth;
 mod collectives;

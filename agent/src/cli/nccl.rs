@@ -1,4 +1,4 @@
-//! What NCCL is told on this host, looked at and changed by hand.
+//! `nccl`: shows and changes NCCL's settings on this host.
 
 use std::io::{self, Read as _};
 use std::path::PathBuf;

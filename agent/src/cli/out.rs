@@ -1,4 +1,4 @@
-//! Standard output and standard error, which may be a full disk, or a pipe that nobody reads any more.
+//! Standard output and standard error, which may be a full disk or a closed pipe.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};

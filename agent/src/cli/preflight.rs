@@ -1,4 +1,4 @@
-//! A saturating test of the ways to a few hosts, for a person who has read what it costs.
+//! `pre-flight`: a saturating test of the paths to a few hosts, on request only.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Latency and loss to a few hosts, for a person; and the other side of it.
+//! `probe`: measures latency and loss to a few hosts; and its responder.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

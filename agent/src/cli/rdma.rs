@@ -1,4 +1,4 @@
-//! RDMA, for a person: what there is, and what came of measuring.
+//! `rdma`: shows RDMA facts and measurements.
 
 use std::net::Ipv4Addr;
 

@@ -1,4 +1,4 @@
-//! What a person can look at without a coordinator.
+//! Commands that need no coordinator.
 
 use std::fmt::Display;
 use std::net::Ipv4Addr;

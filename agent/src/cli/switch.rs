@@ -1,4 +1,4 @@
-//! What a switch holds of ours, looked at and changed by hand.
+//! `switch`: shows and changes the agent's routes on a switch.
 
 use std::fs;
 use std::path::{Path, PathBuf};

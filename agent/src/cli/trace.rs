@@ -1,4 +1,4 @@
-//! The way of a flow, or all ways there are, for a person.
+//! `trace`: shows the path of a flow, or all paths.
 
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::os::fd::AsFd;

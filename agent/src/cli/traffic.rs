@@ -1,4 +1,4 @@
-//! With whom this host exchanges how much, for a person.
+//! `traffic`: shows this host's traffic by peer.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

@@ -1,4 +1,4 @@
-//! How this host's kernel sends what jobs send, looked at and changed by hand.
+//! `transport`: shows and changes source ports, DSCP and priority of this host's packets.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

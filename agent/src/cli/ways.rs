@@ -1,4 +1,4 @@
-//! Hosts as a person names them, and the flows that lead to them.
+//! Hosts on the command line, and the flows to them.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, ToSocketAddrs, UdpSocket};
@@ -7,7 +7,7 @@ use std::str::FromStr;
 use reweave_agent::error::AgentError;
 use reweave_common::flow::{FlowKey, Protocol};
 
-/// The UDP ports of the flows to a host: so many source ports, each of which may take another path.
+/// The UDP ports of the flows to a host: this many source ports, each of which may take another path.
 pub(super) struct Ports {
     pub(super) first: u16,
     pub(super) paths: u16,

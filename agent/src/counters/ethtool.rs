@@ -1,4 +1,4 @@
-//! What a NIC's driver tells by the ethtool ioctls: its counters, its name, its error correction.
+//! A NIC driver's values by the ethtool ioctls: counters, name, error correction.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -11,7 +11,7 @@ use crate::netlink::{Priorities, RouteSocket};
 const NUMA_NODES_PATH: &str = "sys/devices/system/node";
 
 pub struct MachineReader {
-    /// None where nobody knows how to ask.
+    /// None if there is no way to ask.
     system: Option<System>,
     tree: Tree,
     /// None where another machine's files are read, or the kernel cannot be asked.

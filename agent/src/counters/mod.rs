@@ -1,4 +1,4 @@
-//! The counters of NICs and RDMA ports, and what NICs are: from /sys, /proc and the drivers.
+//! The counters of NICs and RDMA ports, and facts about NICs: from /sys, /proc and the drivers.
 //!
 //! The root of /sys and /proc is a parameter, so that a copy of another machine's can be read.
 

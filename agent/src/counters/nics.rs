@@ -1,4 +1,4 @@
-//! What NICs are: speed, duplex, error correction, bus, NUMA node.
+//! Facts about NICs: speed, duplex, error correction, bus, NUMA node.
 
 use reweave_agent_core::counters::texts;
 use reweave_common::hardware::{Nic, Pcie};

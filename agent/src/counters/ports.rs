@@ -1,4 +1,4 @@
-//! RDMA ports: what their NICs count past the kernel.
+//! RDMA ports: counters of traffic that bypasses the kernel.
 
 use reweave_agent_core::counters::{Counts, Origin, texts};
 use reweave_agent_core::links::LinkCount;

@@ -1,7 +1,7 @@
-//! What hosts of one cluster should be set alike in: congestion control of TCP and of RDMA over Ethernet,
-//! and how priorities are treated.
+//! Settings that should be equal on all hosts of a cluster: congestion control of TCP and of RDMA over Ethernet, and
+//! the treatment of priorities.
 //!
-//! What a kernel or driver has no file for, or no answer, is not set, and nothing is said of it.
+//! A setting without a file or an answer of the kernel or driver is left out.
 
 use std::collections::BTreeSet;
 

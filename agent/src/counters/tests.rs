@@ -1,4 +1,4 @@
-//! The files of machines that are not here: a host with an mlx5 NIC, and one with Soft-RoCE.
+//! Files of other machines: a host with an mlx5 NIC, and one with Soft-RoCE.
 
 use std::fs;
 use std::os::unix::fs::symlink;

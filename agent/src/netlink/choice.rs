@@ -1,4 +1,4 @@
-//! By which of its own ways a kernel sends a flow.
+//! Which of its own next hops a kernel uses for a flow.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -16,7 +16,7 @@ pub enum Leaves {
     Anyhow,
     /// Over this interface, of several.
     Over(u32),
-    /// By one of several ways, of which nobody can tell.
+    /// By one of several next hops; which one is unknown.
     Unknown,
 }
 

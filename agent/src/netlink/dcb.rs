@@ -1,7 +1,7 @@
-//! How an interface treats priorities: which are paused by themselves (PFC), and which one a DSCP has.
+//! How an interface treats priorities: which ones pause separately (PFC), and the priority of a DSCP.
 //!
-//! Asked of the driver through the kernel, as `dcb` does; no privilege is needed. What a driver has no
-//! answer to is not set.
+//! The driver is asked through the kernel, as `dcb` does; no privilege is needed. A value without an answer is left
+//! out.
 
 use netlink_packet_core::{
     DecodeError, DefaultNla, Emitable, NetlinkDeserializable, NetlinkHeader, NetlinkSerializable,
@@ -25,7 +25,7 @@ mod attribute {
     pub(super) const APPLICATION: u16 = 1;
 }
 
-/// What a driver tells of priorities.
+/// A driver's report about priorities.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Priorities {
     /// By priority; none where the driver knows of no such thing.
@@ -136,7 +136,7 @@ mod tests {
         [header, name, ieee, dcbx].concat()
     }
 
-    /// Of eight classes, so many bytes for each table.
+    /// Of eight classes, this many bytes for each table.
     fn ets() -> Vec<u8> {
         attribute(1, &[8; 59])
     }

@@ -1,4 +1,4 @@
-//! What can go wrong between the agent and its kernel.
+//! Errors between the agent and its kernel.
 
 use std::fmt;
 use std::io;
@@ -35,7 +35,7 @@ pub enum NetlinkError {
     NeverSteady { what: &'static str },
 }
 
-/// The kernel's no, with its reason where it gives one.
+/// The kernel's refusal, with its reason if it gives one.
 #[derive(Debug)]
 pub struct KernelError {
     pub errno: Errno,

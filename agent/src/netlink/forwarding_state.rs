@@ -1,4 +1,4 @@
-//! Pins and routes together: what the kernel is told to hold, and what it holds.
+//! Pins and routes together: installs the desired state, and reads the present one.
 
 use reweave_agent_core::reconcile::{reconcile, usable};
 use reweave_common::forwarding_state::ForwardingState;
@@ -16,13 +16,13 @@ pub enum ForwardingStateError {
     Read(#[from] NetlinkError),
 }
 
-/// What the kernel holds, after it was looked at whether it holds what it shall.
+/// What the kernel holds, after it was looked at whether it holds what it should.
 #[derive(Debug)]
 pub struct EnforcedState {
     pub holding: ForwardingState,
     /// It did not, and was made to.
     pub mended: bool,
-    /// Somebody else's route, where one of ours shall be.
+    /// A foreign route, in place of one of ours.
     pub in_the_way: Option<RouteError>,
 }
 

@@ -1,4 +1,4 @@
-//! How interfaces are set up: their addresses, and the gateways that routes reach over them.
+//! The setup of interfaces: their addresses, and the gateways that routes reach over them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr};

@@ -1,4 +1,4 @@
-//! Interfaces as the kernel tells of them by itself, when one comes up or goes down.
+//! The kernel's events about interfaces that come up or go down.
 
 use std::io;
 use std::mem;
@@ -20,11 +20,11 @@ const MAX_MESSAGES_PER_TURN: usize = 64;
 pub struct LinkEvents {
     socket: Socket,
     buffer: Vec<u8>,
-    /// Something was told that nobody had room for, and this was not said yet.
+    /// Events were lost for lack of room, and this was not reported yet.
     missed: bool,
 }
 
-/// What was heard.
+/// The received events.
 pub struct LinkEventBatch {
     /// Interfaces of which something was told since the last time, as they were then.
     pub links: Vec<Link>,

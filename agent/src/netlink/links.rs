@@ -1,4 +1,4 @@
-//! Interfaces, whether they can carry anything, and what they have carried.
+//! Interfaces, their carrier, and their traffic counters.
 
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{

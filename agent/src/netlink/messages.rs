@@ -1,6 +1,5 @@
-//! How a pin looks in the kernel: a rule that matches one flow exactly and leads to a private table,
-//! and that table's only route. Both carry Reweave's protocol number, which tells them from all
-//! that others have set up.
+//! A pin in the kernel: a rule that matches one flow exactly and leads to a private table, and that table's only
+//! route. Both have Reweave's protocol number, which distinguishes them from foreign entries.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::ops::RangeInclusive;
@@ -297,13 +296,13 @@ pub(super) fn static_to_host(route: &RouteMessage) -> Option<(Ipv4Addr, By)> {
     Some((destination(route)?, by))
 }
 
-/// How a route says where it leads.
+/// How a route names its next hop.
 pub(super) enum By {
     Object(u32),
     Hops(Vec<Way>),
 }
 
-/// To whoever is at the other end, where there is no gateway.
+/// Without a gateway, to the node at the other end of the link.
 #[derive(Debug, Clone)]
 pub(super) struct Way {
     pub(super) interface: u32,

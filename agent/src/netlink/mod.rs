@@ -50,7 +50,7 @@ pub(crate) fn read(datagram: &[u8]) {
     }
 }
 
-/// A line to the kernel of the network namespace it was opened in.
+/// A socket to the kernel of the network namespace in which it was opened.
 pub struct RouteSocket {
     socket: NetlinkSocket,
 }

@@ -1,4 +1,4 @@
-//! Next hops as objects of the kernel, and groups of them: how they are asked for and listed.
+//! Next hops as objects of the kernel, and groups of them: requests and listings.
 
 use netlink_packet_core::{
     DecodeError, DefaultNla, Emitable, NetlinkDeserializable, NetlinkHeader, NetlinkSerializable,
@@ -13,7 +13,7 @@ const HEADER_BYTES: usize = 8;
 const AF_INET: u8 = 2;
 /// The gateway is on the link, whatever addresses the interface has.
 const RTNH_F_ONLINK: u32 = 4;
-/// So many numbers of a group's buckets go from flow to flow that weights up to 255 are kept.
+/// This many numbers of a group's buckets go from flow to flow that weights up to 255 are kept.
 const BUCKETS: u16 = 256;
 /// How long a bucket has to be idle before it moves to a next hop that came, in the kernel's
 /// hundredths of a second, and after how long it moves anyway.

@@ -1,4 +1,4 @@
-//! The pins a kernel holds, and how they are changed.
+//! Reads and changes the pins in a kernel.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -223,7 +223,7 @@ impl RouteSocket {
                     held.tables.insert(next_hop, table);
                     return Ok(table);
                 }
-                // Somebody else's.
+                // Foreign.
                 Err(error) if error.errno() == Some(Errno::EEXIST) => {}
                 Err(source) => {
                     let pin = Box::new(pin.clone());

@@ -1,4 +1,4 @@
-//! What the kernel's own queues have dropped.
+//! Drops of the kernel's own queues.
 
 use std::collections::BTreeMap;
 

@@ -1,10 +1,10 @@
-//! What is tried anew: others change the same kernel meanwhile, and it may have no room for its answers.
+//! Retries: other programs change the same kernel meanwhile, and it may have no room for its answers.
 
 use nix::errno::Errno;
 
 use super::NetlinkError;
 
-/// Whoever else numbers next hops may take a number just when it was found free.
+/// Another program may take a number for a next hop just when it was found free.
 const MAX_TRIES: usize = 3;
 
 /// What went wrong between the agent and its kernel, if it was that.
@@ -12,7 +12,7 @@ pub(super) trait AtKernel {
     fn at_kernel(&self) -> Option<&NetlinkError>;
 }
 
-/// Each try has to look first at what is there: nobody knows how far the one before came.
+/// Each try has to read the state first: the progress of the one before is unknown.
 pub(super) fn again<E: AtKernel>(mut attempt: impl FnMut() -> Result<(), E>) -> Result<(), E> {
     for _ in 1..MAX_TRIES {
         match attempt() {

@@ -1,8 +1,8 @@
-//! The routes a kernel holds for Reweave, and how they are changed.
+//! Reads and changes Reweave's routes in a kernel.
 //!
-//! They lie in a table of their own, which a rule puts before the main one, and each names a group
-//! of next hops. Everything bears our protocol number. A change never withdraws what stays: groups
-//! and routes are put in the place of those that are there.
+//! They are in a table of their own, which a rule puts before the main one, and each names a group of next hops.
+//! Everything has Reweave's protocol number. A change never withdraws what stays: new groups and routes replace the
+//! present ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -90,12 +90,12 @@ pub struct KernelRoutes {
     table: RouteTable,
     /// The number of each next hop: an interface and a gateway.
     hops: BTreeMap<(u32, Ipv4Addr), u32>,
-    /// Numbers that anybody has taken.
+    /// Numbers in use, foreign ones included.
     taken: BTreeSet<u32>,
     /// What bears our protocol number and is nothing that we would make.
     stray_routes: Vec<RouteMessage>,
     stray_hops: Vec<u32>,
-    /// Where packets follow what somebody else put into our table, and by which protocol.
+    /// Destinations that follow a foreign route in our table, and its protocol.
     by_others: BTreeMap<Ipv4Addr, u8>,
     rules: Vec<RuleMessage>,
 }
@@ -294,7 +294,7 @@ impl RouteSocket {
         Ok(())
     }
 
-    /// What is not part of any route, looked at anew.
+    /// What is not part of any route, looked at again.
     fn clear_strays(&mut self, links: &[Link]) -> Result<(), RouteError> {
         let held = self.held_routes(links)?;
         for route in held.stray_routes {

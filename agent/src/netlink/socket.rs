@@ -1,4 +1,4 @@
-//! Questions to the kernel and its answers, one at a time.
+//! Requests to the kernel and its answers, one at a time.
 
 use std::io;
 use std::mem;

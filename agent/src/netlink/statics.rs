@@ -1,4 +1,4 @@
-//! Routes that another program makes the kernel hold: those that FRR was configured to have.
+//! Routes of another program in the kernel: those of FRR's configuration.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -28,7 +28,7 @@ impl RouteSocket {
         Ok(listed.into_iter().filter_map(rule).collect())
     }
 
-    /// What nobody could make the kernel hold now.
+    /// Routes that cannot be installed now.
     pub(crate) fn refuse_impossible(&mut self, desired: &[RouteRule]) -> Result<(), RouteError> {
         refuse_nonsense(desired)?;
         let links = self.links()?;

@@ -1,4 +1,4 @@
-//! Why a train did not go, or nobody knows how it went.
+//! Why a train was not sent, or has no result.
 
 use std::net::SocketAddrV4;
 

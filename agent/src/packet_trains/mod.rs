@@ -1,4 +1,4 @@
-//! Trains of packets over the network: what sends them, and measures bandwidth by them.
+//! Sends trains of packets over the network, and measures bandwidth by them.
 
 mod error;
 mod sender;

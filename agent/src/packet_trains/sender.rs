@@ -1,5 +1,5 @@
-//! Sends one train: asks for it, hands it to the kernel as fast as that takes it, and fetches what
-//! arrived when.
+//! Sends one train: requests it, hands it to the kernel as fast as the kernel takes it, and fetches the arrival
+//! times.
 
 use std::io::IoSlice;
 use std::net::SocketAddrV4;
@@ -19,12 +19,12 @@ use reweave_common::flow::FlowKey;
 
 use super::TrainError;
 
-/// An answer is waited for so long, so many times.
+/// An answer is waited for so long, this many times.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(300);
 const MAX_TRIES: usize = 3;
 /// The kernel takes in a train as a whole.
 const SEND_BUFFER_BYTES: usize = 8 << 20;
-/// A train goes to the kernel in about so many pieces, or their arrivals would say little.
+/// A train goes to the kernel in about this many pieces, or their arrivals would say little.
 const PIECES_PER_TRAIN: usize = 32;
 /// No kernel cuts longer pieces.
 const MAX_PIECE_BYTES: usize = 60_000;

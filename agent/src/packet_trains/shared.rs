@@ -1,4 +1,4 @@
-//! One gate for all threads: what hears the wires sets it, what sends and takes trains asks it.
+//! One gate for all threads: the sampler sets it, and senders and receivers of trains ask it.
 
 use std::sync::{Arc, Mutex};
 

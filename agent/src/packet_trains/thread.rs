@@ -1,4 +1,4 @@
-//! Trains in idle gaps, on a thread of their own: one train waits for its arrivals, and nobody else.
+//! Trains in idle gaps, on a thread of their own: only this thread waits for arrivals.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
@@ -18,7 +18,7 @@ use crate::follower::Follower;
 /// How often a train that is due looks whether it may go.
 const DUE_POLL_INTERVAL: Duration = Duration::from_millis(20);
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
-/// What nobody fetches is of no use later.
+/// Results that are not fetched are dropped.
 const MAX_READINGS: usize = 4096;
 
 /// Sends trains by the last list, until it is dropped.

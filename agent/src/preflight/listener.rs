@@ -1,4 +1,4 @@
-//! The side that is pressed.
+//! The receiving side of a saturating test.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
@@ -19,7 +19,7 @@ use crate::eintr;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Shared by what hears of rhythms and rosters, and what answers.
+/// Shared by the threads that receive periods and rosters, and those that answer.
 #[derive(Debug, Clone, Default)]
 pub struct PreflightListener {
     consent: Arc<Mutex<Consent>>,
@@ -47,7 +47,7 @@ impl PreflightListener {
         lock(&self.consent).handle_rhythm(now, rhythm);
     }
 
-    /// The answer to a packet, which came from the first to the second address; none to strangers.
+    /// The answer to a packet from the first to the second address; none for hosts that are not on the roster.
     pub fn handle_packet(
         &self,
         now: Moment,
@@ -111,7 +111,7 @@ impl PreflightListener {
 }
 
 impl Test {
-    /// Takes the streams that there are to be, from nobody else, until all have ended.
+    /// Accepts the expected streams, and no others, until all have ended.
     fn take(self) {
         thread::scope(|scope| {
             let (key, end) = (self.key, self.end);

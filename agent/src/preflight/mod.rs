@@ -1,7 +1,7 @@
 //! Saturating tests over TCP, as fast as both hosts and all links between them can.
 //!
-//! Who is to be pressed is asked over the probes' door, where the roster is known. It opens a port
-//! for that one test, takes the streams, and says how much came of each, and in what time.
+//! The test is requested over the probes' port, where the roster is known. The receiver opens a port for that one
+//! test, accepts the streams, and reports the bytes and the duration of each.
 
 mod listener;
 mod press;

@@ -1,4 +1,4 @@
-//! The side that presses.
+//! The sending side of a saturating test.
 
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddrV4, TcpStream, UdpSocket};
@@ -45,7 +45,7 @@ fn why(refusal: PreflightRefusal) -> &'static str {
     }
 }
 
-/// What came of a test, as the host that was pressed says.
+/// The result of a saturating test, as its receiver reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Pressed {
     /// Of what the streams carried, without headers.

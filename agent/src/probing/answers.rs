@@ -1,5 +1,5 @@
-//! All that is answered on the probes' port: probes, trains, who asks for a saturating test, and who asks
-//! what has arrived of a flow. One roster holds for all of them.
+//! All requests on the probes' port: probes, trains, saturating tests, and arrivals of a flow. One roster applies to
+//! all of them.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;

@@ -1,14 +1,14 @@
-//! What the kernel tells beside a packet: when it came or left, where it went to, what became of it.
+//! The kernel's control messages for a packet: its timestamps, its destination, its outcome.
 
 use std::net::Ipv4Addr;
 
 use nix::libc;
 use reweave_agent_core::latency::Stamp;
 
-/// All that is ever told of one packet fits into it.
+/// All control messages of one packet fit into it.
 pub(super) const MAX_CONTROL_BYTES: usize = 256;
 
-/// What stands beside a packet.
+/// The control messages of a packet.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct ControlMessages {
     pub(super) stamp: Stamp,

@@ -1,4 +1,4 @@
-//! One turn after the other: send what is due, take in what came, answer who may ask.
+//! One turn after the other: send what is due, receive packets, answer permitted requests.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,14 +39,14 @@ pub struct Engine {
     /// To be opened with the first list.
     answer_on: Option<u16>,
     asking: BTreeMap<u16, StampedSocket>,
-    /// Open while somebody asks what arrives.
+    /// Open while arrivals are requested.
     tap: Option<Tap>,
     inbox: PacketBatch,
     /// When it was last looked which probes are overdue.
     looked: Moment,
 }
 
-/// Nobody hurries to know what is lost.
+/// Losses are not urgent.
 const FATE_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Engine {
@@ -162,7 +162,7 @@ impl Engine {
         self.prober.poll_readings()
     }
 
-    /// Whether the fate of every probe is decided and told.
+    /// Whether the outcome of every probe is known and reported.
     pub fn is_settled(&self) -> bool {
         self.prober.is_settled()
     }

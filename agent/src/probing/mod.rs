@@ -1,5 +1,5 @@
-//! Probes of latency and loss on real sockets: one for each source port that probes are sent from,
-//! and one on which probes are answered. What to send and what it means, `agent/core` decides.
+//! Probes of latency and loss on real sockets: one for each source port of probes, and one on which probes are
+//! answered. `agent/core` decides what to send and evaluates the answers.
 
 mod answers;
 mod control_messages;

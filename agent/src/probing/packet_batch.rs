@@ -1,4 +1,4 @@
-//! Many packets with one call to the kernel, from and into memory that is used again.
+//! Many packets with one system call, with reused buffers.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -15,7 +15,7 @@ pub(super) const MAX_BATCH_PACKETS: usize = 32;
 /// What is looked at of a packet.
 const MAX_PACKET_BYTES: usize = 256;
 
-/// Memory for packets that come in.
+/// Buffers for incoming packets.
 pub(super) struct PacketBatch {
     slots: Box<[Slot; MAX_BATCH_PACKETS]>,
 }
@@ -29,7 +29,7 @@ struct Slot {
     from: sockaddr_in,
 }
 
-/// A packet, or what is told of one.
+/// A packet, or a control message about one.
 pub(super) struct IncomingPacket<'m> {
     /// Its beginning, and how long all of it is.
     pub(super) bytes: &'m [u8],

@@ -1,4 +1,4 @@
-//! A UDP socket whose packets are stamped by the kernel, or by the network card where it does so.
+//! A UDP socket with timestamps by the kernel, or by the NIC if it supports them.
 
 use std::fs;
 use std::io::IoSlice;
@@ -25,7 +25,7 @@ const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 const IP_UDP_HEADER_BYTES: usize = 28;
 /// A socket tells what went wrong with earlier packets when the next one is sent; only once each.
 const MAX_OLD_ERRORS: usize = 8;
-/// Whoever floods a port shall not keep the others waiting.
+/// A flood on one port must not delay the others.
 const MAX_PACKETS_PER_TURN: usize = 256;
 
 /// At 0, packets come back with their stamps only to who may open raw sockets.
@@ -53,7 +53,7 @@ pub(super) enum Fate {
         bytes: [u8; PACKET_BYTES],
         stamp: Stamp,
     },
-    /// The receiver's kernel says that nobody listens.
+    /// The receiver's kernel reports that no socket listens.
     Refused {
         pair: [Ipv4Addr; 2],
         bytes: [u8; PACKET_BYTES],
@@ -211,7 +211,7 @@ impl AsFd for StampedSocket {
     }
 }
 
-/// What may not be cut to pieces needs no number, which the kernel would have to draw. A large probe shall
+/// What may not be cut to pieces needs no number, which the kernel would have to draw. A large probe should
 /// be lost where it does not fit through, whatever the kernel has heard of the way.
 #[allow(
     unsafe_code,

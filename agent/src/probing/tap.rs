@@ -1,4 +1,4 @@
-//! Sees packets that look like those of traces as they come in, before anything else has looked at them.
+//! Captures incoming packets that look like those of traces, before any other processing.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -8,7 +8,7 @@ use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType
 
 /// The headers with all their options.
 const MAX_HEADER_BYTES: usize = 120;
-/// Whoever floods the host shall not keep others waiting.
+/// A flood of packets must not delay other sources.
 const MAX_PACKETS_PER_TURN: usize = 256;
 
 /// As long as it is open, each packet that comes in costs the kernel the few steps of its filter.
@@ -63,7 +63,7 @@ impl AsFd for Tap {
     }
 }
 
-/// TCP without a flag, or UDP without content: nobody but traces sends them.
+/// TCP without a flag, or UDP without content: only traces send them.
 fn filter() -> [sock_filter; 10] {
     const LOAD_BYTE: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
     const LOAD_BYTE_INDIRECT: u32 = libc::BPF_LD | libc::BPF_B | libc::BPF_IND;

@@ -1,4 +1,4 @@
-//! Probing on a thread of its own, so that nothing else the agent does delays a stamp or an answer.
+//! Probing on a thread of its own, so that the agent's other work delays no timestamp or answer.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -97,7 +97,7 @@ fn follow(mut engine: Engine, lists: &Receiver<ProbeList>, shared: &Mutex<Shared
     }
 }
 
-/// After a turn that had so much to do.
+/// After a turn that had this much to do.
 fn pause(done: usize) -> Duration {
     let done = u32::try_from(done).unwrap_or(u32::MAX);
     TURN_INTERVAL * BUSY_TURN_PACKETS / done.max(BUSY_TURN_PACKETS)

@@ -1,4 +1,4 @@
-//! Why there is no RDMA here.
+//! Why RDMA is unavailable.
 
 use std::io;
 use std::path::PathBuf;
@@ -30,7 +30,7 @@ pub enum RdmaError {
 }
 
 impl RdmaError {
-    /// As it is told with all else that cannot be measured here.
+    /// The text in the list of missing capabilities.
     pub fn lack(&self) -> Lack {
         let remedy = match self {
             Self::Missing { .. } => "install reweave-rdma beside reweave-agent",

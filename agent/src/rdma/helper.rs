@@ -19,7 +19,7 @@ const HELPER_NAME: &str = "reweave-rdma";
 /// A measurement may wait for those of other hosts, and none takes longer than a minute.
 const MEASUREMENT_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Ends with whoever has started it.
+/// Ends with the process that started it.
 pub struct Helper {
     child: Child,
     requests: Option<ChildStdin>,
@@ -55,7 +55,7 @@ impl Helper {
         })
     }
 
-    /// At least one; a machine without is told apart by its error.
+    /// At least one; a machine without any has an error instead.
     pub fn ports(&mut self) -> Result<Vec<RdmaPort>, RdmaError> {
         match self.ask(&Request::Ports)? {
             Answer::Ports(ports) if ports.is_empty() => Err(RdmaError::NoDevice),
@@ -90,7 +90,7 @@ impl Helper {
         let line = serde_json::to_string(request);
         let line = line.map_err(|source| RdmaError::Garbled { source })?;
         let requests = self.requests.as_mut();
-        // Whoever has ended cannot be written to, and says why below.
+        // A helper that has ended cannot be written to; its exit is reported below.
         let _ = requests.map(|to| to.write_all(format!("{line}\n").as_bytes()));
         match self.answers.recv_timeout(MEASUREMENT_TIMEOUT) {
             Ok(line) => serde_json::from_str(&line).map_err(|source| RdmaError::Garbled { source }),
@@ -137,7 +137,7 @@ fn unasked(answer: Answer) -> RdmaError {
     }
 }
 
-/// Reads until there is no more, or nobody wants any.
+/// Reads until the end, or until the receiver is gone.
 fn lines(from: impl Read, mut take: impl FnMut(String) -> bool) {
     let mut from = BufReader::new(from);
     loop {

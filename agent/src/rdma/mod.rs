@@ -1,5 +1,5 @@
-//! RDMA, through a helper program that is asked for all that takes the verbs library; and the queue pairs,
-//! of which the kernel tells by the tool `rdma`.
+//! RDMA, through a helper program for everything that needs the verbs library; and the queue pairs, which the tool
+//! `rdma` lists from the kernel.
 
 mod error;
 mod helper;

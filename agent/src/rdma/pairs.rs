@@ -1,4 +1,4 @@
-//! The queue pairs of this machine, as `rdma` tells of them: who speaks to whom, and what is counted.
+//! The queue pairs of this machine by the tool `rdma`: their peers and counters.
 
 use std::collections::BTreeMap;
 use std::process::{Command, Stdio};

@@ -1,4 +1,4 @@
-//! Measuring over RDMA on a thread of its own: the helper takes its time.
+//! RDMA measurements on a thread of their own, since the helper takes its time.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -26,7 +26,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(60);
 /// How often it is looked whether something is due, and may go.
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 const DUE_POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// What nobody fetches is of no use later.
+/// Results that are not fetched are dropped.
 const MAX_NEWS: usize = 256;
 
 /// Measures until it is dropped.
@@ -76,7 +76,7 @@ impl RdmaThread {
     }
 }
 
-/// Nobody asks any more.
+/// The agent has ended.
 struct Over;
 
 struct Keeper {
@@ -85,7 +85,7 @@ struct Keeper {
     rounds: Rounds,
     gate: SharedGate,
     roster: Vec<Ipv4Addr>,
-    /// What was wrong with each host when it was last measured: the same is told once.
+    /// The last error of each host: a repeated one is reported once.
     failures: BTreeMap<Ipv4Addr, String>,
 }
 
@@ -158,7 +158,7 @@ impl Keeper {
         }
     }
 
-    /// Where nobody can see the wires, nobody knows of gaps.
+    /// Without readings of the links, gaps are unknown.
     fn open_until(&self, now: Moment) -> Option<Moment> {
         match self.gate.is_watched() {
             true => self.gate.open_until(now),

@@ -1,4 +1,4 @@
-//! How many segments of TCP this host itself sends and receives: what merely passes it is not among them.
+//! The TCP segments that this host itself sends and receives; forwarded ones are not counted.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

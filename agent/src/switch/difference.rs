@@ -1,4 +1,4 @@
-//! What would have to come and to go.
+//! The entries to add and to remove.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use reweave_common::forwarding_state::{ForwardingState, RouteRule};
 use reweave_common::sample::PinRule;
 use serde::Serialize;
 
-/// From one holding to another.
+/// The difference between two states.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Difference {
     comes: ForwardingState,

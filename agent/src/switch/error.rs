@@ -1,4 +1,4 @@
-//! Why a switch could not be made to hold what it shall.
+//! Why the desired state could not be installed on a switch.
 
 use std::io;
 use std::net::Ipv4Addr;

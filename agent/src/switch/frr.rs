@@ -1,5 +1,4 @@
-//! FRR, told its static routes by vtysh. Nothing is saved to its files: what it shall have after a restart
-//! it is told again.
+//! FRR's static routes, by vtysh. Nothing is saved to its files: after a restart the routes are sent again.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -13,7 +12,7 @@ use crate::program::{self, Ended, NoAnswer};
 
 /// A daemon that is well answers within some tens of milliseconds.
 const VTYSH_TIMEOUT: Duration = Duration::from_secs(2);
-/// So many are taken long before patience ends.
+/// This many are taken long before patience ends.
 const MAX_LINES_PER_CALL: usize = 1000;
 
 pub(super) struct Frr {

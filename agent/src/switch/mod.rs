@@ -1,5 +1,5 @@
-//! Who makes the kernel of a switch hold routes: the agent itself, or the software that the switch's
-//! hardware follows. That is told, and the kernel is read all the same. Pins are the kernel's own.
+//! Installs a switch's routes: in the kernel, or through the software that the switch's hardware follows. The kernel
+//! is read in both cases. Pins are always the kernel's own.
 
 mod difference;
 mod error;
@@ -97,7 +97,7 @@ impl Router {
         }
     }
 
-    /// Our routes as it is told to have them.
+    /// Our routes in its configuration.
     fn configured(&self) -> Result<Vec<RouteRule>, SwitchError> {
         match self {
             Self::Kernel => Ok(vec![]),
@@ -157,7 +157,7 @@ struct RoutePush {
     anything: bool,
 }
 
-/// A switch with whatever makes it hold routes.
+/// A switch with the software that installs its routes.
 pub struct Switch {
     router: Router,
     /// When the configuration was last read.

@@ -1,4 +1,4 @@
-//! As much of redis's protocol as its hashes and transactions take.
+//! The part of redis's protocol for hashes and transactions.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -66,7 +66,7 @@ trait Stream: Read + Write {}
 
 impl<T: Read + Write> Stream for T {}
 
-/// A line to a database.
+/// A connection to a database.
 pub(super) struct Redis {
     stream: BufReader<Box<dyn Stream>>,
 }

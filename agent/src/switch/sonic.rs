@@ -1,5 +1,5 @@
-//! SONiC, told its static routes by `CONFIG_DB`: all that is to change changes at once, and only if nobody
-//! else has changed it since it was read.
+//! SONiC's static routes, by `CONFIG_DB`: all changes in one transaction, which fails if an entry has changed since
+//! it was read.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -67,7 +67,7 @@ struct ConfigDbConnection {
 }
 
 impl ConfigDbConnection {
-    /// Ours, and what is where `desired` shall be. What is carried out afterwards over the same line fails if
+    /// Ours, and what is where `desired` should be. What is carried out afterwards over the same line fails if
     /// any of it has changed by then.
     fn watched(&mut self, desired: &[RouteRule]) -> Result<ConfigRoutes, RedisError> {
         let ours = self.ours()?.into_iter();

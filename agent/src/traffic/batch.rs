@@ -1,5 +1,4 @@
-//! Reads a whole hash map of the kernel at once. Asked for one entry after the other, it takes two calls
-//! for each.
+//! Reads a whole hash map of the kernel at once. One entry after the other would take two system calls for each.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd};

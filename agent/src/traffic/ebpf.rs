@@ -1,8 +1,8 @@
 //! A program in the kernel that counts each packet as it enters or leaves an interface.
 //!
-//! Its source is `agent/bpf/traffic.bpf.c`; what it was compiled to lies beside it and is part of this
-//! program. It goes when this program ends; only kernels before 6.6 may keep what a killed one has
-//! left behind, which is cleared away at start.
+//! Its source is `agent/bpf/traffic.bpf.c`; the compiled object lies beside it and is part of this program. It goes
+//! when this program ends. Only kernels before 6.6 may keep what a killed one has left behind, which is removed at
+//! start.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -161,7 +161,7 @@ fn program<'a>(
 /// Older kernels attach programs to a queue that has to be there.
 fn prepare(interface: &str) -> Result<(), EbpfError> {
     for (name, place) in BPF_PROGRAMS {
-        // Nothing is left behind where nobody was killed.
+        // Nothing is left behind without a killed process.
         let _ = qdisc_detach_program(interface, place, name);
     }
     match qdisc_add_clsact(interface) {

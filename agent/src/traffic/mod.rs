@@ -1,5 +1,4 @@
-//! With whom this host exchanges how much: by a program in the kernel, or else by nftables, or else
-//! by what sockets tell.
+//! This host's traffic by peer: from a program in the kernel, or else from nftables, or else from sockets.
 
 mod batch;
 mod ebpf;
@@ -48,7 +47,7 @@ pub struct TrafficReader {
     refused: Vec<Refusal>,
 }
 
-/// Why something better is not in use.
+/// Why a better source is not in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
     pub source: TrafficSource,

@@ -1,7 +1,7 @@
-//! Counters of nftables, where no program may be loaded into the kernel: sets that each new pair of
-//! hosts and each new flow joins by itself.
+//! Counters of nftables, if no program may be loaded into the kernel: sets to which each new pair of hosts and each
+//! new flow is added automatically.
 //!
-//! The table bears Reweave's name. It is made anew at start and goes at the end.
+//! The table has Reweave's name. It is made again at start and removed at the end.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -20,7 +20,7 @@ use crate::program::{self, Ended, NoAnswer};
 const NFT_TABLE: &str = "reweave_traffic";
 /// Counted from the IP header on; on the wire there is a frame around each.
 const ETHERNET_HEADER_BYTES: u64 = 14;
-/// It answers within milliseconds, and whoever waits longer is taken for gone.
+/// It answers within milliseconds; later it counts as gone.
 const NFT_TIMEOUT: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Error)]
@@ -56,7 +56,7 @@ impl NftCounter {
 
 impl Drop for NftCounter {
     fn drop(&mut self) {
-        // Whoever removed it before has done it for us.
+        // An error means that it was removed before.
         let _ = nft(&["delete", "table", "ip", NFT_TABLE], "");
     }
 }

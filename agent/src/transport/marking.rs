@@ -1,5 +1,5 @@
-//! Packets of this host to certain networks bear a DSCP, and a priority where one is wanted: by a table of nftables
-//! that bears Reweave's name.
+//! Sets a DSCP, and a priority if configured, on this host's packets to certain networks: by a table of nftables with
+//! Reweave's name.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -67,7 +67,7 @@ impl fmt::Display for Marking {
     }
 }
 
-/// Addresses that begin alike.
+/// Addresses with a common prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Network {

@@ -1,5 +1,5 @@
-//! How this host's kernel sends what jobs send: which source ports sockets are given, and which DSCP and priority
-//! packets bear. Changed by a person, read back, and put back as it was, also after a change that was cut short.
+//! How this host's kernel sends the packets of jobs: source ports of sockets, DSCP and priority. An operator changes
+//! it; it is read back, and restored, also after an interrupted change.
 
 mod marking;
 
@@ -63,7 +63,7 @@ pub enum NoPorts {
     TooFew,
 }
 
-/// All of it that is Reweave's to change.
+/// All settings that Reweave changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transport {
     pub source_ports: Ports,
@@ -71,7 +71,7 @@ pub struct Transport {
     pub marking: Option<Marking>,
 }
 
-/// What somebody wants changed; the rest stays.
+/// The requested changes; the rest stays.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
     pub source_ports: Option<Ports>,

@@ -1,5 +1,5 @@
 //! Routes in a kernel: what is asked for is held, read back and followed by packets, what changes is
-//! replaced and never withdrawn, and nothing of it is left when it shall go.
+//! replaced and never withdrawn, and nothing of it is left when it should go.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

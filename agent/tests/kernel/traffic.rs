@@ -63,7 +63,7 @@ impl Session {
         }
     }
 
-    /// Sends so many bytes and reads them at the other end.
+    /// Sends this many bytes and reads them at the other end.
     pub(crate) fn transfer(&mut self, bytes: usize) {
         let Self {
             sender, receiver, ..

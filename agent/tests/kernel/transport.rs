@@ -159,7 +159,7 @@ fn killed_change_is_reverted() {
     let halfway = "source ports 50000-50999, no packet marked\n";
     assert_eq!(hand.told(&["read"]), done(halfway));
     assert_eq!(hand.revert(), done(READ_BEFORE));
-    // And one that is begun anew is carried through.
+    // And one that is begun again is carried through.
     within("leaf0", || killed_by(tools.path(), hand.state()));
     assert_eq!(hand.apply(), done(READ_AFTER));
     assert_eq!(hand.revert(), done(READ_BEFORE));

@@ -1,4 +1,4 @@
-//! What a kernel answers when it has no room for its answers, and when somebody else has what shall be made: the agent
+//! What a kernel answers when it has no room for its answers, and when somebody else has what should be made: the agent
 //! looks again and goes on, or says no and why, and never believes what is not so.
 
 use std::fs;

@@ -1,4 +1,4 @@
-//! A fabric without some of its links: what nothing can be sent over.
+//! A fabric without some of its links.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The fabric: who is connected to whom, how fast and how far.
+//! The fabric: nodes, and links with rates and latencies.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Reading what people write: TOML text in, typed values or one error that names the place out.
+//! Parses files that people write: TOML text in, typed values or one error with its place out.
 
 use std::fmt;
 use std::ops::{Range, RangeInclusive};
@@ -15,7 +15,7 @@ mod wording;
 
 pub(crate) use wording::UNKNOWN_KEY_PROBLEM;
 
-/// What is wrong with a file somebody wrote, and where.
+/// An error in a file, and its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InputError {
     pub file: String,
@@ -48,7 +48,7 @@ impl fmt::Display for InputError {
 
 impl std::error::Error for InputError {}
 
-/// The text of one file and the name to call it by.
+/// The text of one file, and its name for errors.
 #[derive(Debug, Clone, Copy)]
 pub struct Document<'t> {
     file: &'t str,
@@ -199,7 +199,7 @@ impl<'t> Document<'t> {
     }
 }
 
-/// As people write it: nobody reads three hundred digits.
+/// A number in the format for people.
 #[derive(Debug, Clone, Copy)]
 pub struct Number(pub f64);
 

@@ -1,4 +1,4 @@
-//! serde speaks to programmers. Here the same is said to those who write files.
+//! Translates serde's errors, which address programmers, for authors of files.
 
 /// How each error about a key that nobody knows begins.
 pub(crate) const UNKNOWN_KEY_PROBLEM: &str = "this key is unknown";

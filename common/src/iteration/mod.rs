@@ -1,7 +1,7 @@
 //! One iteration of a job, as a graph of tasks: computing, transfers and collectives.
 //!
-//! What is said here is what the job wants, whatever fabric carries it. A graph that was built has
-//! an end: each task it names exists, and none waits for itself.
+//! It describes the job's demand, whatever fabric carries it. A built graph is finite: each task it names exists, and
+//! none waits for itself.
 
 use std::fmt;
 use std::time::Duration;
@@ -26,7 +26,7 @@ impl TaskId {
     }
 }
 
-/// Ranks that act together, in the order of their ring.
+/// Ranks of one collective, in the order of their ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupId(u32);
 
@@ -208,7 +208,7 @@ const MAX_TASK_BYTES: u64 = 1 << 50;
 const MAX_RANKS: usize = 1 << 20;
 const MAX_TASKS: usize = 1 << 26;
 
-/// Puts an iteration together and refuses what cannot be carried out.
+/// Builds an iteration and refuses what cannot be executed.
 #[derive(Debug, Clone)]
 pub struct IterationBuilder {
     iteration: Iteration,

@@ -1,4 +1,4 @@
-//! The tasks of an iteration, each after all that it waits for.
+//! The tasks of an iteration in topological order.
 
 use super::{Iteration, IterationError, TaskId};
 

@@ -1,4 +1,4 @@
-//! How much an iteration computes and moves.
+//! The total computation and traffic of an iteration.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a node said of itself: its hardware, its counters, its traffic as a whole.
+//! A node's report about itself: its hardware, its counters, its total traffic.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -37,7 +37,7 @@ pub struct HostObservations {
     pub ranks: BTreeMap<(u64, u32), TimedReading<RankReading>>,
 }
 
-/// To whom, and by which messages; by none where writes were measured.
+/// A peer and the kind of messages; none for writes.
 pub type RdmaWay = (Ipv4Addr, Option<Transport>);
 
 impl HostObservations {

@@ -1,4 +1,4 @@
-//! What is known of the cluster, and since when: the value that goes from `ingest` to `model`.
+//! The latest observations of the cluster, with their times: the value that goes from `ingest` to `model`.
 
 mod host;
 
@@ -36,8 +36,7 @@ impl<T> TimedReading<T> {
     }
 }
 
-/// What each node said last, node by node. Its memory is bounded: a node that says more than a
-/// node can have to say is not listened to any further.
+/// The latest report of each node. Its memory is bounded: reports beyond the maximum of a node are ignored.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Observations {
     nodes: BTreeMap<NodeId, NodeObservations>,
@@ -147,7 +146,7 @@ impl Observations {
         }
     }
 
-    /// The path of a flow, whoever traced it: it may not be the path any more.
+    /// Forgets the path of a flow, from any agent: it may have changed.
     pub fn forget_path(&mut self, flow: &FlowKey) {
         for node in self.nodes.values_mut() {
             node.paths.remove(flow);

@@ -1,4 +1,4 @@
-//! Who asked for what, when, and what came of it.
+//! Audit entries: who requested what, when, with which result.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -41,11 +41,11 @@ pub struct DiscoveredLink {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LinkEnd {
     pub node: String,
-    /// Absent where nobody says.
+    /// Absent if it is unknown.
     pub interface: Option<String>,
 }
 
-/// An interface that is up, and at whose other end nobody is known.
+/// An interface that is up, with an unknown neighbour.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LooseEnd {
     pub node: String,

@@ -1,4 +1,4 @@
-//! What is wrong, by name.
+//! Findings, by name.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What was changed, by whom, and what came of it.
+//! The change history: what was changed, by whom, with which result.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ use crate::units::Rate;
 pub struct Record {
     pub plan: Plan,
     pub proposed_by: String,
-    /// Absent when nobody wanted it carried out.
+    /// Absent if it was never approved.
     pub approved_by: Option<String>,
     /// Since it was proposed, and since it ended.
     pub age_ms: u64,
@@ -20,7 +20,7 @@ pub struct Record {
     pub outcome: Outcome,
     /// The flows of the plan, and those that suffered beside them.
     pub flows: Vec<FlowOutcome>,
-    /// Jobs whose traffic has a beat.
+    /// Jobs with a known iteration period.
     pub iterations: Vec<IterationOutcome>,
 }
 
@@ -32,7 +32,7 @@ pub struct IterationOutcome {
     pub before_ms: f64,
     /// Least and most.
     pub predicted_ms: [f64; 2],
-    /// Absent when no beat was heard in time.
+    /// Absent if no iteration period was detected in time.
     pub measured_ms: Option<f64>,
 }
 
@@ -40,7 +40,7 @@ pub struct IterationOutcome {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// Nobody has said yet that it shall be carried out.
+    /// It is not approved yet.
     Offered,
     Running,
     Committed,

@@ -1,4 +1,4 @@
-//! How evenly flows are spread.
+//! Flow imbalance, by name.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ pub struct Imbalances {
     pub course: Vec<NotedImbalance>,
 }
 
-/// Of one job's elephants alone, as if nobody else sent anything.
+/// For one job's elephants alone, as if no other job sent anything.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct JobImbalance {

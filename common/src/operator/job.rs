@@ -1,4 +1,4 @@
-//! Why a job is slow, and how quick the ways between hosts were measured to be.
+//! Why a job is slow, and the measured bandwidth between hosts.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What a plan changes, line by line, and what each line asks of the jobs that run.
+//! A plan's changes, line by line, and the effect of each line on running jobs.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Hosts against hosts.
+//! Values for every pair of hosts.
 
 use serde::{Deserialize, Serialize};
 

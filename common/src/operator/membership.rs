@@ -1,4 +1,4 @@
-//! Who may come in, who knocked in vain, and how the agents that came are fitted out.
+//! Invited members, refused peers, and the capabilities of admitted agents.
 
 use std::net::SocketAddr;
 
@@ -15,7 +15,7 @@ pub struct About {
     pub protocol: String,
     /// For how long its certificate is good.
     pub good_for: TimeSpan,
-    /// By how much its clock is ahead of the coordinator's; absent until it told.
+    /// How far its clock is ahead of the coordinator's; absent until it is reported.
     pub skew_us: Option<i64>,
 }
 
@@ -93,7 +93,7 @@ pub enum MemberOrder {
     },
 }
 
-/// Somebody who was not let in, and why; for operators' eyes alone.
+/// A refused peer, and why; for operators only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RefusedPeer {

@@ -1,5 +1,5 @@
-//! What an operator asks, and what the coordinator answers. Answers name nodes and links, where
-//! the values of the pipeline hold ids.
+//! Operators' requests, and the coordinator's answers. Answers name nodes and links, in place of the ids in the
+//! pipeline.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -98,7 +98,7 @@ pub enum Request {
     Revoke {
         member: Member,
     },
-    /// Certify a new key for whoever asks. The core never sees it.
+    /// Certify a new key for the requester. The core never sees it.
     Renew {
         request: Vec<u8>,
     },
@@ -106,14 +106,14 @@ pub enum Request {
     Coordinators,
     /// Change that.
     ChangeMembers(MemberOrder),
-    /// Whoever has the secret of this digest may ask in the name of whoever asks this, over HTTP.
+    /// Permits requests over HTTP in the requester's name with the secret of this digest.
     Visit {
         token: Digest,
         lasting: TimeSpan,
     },
     /// In whose name is asked.
     WhoAmI,
-    /// What hosts measured of the way to each other: so many pairs at most, the worst of them. An answer
+    /// What hosts measured of the way to each other: this many pairs at most, the worst of them. An answer
     /// over a session must fit into one message.
     Matrix {
         most: u32,
@@ -124,7 +124,7 @@ pub enum Request {
         job: String,
         hosts: Vec<String>,
     },
-    /// The bandwidth between hosts beside that of their peers: so many pairs at most, the slowest of them.
+    /// The bandwidth between hosts beside that of their peers: this many pairs at most, the slowest of them.
     Pairs {
         most: u32,
     },
@@ -182,7 +182,7 @@ pub enum Request {
         job: String,
         order: JobOrder,
     },
-    /// The jobs that orchestrators have told of.
+    /// The registered jobs.
     Registered,
     /// Whether these hosts are good for a job, and in which order: as `job` was told it, where that is registered.
     Gate {
@@ -200,7 +200,7 @@ pub enum Request {
     Audit {
         before: Option<u64>,
     },
-    /// How the coordinator that is asked stands, whoever leads, and also where nobody does.
+    /// The state of the addressed coordinator, whichever coordinator leads, and also without a leader.
     Standing,
     /// What becomes of a plan that is on its way.
     Steer {
@@ -221,7 +221,7 @@ pub enum Request {
     },
 }
 
-/// How a plan is carried out that somebody approves.
+/// How an approved plan is applied.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Approval {
     /// It is kept though flows become slower.
@@ -231,7 +231,7 @@ pub struct Approval {
 }
 
 impl Approval {
-    /// What is asked for it by whoever has seen this.
+    /// The request of an approver who has seen the plan with one of these seals.
     pub fn of_sealed(self, generation: Generation, seals: Vec<String>) -> Request {
         Request::ApplySealed {
             generation,
@@ -354,7 +354,7 @@ impl Request {
 pub enum Response {
     Status(Box<Status>),
     Findings(Findings),
-    /// Nothing when there is nothing to mend, or no way to mend it, as far as can be seen.
+    /// Nothing when there is nothing to repair, or no way to repair it, as far as can be seen.
     Plan {
         plan: Option<Box<Plan>>,
         not_seen: NotSeen,
@@ -408,7 +408,7 @@ pub enum Response {
     /// As many as fit into one answer; none when there are no older ones.
     Audit(Vec<Audited>),
     Standing(Box<CoordinatorStanding>),
-    /// It will be so, whoever leads.
+    /// It will be so, whichever coordinator leads.
     Steered {
         generation: Generation,
         how: Steering,

@@ -1,4 +1,4 @@
-//! What an orchestrator tells of its jobs, and what it is told of hosts and routes.
+//! Orchestrators' requests about jobs, and the answers about hosts and routes.
 
 use serde::{Deserialize, Serialize};
 
@@ -27,14 +27,14 @@ pub enum JobOrder {
     End,
 }
 
-/// A job that an orchestrator has told of.
+/// A registered job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct RegisteredJob {
     pub job: String,
     /// In the order of its ranks.
     pub hosts: Vec<String>,
-    /// Who has told of it.
+    /// Who registered it.
     pub by: String,
     pub age_ms: u64,
     /// Since it was last told of, or its hosts had sessions with each other that sent much.
@@ -42,7 +42,7 @@ pub struct RegisteredJob {
     pub phase: Option<JobPhase>,
 }
 
-/// Traffic that is told to come.
+/// Announced traffic.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct JobPhase {

@@ -1,4 +1,4 @@
-//! What shall change and why, by name.
+//! A plan and its reason, by name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -48,7 +48,7 @@ pub struct Plan {
     pub base: Option<Base>,
     pub moves: Vec<Move>,
     pub predictions: Vec<Prediction>,
-    /// Of jobs whose traffic has a beat: how long their iterations take now, and will.
+    /// For jobs with a known iteration period: its present and its predicted value.
     pub iterations: Vec<Iteration>,
     pub report: Report,
 }

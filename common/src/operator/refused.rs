@@ -1,4 +1,4 @@
-//! What an operator is told in place of what was asked for.
+//! Why a request is refused.
 
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -9,13 +9,13 @@ use super::RollbackRefused;
 use crate::member::{Member, Role};
 use crate::plan::Generation;
 
-/// Why a request led to nothing.
+/// Why a request is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Refused {
     /// Certificates of this role may not ask this.
     NotAllowed { role: String },
-    /// Nobody has asked for a plan, or it has been carried out.
+    /// No plan was requested, or it has been applied.
     NoPlan,
     /// The plan that would be carried out is another one.
     OtherPlan { offered: Vec<Generation> },
@@ -29,22 +29,22 @@ pub enum Refused {
     NothingToChange,
     /// One change at a time.
     Busy { running: Generation },
-    /// It touches so many of all flows of jobs, in percent.
+    /// The share of all jobs' flows that it affects, in percent.
     TooWide {
         touched_percent: u64,
         most_percent: u64,
     },
     /// Things are not as the plan needs them, or the judge of plans says no.
     Unfit { reasons: Vec<String> },
-    /// Nobody of this name can be a member.
+    /// No member can have this name.
     NoSuchMember { member: Member },
     /// A token is good for less.
     TooLong { longest_s: u64 },
-    /// So many tokens are out.
+    /// This number of tokens is unused.
     TooManyTokens { most: usize },
-    /// So many are shut out, and none is ever forgotten.
+    /// This many are revoked, and none is ever forgotten.
     TooManyShutOut { most: usize },
-    /// Whoever asks would shut itself out, and perhaps nobody would be left who may.
+    /// The requester would revoke itself, and perhaps leave no operator.
     Oneself,
     /// This coordinator cannot sign certificates.
     CannotSign { why: String },
@@ -52,11 +52,11 @@ pub enum Refused {
     NotLeading { leader: Option<SocketAddr> },
     /// The coordinators stay who they are.
     Membership { why: String },
-    /// Nobody may ask with this token, or not any more.
+    /// This token is not valid, or no longer.
     NoVisitor,
     /// A token that was made for HTTP makes no others, and is good for less than this.
     NoVisit { longest_s: u64 },
-    /// So many tokens for HTTP are out.
+    /// This number of HTTP tokens is in use.
     TooManyVisitors { most: usize },
     /// The log has no room for it, at the coordinator that leads or at too many others.
     DiskFull,
@@ -64,7 +64,7 @@ pub enum Refused {
     NoSuchLink { name: String },
     /// Without these links one node would not reach another as directly as now, or not at all.
     CutOff { from: String, to: String },
-    /// It is reached by several addresses, and nobody said by which.
+    /// It is reached by several addresses, and none was chosen.
     WhichAddress { host: String, has: Vec<Ipv4Addr> },
     /// The change stays, for that reason.
     NoWayBack(RollbackRefused),
@@ -72,7 +72,7 @@ pub enum Refused {
     NotAround { link: String },
     /// The fabric has no node or optical switch of this name.
     NotToMaintain { name: String },
-    /// Nobody has begun to work on it.
+    /// It is not under maintenance.
     NotUnderMaintenance { name: String },
     /// This host exchanges nothing large now.
     NoJob { host: String },
@@ -86,13 +86,13 @@ pub enum Refused {
         has: Vec<String>,
         wanted: Vec<String>,
     },
-    /// Nobody has told of a job of this name, or it is over.
+    /// No job of this name is registered, or it is over.
     NotRegistered { job: String },
-    /// So many jobs are registered.
+    /// This many jobs are registered.
     TooManyJobs { most: usize },
     /// No job is called so, or works on such hosts.
     NoSuchJob { why: String },
-    /// What is shown of the plan is not what whoever approves it has seen.
+    /// The plan as shown now differs from what its approver has seen.
     ChangedMeanwhile { generation: Generation },
     /// Nothing of it is being done.
     NotUnderWay { generation: Generation },
@@ -102,7 +102,7 @@ pub enum Refused {
     GoesBack { generation: Generation },
     /// Circuits are as they should be, as far as traffic shows.
     NoBetterCircuits { why: String },
-    /// Nobody ever asked for an order of this job's ranks.
+    /// No order of this job's ranks was ever requested.
     NotReordered { job: String },
     /// Its ranks follow each other as well as they can, nearly.
     NoBetterOrder {

@@ -16,7 +16,7 @@ use crate::units::Rate;
 /// What nodes send where, by their names.
 type ByName = BTreeMap<String, BTreeMap<String, Vec<Via>>>;
 
-/// What a plan names and the fabric does not have.
+/// A name in a plan that the fabric does not have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unknown {
     Node { name: String },

@@ -1,4 +1,4 @@
-//! Why a change cannot be taken back.
+//! Why a change cannot be rolled back.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! What was seen is what is approved: a short text that stands for all that is shown of a plan.
+//! The seal of a plan: a short text that stands for all that is shown of it, so that an approval covers what was
+//! seen.
 
 use std::fmt::{self, Write};
 
@@ -36,7 +37,7 @@ impl Plan {
 }
 
 /// A short text that is another one for another text, wherever it is made. It hides nothing, and keeps nobody
-/// from making it anew.
+/// from making it again.
 pub fn mark(text: impl fmt::Display) -> String {
     let mut hash = Fnv::default();
     // A hash takes whatever it is given.

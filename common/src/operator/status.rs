@@ -1,5 +1,5 @@
-//! How the cluster is doing. Ages are counted back from the moment of the answer, since the
-//! coordinator's clock means nothing elsewhere.
+//! The status of the cluster. Ages count back from the moment of the answer, since the coordinator's clock means
+//! nothing elsewhere.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -80,7 +80,7 @@ pub struct FrozenStatus {
     pub age_ms: u64,
 }
 
-/// A switch or an optical switch that is being worked on, and that nothing shall pass meanwhile.
+/// A switch or an optical switch under maintenance, which must not carry traffic.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct MaintenanceStatus {
@@ -100,7 +100,7 @@ pub struct MaintenanceStatus {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum MaintenanceStage {
-    /// Nothing shall pass it.
+    /// It must not carry traffic.
     Draining,
     /// It was proven that nothing does, and work may have begun.
     Working,
@@ -206,7 +206,7 @@ pub enum AgentState {
 pub struct LinkStatus {
     pub hop: Hop,
     pub up: bool,
-    /// It shall carry nothing, as an operator or the policy wants it.
+    /// It is drained, by an operator or the policy.
     pub drained: bool,
     pub rate_bits_per_s: Rate,
     pub capacity_bits_per_s: Rate,

@@ -1,4 +1,4 @@
-//! What a person wants of a plan that is on its way.
+//! Operators' requests about a running plan.
 
 use std::fmt;
 

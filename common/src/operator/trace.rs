@@ -1,4 +1,4 @@
-//! Which way flows go, node by node, as the agents at their ends traced it last.
+//! The paths of flows, node by node, as the agents at their ends traced them last.
 
 use std::net::Ipv4Addr;
 

@@ -1,4 +1,4 @@
-//! Latency and loss between hosts: what an agent shall probe, and what came of it.
+//! Latency and loss between hosts: an agent's probe list, and the results.
 
 mod summary;
 mod times;
@@ -37,14 +37,14 @@ pub struct ProbeList {
     pub trains_every: Option<TimeSpan>,
 }
 
-/// What came of the probes of one flow whose fate was decided since the last reading.
+/// Results of one flow's probes that ended since the last reading.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProbeReading {
     pub flow: FlowKey,
     pub tally: ProbeTally,
 }
 
-/// Who noted the times of departure and arrival, from the worst to the best.
+/// The source of departure and arrival times, from the worst to the best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Stamps {
@@ -60,7 +60,7 @@ pub enum Stamps {
 pub struct ProbeTally {
     pub answered: u32,
     pub lost: LossByDirection,
-    /// The host is there, and says that nobody on it answers probes.
+    /// The host is there, and reports that no socket answers probes.
     pub refused: u32,
     /// In flight while the prober or the responder was stalled: neither answered nor lost.
     pub stalled: u32,
@@ -94,7 +94,7 @@ pub struct Stamped {
 pub struct LossByDirection {
     pub there: u32,
     pub back: u32,
-    /// No later answer told whether the probe had arrived.
+    /// No later answer showed whether the probe had arrived.
     pub somewhere: u32,
 }
 
@@ -127,13 +127,13 @@ pub struct Routers {
     pub back: u8,
 }
 
-/// Packets on ports of probes that nobody can make use of, so far.
+/// Unusable packets on ports of probes, so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Strays {
     /// They are no probes.
     pub malformed: u64,
-    /// Probes of hosts that are not on the roster, and answers to probes that nobody sent.
+    /// Probes of hosts that are not on the roster, and answers without a probe.
     pub foreign: u64,
     /// Answers after their probe was given up as lost.
     pub late: u64,
@@ -226,12 +226,12 @@ impl Large {
 }
 
 impl ProbeTally {
-    /// Probes that had somebody to answer them.
+    /// Probes with a responder.
     pub fn sent(&self) -> u64 {
         u64::from(self.answered) + self.lost.count()
     }
 
-    /// Of the probes that had somebody to answer them, the share that was lost.
+    /// The lost share of probes with a responder.
     pub fn loss(&self) -> Option<Loss> {
         Loss::new(self.lost.count(), self.sent())
     }

@@ -1,4 +1,4 @@
-//! What a tally comes to, for people and scripts.
+//! Summary of probe counters, for people and scripts.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::{Durations, Loss, ProbePart, ProbeTally, Routers, Stamped};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Summary {
-    /// Probes that had somebody to answer them, and are decided.
+    /// Probes with a responder and a known outcome.
     pub sent: u64,
     pub lost: u64,
     /// Of these, the ones that are known to have been lost on the way there, and on the way back.

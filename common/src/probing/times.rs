@@ -1,8 +1,8 @@
-//! How long the parts of probes took: counts of durations in buckets, which can be merged.
+//! Durations of the parts of probes: counts in buckets, which can be merged.
 //!
-//! Durations below 128 ns are counted exactly. Above, each doubling is cut into 64 buckets, and a
-//! duration that is read back is the middle of its bucket: off by less than [`Durations::MAX_RELATIVE_ERROR`].
-//! All of it is whole numbers, and so the same on every machine.
+//! Durations below 128 ns are counted exactly. Above, each doubling is divided into 64 buckets, and the value of a
+//! bucket is its middle: off by less than [`Durations::MAX_RELATIVE_ERROR`]. All arithmetic is in whole numbers, and
+//! so the same on every machine.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What of a probe took time.
+/// A part of a probe's duration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProbePart {
     /// There and back, from stamp to stamp, without the time between at the responder.
@@ -101,7 +101,7 @@ impl Times {
         missing
     }
 
-    /// Takes in so many buckets that are not there yet.
+    /// Takes in this many buckets that are not there yet.
     fn take_in(&mut self, other: &Self, missing: usize) {
         let mut both = Vec::with_capacity(self.buckets.len() + missing);
         let mut own = self.buckets.iter().copied().peekable();

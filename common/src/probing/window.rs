@@ -1,4 +1,4 @@
-//! What came of probes lately.
+//! Recent results of probes.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
-//! What an agent and its helper say to each other: a line of JSON each, one answer for each request.
+//! The protocol of an agent and its RDMA helper: a line of JSON each, one answer for each request.
 //!
-//! The helper is a program of its own, since a program that is linked with the RDMA libraries does not
-//! start where they are missing, and the agent has to start everywhere.
+//! The helper is a separate program, since a program that is linked with the RDMA libraries does not start without
+//! them, and the agent has to start everywhere.
 
 use std::net::Ipv4Addr;
 
@@ -20,13 +20,13 @@ pub enum Request {
     Ports,
     /// Answer these hosts from now on, and no others; in place of those named before.
     Serve { roster: Vec<Ipv4Addr> },
-    /// Send so many messages to a host, one after the other, each of which comes back.
+    /// Send this many messages to a host, one after the other, each of which comes back.
     Latency {
         peer: Ipv4Addr,
         transport: Transport,
         count: u32,
     },
-    /// Write so much into the memory of a host.
+    /// Write this much into the memory of a host.
     Bandwidth { peer: Ipv4Addr, budget: Bytes },
 }
 

@@ -1,4 +1,4 @@
-//! RDMA between hosts: what its ports are, and what came of measuring the way from one to another.
+//! RDMA between hosts: its ports, and measurements between hosts.
 
 mod helper;
 
@@ -58,7 +58,7 @@ pub enum GidKind {
     RoceV2,
 }
 
-/// How queue pairs speak to each other.
+/// The transport of queue pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Transport {
@@ -68,7 +68,7 @@ pub enum Transport {
     Rc,
 }
 
-/// What came of one measurement.
+/// The result of one measurement.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RdmaReading {
@@ -89,7 +89,7 @@ pub struct RdmaLatency {
     pub stamps: Stamps,
 }
 
-/// How durations are spread.
+/// The distribution of durations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Times {
     #[serde(rename = "least_ns", with = "crate::nanos")]
@@ -147,7 +147,7 @@ impl Times {
     /// None of nothing.
     pub fn of(mut durations: Vec<TimeSpan>) -> Option<Self> {
         durations.sort_unstable();
-        // The smallest that so many hundredths do not exceed.
+        // The smallest that this many hundredths do not exceed.
         let rank = |percent: usize| (durations.len() * percent).div_ceil(100).max(1) - 1;
         let at = |percent| durations.get(rank(percent)).copied();
         Some(Self {

@@ -1,4 +1,4 @@
-//! A scenario: a fabric, the jobs on it, what goes wrong and when, and what must come out.
+//! A scenario: a fabric, its jobs, the faults with their times, and the expected results.
 //!
 //! The virtual cluster and the simulation read the same files through this one loader.
 

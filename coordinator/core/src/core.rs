@@ -1,10 +1,9 @@
 //! The coordinator's core: inputs in, effects out, and the replicated state between them.
 //!
-//! Whoever drives it hands in every input with its moment, and then carries out effects in order
-//! until there are none. An [`Effect::Append`] is made durable and handed to [`Core::apply`], and
-//! only then do further effects come out. A coordinator that starts anew, or comes to lead, resumes
-//! from the state that its log led to. Moments must not go backwards, across leaders neither: see
-//! [`State::latest`].
+//! The driver hands in every input with its moment, and then executes effects in order until there are none. An
+//! [`Effect::Append`] is made durable and handed to [`Core::apply`], and only then do further effects come out. A
+//! coordinator that restarts, or becomes leader, resumes from the state of its log. Moments must not go backwards,
+//! not even across leaders: see [`State::latest`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -68,7 +67,7 @@ pub struct Core {
     evenness: ImbalanceHistory,
     asked: VecDeque<OperatorRequest>,
     judge: Judge,
-    /// Requests that wait for the judge.
+    /// Requests that wait for the checker.
     unjudged: VecDeque<OperatorRequest>,
     outbox: Outbox,
     /// Of the last input; none until this core leads.
@@ -133,7 +132,7 @@ impl Estimators {
         self.ingest.record(node, now, sample);
     }
 
-    /// What jobs are called, and what they are told to send.
+    /// Names and announced traffic of jobs.
     fn expect(&mut self, state: &State) {
         self.names = JobNames::of(state.registered());
         self.resting.handle_jobs(&self.fabric, state.registered());
@@ -215,7 +214,7 @@ const TICK_STEPS: [TickStep; 9] = [
     TickStep::ProbeSummary,
     TickStep::Monitors,
 ];
-/// Of so many nodes all parts together take a few milliseconds.
+/// With this number of nodes all parts together take a few milliseconds.
 const MAX_SINGLE_TICK_NODES: usize = 512;
 
 impl Core {
@@ -224,7 +223,7 @@ impl Core {
         Self::resume(policy, fabric, State::founded(LATEST_MINOR))
     }
 
-    /// Goes on from where whoever led before has come, knowing nothing yet of how things are.
+    /// Continues from the state of the previous leader, without measurements yet.
     pub fn resume(policy: Policy, fabric: Arc<Fabric>, state: State) -> Self {
         let least_elephant = least_elephant(&fabric, &policy);
         let mut core = Self {
@@ -268,7 +267,7 @@ impl Core {
         core
     }
 
-    /// For whoever does not lead any more, and goes on applying what another leader decides.
+    /// For a former leader, which goes on applying another leader's decisions.
     pub fn into_state(self) -> State {
         self.state
     }
@@ -288,7 +287,7 @@ impl Core {
         self.stirred = true;
     }
 
-    /// Whatever comes from a node that the fabric does not have is not heard.
+    /// Input from a node that the fabric does not have is ignored.
     pub fn handle(&mut self, at: Moment, input: Input) {
         let now = self.now.map_or(at, |now| now.max(at));
         self.now = Some(now);
@@ -357,7 +356,7 @@ impl Core {
         self.outbox.poll()
     }
 
-    /// How evenly flows are spread, each time that this was looked at anew.
+    /// How evenly flows are spread, each time that this was looked at again.
     pub fn poll_evenness(&mut self) -> Option<(Moment, Imbalances)> {
         self.evenness.poll_fresh()
     }
@@ -368,7 +367,7 @@ impl Core {
         plan_check::claims(&known.world(), &self.state, plan)
     }
 
-    /// As where courses are large.
+    /// As where migrations are large.
     #[cfg(test)]
     pub(crate) fn judge_leg_by_leg(&mut self) {
         self.judge = Judge::at_once(0);
@@ -417,7 +416,7 @@ impl Core {
         self.part > 0
     }
 
-    /// Whether a course is being judged, one leg with each tick. What is measured meanwhile is to be heard.
+    /// Whether a migration is being judged, one step with each tick. What is measured meanwhile is to be heard.
     pub fn is_judging(&self) -> bool {
         self.judge.is_under_way()
     }
@@ -430,7 +429,7 @@ impl Core {
         }
     }
 
-    /// What waited for the judge comes before all other requests.
+    /// What waited for the checker comes before all other requests.
     fn ask_again(&mut self) {
         while let Some(asked) = self.unjudged.pop_back() {
             self.asked.push_front(asked);
@@ -465,7 +464,7 @@ impl Core {
         self.outbox.reply(id, Response::Refused(refused));
     }
 
-    /// Routes over what has just gone down lead nowhere until somebody looks.
+    /// Routes over a link that has just gone down lead nowhere until the next look.
     fn handle_sample(&mut self, node: NodeId, now: Moment, sample: Sample) {
         if self.senses.ingest.falls(node, &sample) {
             self.autopilot.hurry();
@@ -596,7 +595,7 @@ impl Core {
     }
 }
 
-/// What is looked at, or has to be, only since somebody asks.
+/// Work that is done, or has to be, only because of a request.
 fn look_first(
     asked: &OperatorRequest,
     world: &LazyWorld<'_>,

@@ -1,10 +1,9 @@
-//! What the coordinator decides, and nothing of how it is reached.
+//! What the coordinator decides, independent of how its inputs and outputs travel.
 //!
-//! All changes of state are [`Command`]s, applied in order; the same commands lead to the same
-//! [`State`]. The part that only a leader has turns [`Input`]s into commands and other [`Effect`]s:
-//! it keeps what agents report, makes a snapshot of it, asks the planner what would mend what is
-//! wrong and the checker whether that is sound, carries a plan out, and judges by measurement
-//! whether it is kept or taken back.
+//! All changes of state are [`Command`]s, applied in order; the same commands lead to the same [`State`]. The
+//! leader's part turns [`Input`]s into commands and other [`Effect`]s. It keeps agents' reports and makes a snapshot
+//! of them. It asks the planner for a repair, and the checker whether that is sound. It applies a plan, and decides
+//! by measurement whether to keep it or to roll it back.
 
 mod api;
 mod core;

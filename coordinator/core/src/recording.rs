@@ -1,4 +1,4 @@
-//! A run as it was: what it began with and every input, so that it can be lived through again.
+//! A recorded run: its start state and every input, for replay.
 
 use std::sync::Arc;
 

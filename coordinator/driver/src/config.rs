@@ -1,4 +1,4 @@
-//! What the driver is told: which optical switches there are, and how each is spoken to.
+//! The driver's configuration: its optical switches, and the protocol of each.
 
 use std::fs;
 use std::path::{Path, PathBuf};

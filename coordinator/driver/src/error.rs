@@ -1,4 +1,4 @@
-//! What can go wrong between the driver and a device, or with what it was told.
+//! Errors between the driver and a device, or in an instruction.
 
 use std::io;
 use std::path::PathBuf;
@@ -16,10 +16,10 @@ use thiserror::Error;
 
 use reweave_link::durable_files::LockedFolderError;
 
-/// What a device did not do.
+/// A device's failure.
 #[derive(Debug, Error)]
 pub enum DeviceError {
-    /// It may have done what it was told.
+    /// It may have followed the instruction.
     #[error("no answer within {} ms", .patience.as_millis())]
     TimedOut { patience: Duration },
     #[error("it cannot be reached")]
@@ -74,7 +74,7 @@ impl DeviceError {
     }
 }
 
-/// What keeps a device from being spoken to at all.
+/// Why a device cannot be reached at all.
 #[derive(Debug, Error)]
 pub enum PrepareError {
     #[error("cannot read {}", .path.display())]
@@ -85,7 +85,7 @@ pub enum PrepareError {
     NoWord,
 }
 
-/// What keeps the driver from working.
+/// Why the driver cannot work.
 #[derive(Debug, Error)]
 pub enum DriverError {
     #[error("cannot write the manual to {}", .folder.display())]

@@ -1,4 +1,4 @@
-//! Values that tests speak of.
+//! Example values for tests.
 
 use reweave_common::circuit::{Circuit, CircuitSet, PortId};
 

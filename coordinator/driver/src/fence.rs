@@ -1,8 +1,7 @@
-//! Which instructions to one optical switch are followed, and how: note down, look, move, look
-//! again, note down, answer. Whatever happens in between, what the device tells afterwards decides,
-//! never what was asked of it.
+//! Which instructions to one optical switch are followed, and the steps of each: record, read, move, read again,
+//! record, answer. Whatever happens in between, the state of the device decides, never the request.
 //!
-//! A state machine: the shell carries out one [`Effect`] after the other and hands in how it went.
+//! A state machine: the shell executes one [`Effect`] after the other and hands in the result.
 
 use std::collections::VecDeque;
 
@@ -32,7 +31,7 @@ impl Record {
 }
 
 impl Record {
-    /// Whether the last answer told that the device holds what it held, or what it shall. Whoever
+    /// Whether the last answer told that the device holds what it held, or what it should. Whoever
     /// heard it may have gone on from there, so nothing is moved any more under that token.
     fn is_settled(&self) -> bool {
         let (Some(told), Some(answer)) = (&self.promised, &self.answered) else {
@@ -46,7 +45,7 @@ impl Record {
         [&told.expected, &told.desired].contains(&found)
     }
 
-    /// Whether the device may have been told something of which nothing is known.
+    /// Whether the device may have got a request with an unknown result.
     fn may_be_unanswered(&self) -> bool {
         let outcome = self.answered.as_ref().map(|answer| &answer.outcome);
         let is_open = matches!(
@@ -73,12 +72,12 @@ impl Record {
     }
 }
 
-/// What the shell shall do next, and which method it calls then.
+/// What the shell should do next, and which method it calls then.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// Make this durable; then [`Fence::handle_noted`].
     Note(Record),
-    /// Ask the device for its circuits; for a while again and again, if it shall come to hold
+    /// Ask the device for its circuits; for a while again and again, if it should come to hold
     /// some; then [`Fence::handle_read`].
     Read {
         until: Option<CircuitSet>,
@@ -88,7 +87,7 @@ pub enum Effect {
     Send(Readback),
 }
 
-/// How a device took what it was told.
+/// A device's reaction to an instruction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Moved {
     Done,
@@ -123,16 +122,16 @@ enum Stage {
 /// Why the device is looked at, which decides what may follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Why {
-    /// It shall move, if it is as expected.
+    /// It should move, if it is as expected.
     Fresh,
-    /// It shall, and may have been stopped on the way.
+    /// It should, and may have been stopped on the way.
     Unfinished,
     /// It has answered before what came of it: whoever asks again is told how it is now.
     Done,
 }
 
 impl Fence {
-    /// Of a device with so many ports.
+    /// Of a device with this many ports.
     pub fn new(record: Record, ports: u16) -> Self {
         Self {
             unanswered: record.may_be_unanswered(),

@@ -1,9 +1,9 @@
-//! Devices that cannot run an agent: optical switches, reached from beside.
+//! Devices that cannot run an agent: optical switches, reached over the network.
 //!
-//! They know no tokens, so one process alone speaks to each of them, and it never moves a circuit
-//! without having looked first: what is expected must be there, and what came of it is read back.
-//! It knows ports and three verbs (read, connect, disconnect), and nothing else can be asked of a
-//! device through it. What to move, and when, is decided elsewhere.
+//! They know no tokens, so a single process speaks to each of them. It never moves a circuit without reading the
+//! device first: the expected circuits must be there, and the result is read back. It knows ports and three
+//! operations (read, connect, disconnect); nothing else can be asked of a device through it. What to move, and when,
+//! is decided elsewhere.
 
 pub mod config;
 pub mod device;

@@ -1,4 +1,4 @@
-//! The program that speaks to optical switches.
+//! The driver of optical switches.
 
 #![deny(
     clippy::print_stdout,

@@ -1,4 +1,4 @@
-//! From the circuits a device holds to those it shall hold.
+//! From the present circuits of a device to the desired ones.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use reweave_common::circuit::{Circuit, CircuitSet, PortId};
 use serde::Serialize;
 
-/// All changes. Those that take away come first: a port serves one circuit at a time.
+/// All changes. Removals come first: a port serves one circuit at a time.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Moves {
     pub disconnect: Vec<Circuit>,
@@ -50,7 +50,7 @@ pub fn contested(circuits: &CircuitSet) -> Option<PortId> {
 }
 
 /// Whether a device with these circuits may have been stopped on the way: it holds nothing but what
-/// it held or shall hold, and still all that stays.
+/// it held or should hold, and still all that stays.
 pub fn is_between(found: &CircuitSet, expected: &CircuitSet, desired: &CircuitSet) -> bool {
     let known = |circuit| expected.contains(circuit) || desired.contains(circuit);
     let stays = |circuit: &Circuit| desired.contains(*circuit);

@@ -1,4 +1,4 @@
-//! One optical switch in hand: its fence, its record and the line to it.
+//! One optical switch: its fence, its record and its session.
 
 use reweave_common::circuit::{Readback, Switchover};
 use reweave_common::error::error_chain;

@@ -1,5 +1,5 @@
-//! The driver in service: it follows what the coordinators tell it of each optical switch, one
-//! instruction after the other, and no switch waits for another.
+//! The driver as a service: it follows the coordinators' instructions for each optical switch, one after the other,
+//! and no switch waits for another.
 
 use std::collections::BTreeMap;
 
@@ -105,7 +105,7 @@ impl Desk {
         }
     }
 
-    /// What finds no room is told again.
+    /// Instructions that do not fit are sent again.
     fn pass_on(&self, told: Switchover) {
         let optical = OpticalName(told.optical.clone());
         match self.desks.get(&optical) {

@@ -1,4 +1,4 @@
-//! What a driver writes down of its instructions is read by that of the next release.
+//! A golden file: the next release reads what a driver of this one has recorded.
 
 use reweave_common::circuit::{NotSwitched, SwitchOutcome};
 

@@ -1,5 +1,5 @@
-//! What the driver must not forget: which instruction it has promised to follow for each optical
-//! switch. Whoever holds the folder is the one process that may speak to the devices.
+//! The driver's durable state: the instruction that it has promised to follow for each optical switch. The process
+//! that holds the folder's lock is the only one that may speak to the devices.
 
 use std::path::Path;
 
@@ -7,15 +7,14 @@ use reweave_link::durable_files::{LockedFolder, LockedFolderError};
 
 use crate::fence::Record;
 
-/// Whose instructions are noted. Those of a coordinator are numbered by it, so an operator's have
-/// to be kept apart.
+/// The origin of a recorded instruction. A coordinator numbers its instructions, so an operator's are kept apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
     Coordinators,
     Operators,
 }
 
-/// The state folder, held by one driver at a time.
+/// The state folder, locked by one driver at a time.
 pub struct Store(LockedFolder);
 
 impl Store {

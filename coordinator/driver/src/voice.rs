@@ -1,5 +1,5 @@
-//! Standard output and standard error, which may be a full disk, or a pipe that nobody reads any more: whoever closed
-//! it has seen enough, and what is done is done all the same.
+//! Standard output and standard error, which may be a full disk, or a closed pipe. A closed pipe is no error: its
+//! reader has seen enough.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};

@@ -1,4 +1,4 @@
-//! Who takes part, and how that changes while the others go on.
+//! Changes of membership while the other members go on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -23,24 +23,24 @@ pub struct Member {
     pub folder: Option<FolderId>,
 }
 
-/// What somebody is who comes with a name and a folder.
+/// The result for a coordinator that introduces itself with a name and a folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Welcome {
     Member(MemberId),
-    /// A newcomer that no folder is known of yet.
+    /// A new member whose folder is not known yet.
     Expected(MemberId),
-    /// Nobody has that name.
+    /// No member has that name.
     Unknown,
     /// Its number goes with another folder: it has lost what it promised.
     Stranger,
 }
 
-/// All who take part; who of them votes stands in the configuration.
+/// All members; the configuration says who votes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Members {
     pub of: BTreeMap<MemberId, Member>,
     pub configuration: Configuration,
-    /// No number is given twice: whoever lost its disk is somebody new.
+    /// No number is assigned twice: a member that lost its disk gets a new one.
     pub last: MemberId,
     /// Names of those that were taken out. Their certificates are good for a while still.
     pub removed: BTreeSet<String>,
@@ -61,14 +61,14 @@ pub enum Change {
     Promote {
         id: MemberId,
     },
-    /// From now on the newcomer's number goes with this folder.
+    /// From now on the new member's number goes with this folder.
     Settle {
         id: MemberId,
         folder: FolderId,
     },
 }
 
-/// Why the others could never find a member at an address.
+/// Why other members cannot reach a member at an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoPlace {
     Port,
@@ -194,14 +194,14 @@ impl Members {
         }
     }
 
-    /// Whether whoever has this name was taken out, and has not been let in again.
+    /// Whether the member of this name was removed, and has not been admitted again.
     pub fn is_removed(&self, name: &str) -> bool {
         self.removed.contains(name)
     }
 
     /// Whether to listen to what is said for this number. One that is not known here yet may lead already: who lags
     /// behind hears it. Of numbers that are known no more, and of members that were taken out, nothing is heard: who has missed
-    /// that one was let in again hears it once another leads.
+    /// that one was admitted again hears it once another leads.
     pub fn hears(&self, id: MemberId, name: &str, folder: FolderId) -> bool {
         match self.of.get(&id) {
             Some(member) => {

@@ -1,7 +1,7 @@
-//! What the log needs of a disk.
+//! The disk operations that the log needs.
 //!
 //! [`Store`](crate::Store) reaches its files by these traits alone. So the same code runs on the disk of a machine
-//! and on one that a simulation makes fail.
+//! and on a simulated one with faults.
 
 use std::fmt::Debug;
 use std::io;

@@ -1,7 +1,7 @@
 //! A replica with its log on a disk.
 //!
-//! A full disk must cost no more than it has to: elections go on in the room that is kept for them, others lead, and
-//! nothing new is decided until there is room again. Where a file system keeps none, what is to be written waits for it.
+//! A full disk must cost no more than necessary. Elections go on in the reserved space, other coordinators lead, and
+//! nothing new is decided until there is space again. On a file system without a reserve, writes wait for space.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ pub struct DurableReplica<D: Disk> {
     is_waiting: bool,
 }
 
-/// What became of a batch.
+/// The outcome of a batch.
 #[derive(Debug)]
 pub enum Persisted {
     /// It survives a loss of power.
@@ -98,7 +98,7 @@ impl<D: Disk> DurableReplica<D> {
         }
     }
 
-    /// Whoever has no room leaves it to others to lead.
+    /// A replica without free space leaves leadership to others.
     pub fn look_at_disk(&mut self, full: &BTreeSet<MemberId>) {
         // Quotas deny what others would get.
         self.disk_is_full = self.store.look_for_room() || self.is_waiting;
@@ -124,11 +124,11 @@ impl<D: Disk> DurableReplica<D> {
         Ok(())
     }
 
-    /// Elections go on, with a few entries of whoever is elected.
+    /// Elections go on, with a few entries of the elected leader.
     fn finds_room(&self, message: &Message) -> bool {
         match message.kind {
             Kind::Append => message.entries.is_empty() || self.store.spares_some(),
-            // Whoever leads decides things.
+            // Whichever coordinator leads decides things.
             Kind::Snapshot | Kind::TimeoutNow => false,
             _ => true,
         }

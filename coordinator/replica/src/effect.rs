@@ -1,4 +1,4 @@
-//! What comes out of a replica, and why something does not.
+//! Effects of a replica, and its refusals.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -15,11 +15,11 @@ pub struct RequestId {
     pub number: u64,
 }
 
-/// Names a read, for whoever asked for it.
+/// Identifies a read for its requester.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ReadId(pub u64);
 
-/// To be carried out in order.
+/// To be executed in order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     /// May be lost, repeated or late.

@@ -1,5 +1,5 @@
-//! Reading what is kept and sent, all of it: bytes that are left over were written by a version that says more,
-//! and replicas that drop them part ways.
+//! Decodes stored and received values completely: left-over bytes come from a version with more fields, and replicas
+//! that drop them diverge.
 
 use serde::de::DeserializeOwned;
 

@@ -1,9 +1,8 @@
-//! How a coordinator begins that has no log: as a founder among founders, or as a newcomer of a
-//! cluster that goes on already.
+//! How a coordinator without a log begins: as a founder among founders, or as a new member of a running cluster.
 //!
-//! A log that is gone cannot be told from one that never was, but the others know: they have written
-//! down which folder goes with which number. Whoever has lost its folder is a stranger to them, and
-//! neither votes nor acknowledges under the number it had.
+//! A lost log looks like one that never existed, but the other members know: they have recorded the folder of each
+//! member number. A coordinator that has lost its folder is unknown to them, and neither votes nor acknowledges under
+//! its old number.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::change::{Member, Members, Welcome};
 use crate::wire::{FolderId, MemberId};
 
-/// What another coordinator says to somebody who comes without a log.
+/// Another coordinator's answer to a coordinator without a log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Answer {
     /// It has no log either, and this is its folder.
@@ -27,7 +26,7 @@ pub enum Answer {
     Stranger,
 }
 
-/// Who comes without a log.
+/// A coordinator without a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Newcomer {
     /// The number it was given among the founders, if it was.
@@ -39,7 +38,7 @@ pub struct Newcomer {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Beginning {
-    /// Nobody has a log: all founders begin, with the same of each other.
+    /// No coordinator has a log: all founders begin, with the same list of members.
     Found(BTreeMap<MemberId, Member>),
     Join {
         id: MemberId,

@@ -1,15 +1,14 @@
-//! Agreement between coordinators: one log of what was decided, the same on all of them.
+//! Agreement between coordinators: one log of decisions, the same on all of them.
 //!
-//! [`Replica`] is a machine without sockets, disks or clocks around the Raft of the crate `raft`.
-//! Whoever drives it hands in ticks, messages of peers, proposals and reads, and carries out its
-//! [`Effect`]s in order: messages to send, records to make durable, entries to apply. What entries
-//! mean is none of its business, and neither is what a snapshot holds.
+//! [`Replica`] is a state machine without sockets, disks or clocks around the Raft of the crate `raft`. Its driver
+//! hands in ticks, messages of peers, proposals and reads, and executes its [`Effect`]s in order: messages to send,
+//! records to make durable, entries to apply. It knows neither the meaning of entries nor the content of snapshots.
 //!
 //! A [`Store`] keeps the log in a file, by way of a [`Disk`] that its owner hands in; a [`DurableReplica`] is both
 //! together.
 //!
-//! Nothing that comes from a network or a disk is read as protobuf: messages and records are types
-//! of this crate in postcard.
+//! No input from a network or a disk is decoded as protobuf: messages and records are types of this crate in
+//! postcard.
 
 mod change;
 mod disk;

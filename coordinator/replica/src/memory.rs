@@ -1,4 +1,4 @@
-//! The part of the log that is at hand, as Raft wants to read it.
+//! The part of the log in memory, as Raft reads it.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -155,7 +155,7 @@ impl Storage for Memory {
         Ok(self.last())
     }
 
-    /// Whoever is sent a snapshot has to find itself in it.
+    /// The receiver of a snapshot has to find itself in it.
     fn snapshot(&self, request_index: u64, to: u64) -> Result<Snapshot> {
         if self.serves(request_index, to) {
             return Ok(self.snapshot.clone());

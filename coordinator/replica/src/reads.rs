@@ -1,5 +1,5 @@
-//! Reads on their way: each waits until a quorum has confirmed that this replica still leads, and
-//! until all that was agreed on by then has been applied.
+//! Pending reads: each waits until a quorum has confirmed that this replica still leads, and until all entries that
+//! were agreed on by then have been applied.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ impl Reads {
         Some(self.last)
     }
 
-    /// What has had no answer for too long is asked for anew.
+    /// What has had no answer for too long is asked for again.
     pub(crate) fn tick(&mut self, patience: usize) {
         let mut late = Vec::new();
         self.asked.retain(|_, asked| {

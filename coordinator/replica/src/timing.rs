@@ -1,4 +1,4 @@
-//! How long replicas wait for each other, in ticks, and how much they hold.
+//! Timeouts of replicas, in ticks, and limits of their buffers.
 
 use std::collections::BTreeSet;
 
@@ -11,12 +11,12 @@ pub struct Timing {
     pub heartbeat_ticks: usize,
     /// Without a leader for so long, and up to twice that, a replica stands for election.
     pub election_ticks: usize,
-    /// A snapshot is made after so many entries, or so many bytes of them,
+    /// A snapshot is made after this many entries, or this many bytes of them,
     pub entries_per_snapshot: u64,
     pub bytes_per_snapshot: usize,
-    /// and so many entries before it are kept for peers that are a little behind.
+    /// and this many entries before it are kept for peers that are a little behind.
     pub kept_entries: u64,
-    /// A learner may vote when it is at most so many entries behind.
+    /// A learner may vote when it is at most this many entries behind.
     pub promotion_lag: u64,
     /// A peer that was sent a snapshot is given up on after so long, and sent one again.
     pub snapshot_ticks: usize,
@@ -45,7 +45,7 @@ impl Default for Timing {
 
 /// One message carries no more of the log, so that a peer's next heartbeat is never far behind.
 const MAX_MESSAGE_BYTES: u64 = 256 << 10;
-/// Proposals wait when so much of the log is not agreed on yet.
+/// Proposals wait when this much of the log is not agreed on yet.
 const MAX_UNCOMMITTED_BYTES: u64 = 16 << 20;
 const MAX_INFLIGHT_MESSAGES: usize = 64;
 
@@ -80,7 +80,7 @@ impl Timing {
     }
 }
 
-/// When it is whose, of those who may stand for election.
+/// Staggers elections among the replicas that may be candidates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Turn {
     place: usize,
@@ -88,7 +88,7 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// Whoever led last, and whoever does not vote, comes after all others.
+    /// The last leader, and a replica without a vote, come after all others.
     pub(crate) fn of(id: MemberId, term: u64, led: MemberId, voters: &[MemberId]) -> Self {
         let others: BTreeSet<_> = voters.iter().filter(|voter| **voter != led).collect();
         let count = others.len();

@@ -1,4 +1,4 @@
-//! What replicas say to each other and write down, in types of our own.
+//! Messages and records of replicas, as types of this crate.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::change::{steps_in, steps_out};
 
-/// Numbers the replicas of a cluster. Whoever has lost its data comes back with another one.
+/// Numbers the replicas of a cluster. A replica that has lost its data returns with another number.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -23,8 +23,8 @@ impl fmt::Display for MemberId {
     }
 }
 
-/// Names a data folder, drawn at random when the folder is made. Two folders never have the same, so
-/// whoever comes back without its data is known for somebody else.
+/// Names a data folder, drawn at random when the folder is made. Two folders never share an id, so a replica that
+/// returns without its data is recognised as another.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct FolderId(pub u64);
@@ -44,7 +44,7 @@ pub enum Kind {
     RequestPreVoteResponse,
 }
 
-/// The fields mean what they mean to Raft.
+/// The fields have Raft's meaning.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
     pub kind: Kind,
@@ -104,7 +104,7 @@ pub struct Snapshot {
     pub data: Vec<u8>,
 }
 
-/// Who votes, and who is about to.
+/// The voters, and the future voters.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Configuration {
     pub voters: Vec<MemberId>,
@@ -115,7 +115,7 @@ pub struct Configuration {
     pub auto_leave: bool,
 }
 
-/// What must not be forgotten about elections.
+/// The durable state of elections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vote {
     pub term: u64,

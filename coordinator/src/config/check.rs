@@ -1,4 +1,4 @@
-//! Whether a run would start, said before it does.
+//! `config check`: whether a run would start.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -18,11 +18,11 @@ use crate::listeners::Listeners;
 use crate::signing::Signing;
 use crate::{audit, data, http, voice, webhooks};
 
-/// What a start finds on this machine, before it takes hold of anything.
+/// The state of this machine that a start would find.
 pub(crate) struct Found {
     pub(crate) identity: Identity,
     pub(crate) signing: Signing,
-    /// Somebody runs on this data, and so is where this would be.
+    /// A coordinator runs on this data, and so occupies the addresses.
     data_is_held: bool,
 }
 
@@ -98,7 +98,7 @@ fn told(config: &Config, found: &Found, listeners: Option<&Listeners>) -> String
     text
 }
 
-/// Whoever leads has another sign, if there is another who can.
+/// Whichever coordinator leads has another sign, if there is another who can.
 fn signer(config: &Config, found: &Found) -> String {
     let name = found.identity.member().name();
     let has_others = config.members.values().any(|member| member.name != name);

@@ -1,4 +1,4 @@
-//! The tables `[[driver]]`: which driver alone speaks for which optical switches.
+//! The tables `[[driver]]`: the driver of each optical switch.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ pub(super) struct DriverFile {
     switches: Vec<Spanned<String>>,
 }
 
-/// The name of an optical switch, and that of its driver.
+/// An optical switch and its driver, by name.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct DriverAssignment {
     switch: Said<String>,

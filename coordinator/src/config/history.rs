@@ -18,7 +18,7 @@ pub(super) const SETTING_COUNT: usize = 7;
 const MAX_RETENTION: Duration = Duration::from_hours(1_000_000);
 const MAX_SERIES: i64 = 100_000_000;
 
-/// As it stands in the file.
+/// The table in the file.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct HistorySettings {
     on: bool,

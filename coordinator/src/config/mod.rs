@@ -1,4 +1,4 @@
-//! What the coordinator is told: by flags, and by one file whose every key is known.
+//! The coordinator's configuration: flags, and one file that may only have known keys.
 
 mod check;
 mod drivers;

@@ -168,7 +168,7 @@ impl Reader<'_> {
         value.as_ref().map_or(Ok(default), millis)
     }
 
-    /// Nobody waits longer for it.
+    /// No wait is longer.
     fn light(
         &self,
         value: &Option<Spanned<f64>>,

@@ -1,5 +1,4 @@
-//! Settings with where they were said: what does not fit to this machine is found out later, and is to
-//! be told with its place all the same.
+//! Settings with their places in the file: errors that are found later, against this machine, name the place too.
 
 use reweave_common::input::Document;
 use toml::Spanned;
@@ -9,7 +8,7 @@ use crate::error::CoordinatorError;
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Said<T> {
     pub(crate) value: T,
-    /// File, line and key; or the flag; or the key alone, where nobody said it.
+    /// File, line and key; or the flag; or the key alone for a default.
     pub(crate) place: String,
 }
 
@@ -22,7 +21,7 @@ impl<T> Said<T> {
         }
     }
 
-    /// What holds unless somebody says otherwise.
+    /// What holds by default.
     pub(crate) fn usual(key: &str, value: impl Into<T>) -> Self {
         Self {
             value: value.into(),

@@ -1,4 +1,4 @@
-//! The tables `[[webhook]]`: who is told what is new.
+//! The tables `[[webhook]]`: the receivers of events.
 
 use std::path::PathBuf;
 

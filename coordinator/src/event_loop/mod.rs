@@ -1,9 +1,8 @@
-//! The event loop: one event after the other into the core, and what it decides carried out in order.
+//! The event loop: hands one event after the other to the core, and executes its effects in order.
 //!
-//! It runs on a thread of its own, since planning takes its time. The rule it keeps: a command is
-//! agreed on, and on disk, before it is applied, and applied before anything that follows from it
-//! happens. Only while this coordinator leads is there a core to drive; otherwise it applies what
-//! another decides.
+//! It runs on a thread of its own, since planning takes time. Its invariant: a command is agreed on, and on disk,
+//! before it is applied, and applied before any of its consequences happens. Only a leader has a core; a follower
+//! applies the leader's decisions.
 
 mod outboxes;
 
@@ -64,16 +63,16 @@ pub(crate) struct EventLoop {
     drivers: Outboxes<OpticalId, Switchover>,
     /// Operators that wait for an answer.
     waiting: BTreeMap<u64, oneshot::Sender<Response>>,
-    /// Newcomers that do.
+    /// Joining members that wait.
     knocking: BTreeMap<u64, oneshot::Sender<Result<Pass, NoEntry>>>,
     last_request: u64,
-    /// Who is shut out, by what has been applied.
+    /// Who is revoked, by what has been applied.
     denied: watch::Sender<DenyList>,
     decisions: Decisions,
     endings: EventCounters<Ending>,
 }
 
-/// What an event loop is put together from.
+/// The parts of an event loop.
 pub(crate) struct Parts {
     pub(crate) policy: Policy,
     pub(crate) fabric: Arc<Fabric>,
@@ -113,7 +112,7 @@ impl EventLoop {
         }
     }
 
-    /// Follows who is shut out.
+    /// Follows who is revoked.
     pub(crate) fn denied(&self) -> watch::Receiver<DenyList> {
         self.denied.subscribe()
     }
@@ -305,7 +304,7 @@ impl EventLoop {
         self.carry_out_all()
     }
 
-    /// What the log says of earlier times is not counted again: nobody leads while it is read.
+    /// What the log says of earlier times is not counted again: no coordinator leads while it is read.
     fn count_endings(&self, command: &Command) {
         let endings = command.change.parts().iter().filter_map(Ending::of);
         endings.for_each(|ending| self.endings.note(ending));
@@ -339,7 +338,7 @@ impl EventLoop {
             .try_for_each(|input| self.handle_input(input))
     }
 
-    /// Agents find whoever leads now, and operators are told where.
+    /// Agents find the new leader, and operators are redirected to it.
     fn step_down(&mut self) {
         if self.office.leads() {
             tracing::info!("lost leadership");
@@ -348,7 +347,7 @@ impl EventLoop {
         self.answer_all();
         self.agents.clear();
         self.drivers.clear();
-        // Newcomers are sent to another when nobody answers here.
+        // Without an answer here, a joining member tries another coordinator.
         self.knocking.clear();
     }
 
@@ -357,7 +356,7 @@ impl EventLoop {
         Response::Refused(Refused::NotLeading { leader })
     }
 
-    /// What decides nothing has the others asked at once whether anybody else leads.
+    /// A request without a decision asks the other coordinators at once whether another one leads.
     fn ask(
         &mut self,
         by: Asker,
@@ -384,7 +383,7 @@ impl EventLoop {
         })
     }
 
-    /// Who is let in is agreed on before it is answered; where nobody leads, nobody answers.
+    /// An admission is agreed on before its answer; without a leader there is no answer.
     fn knock(
         &mut self,
         id: u64,

@@ -1,4 +1,4 @@
-//! The session that is sent what an agent is to do for its node, or a driver for its optical switches.
+//! The session over which an agent, or the driver of optical switches, gets its instructions.
 //!
 //! This limits nothing: it is the table by which instructions are sent.
 

@@ -1,5 +1,5 @@
-//! The history beside the event loop: what it hears and decides goes over a bounded queue to a thread of
-//! its own. What finds no place there is dropped and counted; the event loop never waits.
+//! The history beside the event loop: observations and decisions go over a bounded queue to a thread of its own. What
+//! does not fit into the queue is dropped and counted; the event loop never waits.
 
 mod scribe;
 mod show;
@@ -62,7 +62,7 @@ impl HistoryError {
     }
 }
 
-/// What leads to the thread that writes. Dropped, it lets that write the rest and end.
+/// The queue to the thread that writes. When it is dropped, the thread writes the rest and ends.
 #[derive(Debug)]
 pub(crate) struct History {
     queue: Option<SyncSender<Heard>>,
@@ -70,7 +70,7 @@ pub(crate) struct History {
     writing: Option<JoinHandle<()>>,
 }
 
-/// How full the queue is, and what found no place.
+/// The fill of the queue, and the number of dropped entries.
 #[derive(Debug, Default)]
 pub(crate) struct Load {
     readings: AtomicUsize,
@@ -86,7 +86,7 @@ struct Heard {
 
 #[derive(Debug)]
 enum What {
-    /// From now on, and knows of nobody yet. By so much its moments are ahead of the time of day, by which people
+    /// From now on, and knows of nobody yet. By this much its moments are ahead of the time of day, by which people
     /// ask.
     Leads {
         ahead: Duration,
@@ -213,7 +213,7 @@ impl What {
 }
 
 impl Load {
-    /// Whether so many more readings have a place.
+    /// Whether this many more readings have a place.
     fn reserve(&self, count: usize) -> bool {
         let before = self.readings.fetch_add(count, Ordering::Relaxed);
         let fits = before + count <= MAX_QUEUED_READINGS;

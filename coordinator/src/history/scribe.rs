@@ -1,5 +1,4 @@
-//! From what is heard to entries of the history: numbers become names, and interfaces the links that
-//! they are ends of.
+//! From observations to entries of the history: numbers become names, and interfaces become the links that end there.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -30,10 +29,10 @@ use crate::local_health::LocalHealth;
 
 /// A store that could not be opened is tried again after this.
 const REOPEN_INTERVAL: Duration = Duration::from_secs(30);
-/// What is wrong is told so often at most.
+/// The shortest time between two warnings.
 const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 const MAX_PATHS: usize = 262_144;
-/// What ranks told longer ago says nothing of now.
+/// Older reports of ranks are ignored.
 const RANK_REPORT_TTL: Duration = Duration::from_secs(3);
 
 pub(super) struct Scribe {
@@ -43,7 +42,7 @@ pub(super) struct Scribe {
     names: Vec<Arc<str>>,
     load: Arc<Load>,
     local_health: LocalHealth,
-    /// By so much moments are ahead of the time of day.
+    /// By this much moments are ahead of the time of day.
     ahead: Duration,
     chronicle: Option<Chronicle>,
     tried: Option<Instant>,
@@ -530,7 +529,7 @@ fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).unwrap_or_default()
 }
 
-/// All of it, but for what could help somebody to come in.
+/// Everything except secrets that could help an intruder.
 fn detail(change: &Change) -> String {
     match change {
         Change::Invited { member, .. }

@@ -1,4 +1,4 @@
-//! What the event loop lives through is found in the history, and the event loop never waits for it.
+//! Events of the event loop are found in the history, and the event loop never waits for it.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::Arc;

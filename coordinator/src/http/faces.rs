@@ -1,5 +1,5 @@
-//! What is shown at each address of ours, made when somebody comes to it, and anew in time. Who is here
-//! already has seen another one, and stays.
+//! Server certificates by address, made on demand and renewed in time. Existing connections keep the certificate that
+//! they began with.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

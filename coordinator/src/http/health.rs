@@ -1,7 +1,7 @@
-//! Health and metrics: read only, and of no secrets.
+//! Health and metrics: read only, without secrets.
 //!
-//! They ask the core the way a viewer does, so what they serve is what `reweave status` shows; and what the page
-//! was shown a moment ago is not asked for again.
+//! They ask the core as a viewer does, so they serve what `reweave status` shows; a status that the page was sent a
+//! moment ago is reused.
 
 use std::sync::Arc;
 

@@ -1,8 +1,7 @@
-//! What is served over HTTP: health and metrics for machines that watch machines, and on loopback and over
-//! TLS the API and the page for people.
+//! The HTTP server: health and metrics for monitoring, and on loopback and over TLS the API and the page.
 //!
-//! Tokens would cross other networks in clear text, so beyond loopback there is without TLS only what is of
-//! no secrets: whoever sits elsewhere comes over TLS, or forwards the port over SSH.
+//! Tokens would cross other networks in clear text. So beyond loopback, HTTP without TLS serves only what is not
+//! secret; other clients use TLS, or forward the port over SSH.
 
 mod api;
 mod faces;
@@ -30,14 +29,14 @@ use crate::server_context::ServerContext;
 use plain_listener::PlainListener;
 use tls_listener::{Shown, TlsListener};
 
-/// Unless somebody says otherwise.
+/// By default.
 pub(crate) const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 7334));
 
 /// A core that takes longer is not well.
 pub(crate) const CORE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where it was told to, or else where it usually is; there it does without when the place is taken.
+/// At the configured address, or else at the default one; an occupied default is skipped.
 pub(crate) async fn bind(config: &Config) -> Result<Option<TcpListener>, CoordinatorError> {
     let address = config.http_address();
     match (TcpListener::bind(address).await, &config.http) {
@@ -51,7 +50,7 @@ pub(crate) async fn bind(config: &Config) -> Result<Option<TcpListener>, Coordin
     }
 }
 
-/// Where it was told to; nowhere unless it was.
+/// At the configured address; nowhere without one.
 pub(crate) async fn bind_secure(config: &Config) -> Result<Option<TcpListener>, CoordinatorError> {
     let Some(said) = &config.https else {
         return Ok(None);

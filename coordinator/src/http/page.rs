@@ -1,4 +1,4 @@
-//! The page, as it lies in `web/`: within the program, so that nothing is fetched from anywhere else.
+//! The page from `web/`, built into the program, so that nothing is loaded from elsewhere.
 
 use axum::Router;
 use axum::http::{HeaderValue, header};

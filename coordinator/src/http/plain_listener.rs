@@ -1,5 +1,5 @@
-//! Connections without TLS, so few and so short that those that are held open take nothing from the rest: each is a
-//! file of this process, which needs some for its log. Beyond the bound, connections wait in the kernel's backlog.
+//! Connections without TLS, limited in number and duration: each is a file of this process, which needs some for its
+//! log. Beyond the limit, connections wait in the kernel's backlog.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -47,7 +47,7 @@ impl Listener for PlainListener {
     }
 }
 
-/// A connection that ends when nothing has gone either way for too long, with the slot that it holds.
+/// A connection that ends when no data has passed in either direction for too long, with its slot.
 pub(super) struct IdleTimeout<S, P> {
     stream: S,
     idle: Pin<Box<Sleep>>,

@@ -1,6 +1,6 @@
-//! Connections over TLS, from anywhere. Whoever shows the certificate of an operator or a viewer is known by
-//! it; strangers need a token for all that needs one. Nobody is kept out by those who come in crowds and
-//! say nothing: handshakes, strangers, viewers and operators have their places apart from each other.
+//! Connections over TLS, from anywhere. The certificate of an operator or a viewer authenticates a client; others
+//! need a token. Handshakes, unauthenticated clients, viewers and operators have separate limits, so that a flood of
+//! one kind keeps no other out.
 
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
@@ -39,7 +39,7 @@ const CONNECTION_LIMIT: Bounds = Bounds {
     max_per_group: Some(256),
     max_per_key: Some(64),
 };
-/// How often those who were refused are told of.
+/// The interval between reports of refused clients.
 const REFUSAL_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(super) struct TlsListener {
@@ -63,13 +63,13 @@ enum Turned {
 /// By what a connection is known.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Principal {
-    /// Of a stranger.
+    /// Of an unauthenticated client.
     Address(IpAddr),
     Member(Member),
 }
 
 impl LimitKey for Principal {
-    /// None of strangers.
+    /// None for unauthenticated clients.
     type Group = Option<Role>;
 
     fn group(&self) -> Option<Role> {
@@ -142,7 +142,7 @@ impl TlsListener {
     }
 }
 
-/// Waits until whoever is there has to go.
+/// Waits until the client is revoked or evicted.
 async fn end(evicted: Evicted, card: Option<WebCredentials>) {
     let Some(card) = card else {
         let _ = evicted.await;
@@ -168,7 +168,7 @@ impl Listener for TlsListener {
                         return (self.settle(guest, from.ip().to_canonical()), from);
                     }
                     Ok(Err(turned)) => self.note(turned),
-                    // A bug, but whoever found it must not stop the others from coming in.
+                    // A bug, but the client that triggers it must not stop others from connecting.
                     Err(panic) => tracing::error!(%panic, "handshake interrupted"),
                 },
                 _ = self.telling.tick() => self.refusals.tell(&self.context.intake),
@@ -181,10 +181,10 @@ impl Listener for TlsListener {
     }
 }
 
-/// Who is at the other end of a connection over TLS.
+/// The identity of the client of a TLS connection.
 #[derive(Debug, Clone)]
 pub(super) struct Shown {
-    /// By the certificate; nobody, of a stranger.
+    /// By the certificate; none for an unauthenticated client.
     pub(super) member: Option<Member>,
     pub(super) from: IpAddr,
 }
@@ -195,7 +195,7 @@ impl Connected<IncomingStream<'_, TlsListener>> for Shown {
     }
 }
 
-/// Ends when whoever is there has to go, or says nothing for too long.
+/// Ends when its client is revoked or evicted, or is silent for too long.
 pub(super) struct TlsConnection {
     stream: IdleTimeout<Stream, ()>,
     /// Nothing once it has come.

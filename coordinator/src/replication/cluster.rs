@@ -1,4 +1,4 @@
-//! Who the coordinators are, and who of them leads: for whoever has to find one.
+//! The coordinators and their leader, for clients that look for one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use reweave_proto::message::{CoordinatorAddress, MAX_COORDINATORS};
 use reweave_replica::{Member, MemberId, Members, Standing};
 
-/// Everybody that is known: from the file with the settings, and from the log, which goes first.
+/// All known coordinators: from the settings file, and from the log, which has priority.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Directory {
     own: MemberId,
@@ -30,7 +30,7 @@ impl Directory {
         Self { own, members }
     }
 
-    /// Whoever was taken out of the cluster is not known any more.
+    /// Takes over the list of members; removed ones are forgotten.
     pub(crate) fn learn(&mut self, members: &Members) {
         if !members.of.is_empty() {
             self.members.clone_from(members);
@@ -95,7 +95,7 @@ impl Cluster {
         leader.is_some_and(|leader| leader.name == name)
     }
 
-    /// Where somebody else leads.
+    /// The address of another leader.
     pub(crate) fn leader(&self) -> Option<SocketAddr> {
         match self.standing {
             Standing::Follows {

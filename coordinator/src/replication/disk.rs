@@ -1,4 +1,4 @@
-//! The disk of this machine, as the log writes to it.
+//! The log's disk operations on this machine.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};

@@ -1,5 +1,5 @@
-//! The loop around the replica: tasks and ticks in, and its effects carried out in order. What follows from a disk that
-//! fails or is full is decided in [`DurableReplica`].
+//! The loop around the replica: tasks and ticks in, and its effects executed in order. [`DurableReplica`] handles a
+//! disk that fails or is full.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,7 +26,7 @@ use crate::intake::Intake;
 
 /// What [`Timing`] counts in.
 const TICK_INTERVAL: Duration = Duration::from_millis(10);
-/// So many tasks are taken together, and what follows from them is written at once.
+/// This many tasks are taken together, and what follows from them is written at once.
 const MAX_TASKS_PER_BATCH: usize = 256;
 /// How far the log had come is synced so often: with each entry it would cost a second write to disk per decision.
 const REACHED_SYNC_INTERVAL: Duration = Duration::from_secs(1);
@@ -55,7 +55,7 @@ pub(crate) enum Task {
         order: MemberOrder,
         reply: oneshot::Sender<Result<Status, Refused>>,
     },
-    /// A newcomer has shown its folder.
+    /// A joining coordinator has shown its folder.
     Settle {
         id: MemberId,
         folder: FolderId,
@@ -66,7 +66,7 @@ pub(crate) enum Task {
     End,
 }
 
-/// How others reach the replica. Nobody waits here: its loop has to go on.
+/// The handle to the replica. It never waits, since the replica's loop has to go on.
 #[derive(Debug, Clone)]
 pub(crate) struct Replication {
     tasks: mpsc::Sender<Task>,
@@ -100,7 +100,7 @@ impl Replication {
     }
 }
 
-/// What the engine tells others.
+/// The engine's outputs.
 pub(crate) struct Outlets {
     pub(crate) intake: Intake,
     pub(crate) posts: Posts,
@@ -122,7 +122,7 @@ pub(crate) struct Engine {
     disk_is_full: bool,
     /// As everybody is told, the event loop first where it leads: whoever comes then finds it ready.
     standing: Standing,
-    /// What the event loop was told last.
+    /// The last status sent to the event loop.
     may_decide: bool,
 }
 
@@ -146,7 +146,7 @@ impl Engine {
             messages: Arc::clone(&messages),
             raft_metrics: RaftMetrics::default(),
         };
-        // Whoever is alone is elected before anything ticks.
+        // A single coordinator is elected before the first tick.
         let before = saved.vote.term.max(saved.snapshot.term);
         replication.raft_metrics.note_term(before);
         let mut engine = Self {
@@ -199,7 +199,7 @@ impl Engine {
             if now >= next_tick {
                 self.tick();
                 self.finish_compaction()?;
-                // Whoever stood still for a while does not make up for it.
+                // After a stall, missed ticks are not made up for.
                 next_tick = (next_tick + TICK_INTERVAL).max(now);
             }
             let carried_out = self.carry_out();
@@ -221,7 +221,7 @@ impl Engine {
         }
     }
 
-    /// Tells everybody what the last look at the disk has changed.
+    /// Publishes a change of the disk's state.
     fn follow_disk(&mut self) {
         let is_full = self.durable.disk_is_full();
         if is_full != self.disk_is_full {
@@ -285,7 +285,7 @@ impl Engine {
                 let settle = Change::Settle { id, folder };
                 let _ = self.durable.replica_mut().change(&settle);
             }
-            // Whoever has stopped waiting needs no answer.
+            // A caller that no longer waits needs no answer.
             Task::Status { reply } => drop(reply.send(self.durable.replica().status())),
             Task::End => {}
         }

@@ -1,4 +1,4 @@
-//! Before there is a log: asking the others how to begin, and answering them meanwhile.
+//! Introduction, before there is a log: asks the other coordinators how to begin, and answers them meanwhile.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,9 +14,9 @@ use super::peer_messages::{PeerMessage, PeerMessageReceiver};
 /// From one question to the next.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
-/// What everybody else hears meanwhile.
+/// The answer to all other peers meanwhile.
 const NOT_READY_REASON: &str = "the coordinators are connecting to each other: retry soon";
-/// One that has just been replaced is still a stranger to some.
+/// A coordinator that has just been replaced is still unknown to some.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Error)]
@@ -31,7 +31,7 @@ pub(crate) enum IntroductionError {
     SocketGone,
 }
 
-/// Somebody without a log, and how it is reached.
+/// A coordinator without a log, and its identity.
 pub(crate) struct Introduction<'i> {
     pub(crate) newcomer: Newcomer,
     pub(crate) identity: &'i Identity,
@@ -43,7 +43,7 @@ impl Introduction<'_> {
         &self,
         listener: &mut Listener,
     ) -> Result<Beginning, IntroductionError> {
-        // Whoever names nobody else has nobody to wait for.
+        // A configuration without other coordinators has none to wait for.
         if self.others().next().is_none() {
             return Ok(self.newcomer.begin(&BTreeMap::new()));
         }
@@ -77,7 +77,7 @@ impl Introduction<'_> {
             };
             let heard = heard.clone();
             asking.spawn(async move {
-                // Until nobody wants to know any more.
+                // Until the receiver is gone.
                 while heard.send((id, line.ask().await)).await.is_ok() {
                     sleep(RETRY_INTERVAL).await;
                 }
@@ -145,7 +145,7 @@ impl Introduction<'_> {
     }
 }
 
-/// Says one thing, whatever is asked, and waits until it was heard.
+/// Sends one answer to any request, and waits until it was received.
 async fn answer(session: Session, answer: Answer) {
     let mut peer_messages = PeerMessageReceiver::new(&session, Channel::Commands);
     let asked = peer_messages.receive().await;

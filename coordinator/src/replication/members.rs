@@ -1,4 +1,4 @@
-//! What operators want of the membership: made a change, and answered when it is done.
+//! Operators' requests about the membership: proposes the change, and answers when it is done.
 
 use reweave_common::operator::{MemberOrder, Refused};
 use reweave_replica::{
@@ -133,7 +133,7 @@ fn nobody(who: &str) -> Refused {
 
 fn in_words(refused: &ChangeRefused) -> Refused {
     match refused {
-        // Whoever leads next is asked again.
+        // Whichever coordinator leads next is asked again.
         ChangeRefused::NotLeading | ChangeRefused::HandingOver(_) => {
             Refused::NotLeading { leader: None }
         }

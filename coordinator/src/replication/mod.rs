@@ -1,5 +1,5 @@
-//! The replica of this coordinator, on a thread of its own: it must answer its peers in time,
-//! whatever the core is busy with, and it waits for nothing but the disk.
+//! The replica of this coordinator, on a thread of its own: it must answer its peers in time, however busy the core
+//! is, and waits only for the disk.
 
 mod cluster;
 mod disk;
@@ -25,7 +25,7 @@ pub(crate) use peers::{Own, Posts, keep_open};
 pub(crate) use raft_metrics::{RaftCounts, WRITE_BUCKETS_S};
 pub(crate) use store::{Opened, expect_none, look, open};
 
-/// What the event loop has to know of it.
+/// What the event loop has to know of the replica.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// Agreed on: the next command, as it was proposed.

@@ -1,4 +1,4 @@
-//! What coordinators say to each other over a session, in parts that fit into frames.
+//! Messages between coordinators over a session, in parts that fit into frames.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -29,17 +29,17 @@ pub(crate) enum PeerMessage {
         time_of_day_us: u64,
     },
     Answer(Answer),
-    /// Whoever has no signer asks one who has. Without a wish: whether there is one.
+    /// A coordinator without a signer asks one that has one. Without a request: whether it has one.
     Certify(Option<Wish>),
     /// The chain that was wished for, or nothing where it is not given.
     Certified(Option<String>),
-    /// For how long its signer is good, if it has one; told to whoever speaks 1.1.
+    /// How long its signer is valid, if it has one; sent to peers of 1.1.
     Signs {
         left_s: Option<u64>,
     },
 }
 
-/// A certificate for whoever made the request.
+/// A request for a certificate.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Wish {
     pub(crate) request: Vec<u8>,

@@ -1,4 +1,4 @@
-//! What is known of the other coordinators from what they say: for people who ask how it goes.
+//! What other coordinators report of themselves, for the status.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -31,7 +31,7 @@ pub(crate) struct LastHeard {
     pub(crate) signs_until: Option<SystemTime>,
 }
 
-/// What it says of itself now and then.
+/// A coordinator's periodic report about itself.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Condition {
     pub(crate) skew_us: i64,

@@ -1,7 +1,7 @@
-//! Messages between coordinators: each keeps a session of its own to every other, and sends over
-//! that; what it hears comes over those that the others keep.
+//! Messages between coordinators: each keeps a session to every other and sends over that. It receives over the
+//! sessions that the others keep.
 //!
-//! Messages may be lost, and are rather lost than late.
+//! Messages may be lost, and are dropped rather than sent late.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -29,7 +29,7 @@ const HELLO_INTERVAL: Duration = Duration::from_secs(10);
 /// From one attempt to reach a peer to the next, and up to twice that.
 const RECONNECT_INTERVAL: TimeSpan = TimeSpan::from_millis(100);
 
-/// Where messages to others are left.
+/// Queues of messages to other coordinators.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Posts(Arc<Mutex<BTreeMap<MemberId, Arc<Post>>>>);
 
@@ -82,7 +82,7 @@ pub(crate) async fn keep_open(posts: Posts, own: Own, replication: Replication) 
     }
 }
 
-/// Who this is, for the others.
+/// This coordinator's identity for the others.
 #[derive(Clone)]
 pub(crate) struct Own {
     /// Renewed in time.
@@ -126,7 +126,7 @@ impl Drop for Line {
 }
 
 impl Lines {
-    /// Whoever is new gets a line, whoever is gone loses it.
+    /// Opens sessions to new coordinators, and closes those to removed ones.
     fn follow(&mut self, cluster: &Cluster) {
         let peers: BTreeMap<_, _> = cluster.directory.peers().collect();
         self.lines

@@ -1,4 +1,4 @@
-//! What the replica has gone through since the start, for machines that watch machines.
+//! Raft metrics since the start.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The session of an agent, which is heard for its own node, and no faster than it may speak.
+//! The session of an agent, which reports for its own node, within its rate limit.
 
 use std::iter;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -27,7 +27,7 @@ pub(crate) const STARTING_SESSIONS: Bounds = Bounds {
     max_per_key: Some(8),
 };
 
-/// So many readings of one report are taken at once.
+/// This many readings of one report are taken at once.
 const MAX_READINGS_PER_PIECE: usize = 256;
 
 enum OfAgents {}
@@ -79,7 +79,7 @@ pub(super) async fn serve(
     let name = &session.peer().name;
     tracing::info!("agent {name} connected from {}", session.address());
     let ending = agent.serve().await;
-    // Without a queue nobody needs to know.
+    // Without a queue there is no receiver.
     let _ = context.intake.put(Event::Left { from }).await;
     member::part::<OfAgents>(session, &context, ending).await;
 }

@@ -1,7 +1,7 @@
-//! How fast each agent is heard and how often it may begin a session, over all its sessions together: what is beyond
-//! that waits.
+//! Rate limits for each agent, over all its sessions together: message rate and session starts. What exceeds them
+//! waits.
 //!
-//! These are rates. How many of its sessions wait to begin is bounded by a [`crate::session_limit`].
+//! The number of sessions that wait to begin is limited by a [`crate::session_limit`].
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -22,7 +22,7 @@ const BURST_PACKETS: u32 = 2048;
 const SESSIONS_PER_S: u32 = 1;
 const BURST_SESSIONS: u32 = 8;
 
-/// No more than there are nodes.
+/// At most one entry for each node.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AgentRates(Arc<Mutex<BTreeMap<NodeId, AgentRate>>>);
 

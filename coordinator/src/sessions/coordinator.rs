@@ -1,4 +1,4 @@
-//! Another coordinator says who it is, and what its replica has to say to ours.
+//! The session of another coordinator: its identity, and messages of its replica.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Mutex, OnceLock};
@@ -14,7 +14,7 @@ use super::{Reason, member};
 use crate::replication::{Condition, PeerMessage, PeerMessageReceiver, Unheard, Wish};
 use crate::server_context::ServerContext;
 
-/// Why is for operators to know, and not for whoever says what it may not.
+/// Only operators see why, and not the peer.
 const REFUSED_REASON: &str = "it has no session here";
 
 pub(super) async fn hear(session: Session, context: ServerContext) {
@@ -139,7 +139,7 @@ impl Peer<'_> {
         }
     }
 
-    /// To somebody who may have come without a log.
+    /// To a coordinator that may have no log.
     async fn answer(&self, folder: FolderId) {
         let name = &self.session.peer().name;
         let answer = {
@@ -149,7 +149,7 @@ impl Peer<'_> {
         if let Answer::Expected = answer {
             self.context.settle(name, folder);
         }
-        // Whoever has left wants no answer.
+        // A peer that has left needs no answer.
         let _ = PeerMessage::Answer(answer).send(self.session).await;
     }
 
@@ -170,7 +170,7 @@ impl Peer<'_> {
                 None
             }
         };
-        // Whoever has left asks another.
+        // A peer that has left asks another coordinator.
         let _ = PeerMessage::Certified(signed).send(self.session).await;
     }
 

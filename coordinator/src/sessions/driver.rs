@@ -1,4 +1,4 @@
-//! The session of a driver: it says first which optical switches it reaches, and is heard for those.
+//! The session of a driver: it first names the optical switches that it reaches, and reports for those.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -45,7 +45,7 @@ pub(super) async fn serve(session: Session, id: SessionId, context: ServerContex
         renewals: member::renewals(),
     };
     let ending = driver.serve().await;
-    // Without a queue nobody needs to know.
+    // Without a queue there is no receiver.
     let left = Event::DriverLeft { session: id };
     let _ = context.intake.put(left).await;
     drop(driver);

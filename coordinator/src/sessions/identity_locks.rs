@@ -1,12 +1,12 @@
-//! Which machine speaks for each node, and for each optical switch: where two hold one certificate,
-//! one of them at a time.
+//! The machine that speaks for each node, and for each optical switch: of two machines with one certificate, one at a
+//! time.
 //!
-//! This is no [`crate::session_limit`]: what decides is the address and the admission of the session, and the event
-//! loop ends the session that loses its lock.
+//! This is no [`crate::session_limit`]: the address and the admission of the session decide, and the event loop ends
+//! the session that loses its lock.
 //!
-//! The one that is here stays. Were the newer let in, the two would throw each other out for ever,
-//! and neither would be believed for long. From the same address it is taken for the same machine,
-//! whose agent was started again; and who was let in by a newer token is meant to take the place.
+//! The present session stays. If a newer one replaced it, the two would evict each other forever, and neither would
+//! be accepted for long. A session from the same address counts as the same machine, whose agent was restarted. A
+//! session that was admitted by a newer token is meant to take over.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -33,7 +33,7 @@ struct Holder {
     admission: Admission,
 }
 
-/// Given back when it is dropped.
+/// Released when it is dropped.
 #[derive(Debug)]
 pub(super) struct IdentityLock<K: Ord> {
     locks: IdentityLocks<K>,

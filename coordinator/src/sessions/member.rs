@@ -1,4 +1,4 @@
-//! What is the same for all who keep a line to the coordinators: agents and drivers. They hear
+//! The common part of sessions with agents and drivers, which keep an uplink to the coordinators. They receive
 //! [`Order`]s, each kind in messages of its own.
 
 use std::time::{Duration, SystemTime};
@@ -22,7 +22,7 @@ use crate::session_limit::Bounds;
 pub(super) const OUTBOX_LENGTH: usize = 64;
 /// Coordinators that reach each other have chosen one by then.
 const ELECTION_TIMEOUT: Duration = Duration::from_secs(3);
-/// A member that was told to go elsewhere goes soon.
+/// A redirected member leaves soon.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Members that wait for this coordinator to lead: each, and once more when it was started again. There are
@@ -38,7 +38,7 @@ pub(super) fn renewals() -> TokenBucket {
     TokenBucket::new(1, 3)
 }
 
-/// What one kind of member is told, and in which messages.
+/// The instructions for one kind of member, and their messages.
 pub(super) trait Kind {
     type Told: Send;
     type Message: From<Order<Self::Told>> + Serialize + SinceVersion + Send + Sync;
@@ -81,14 +81,14 @@ async fn wait<K: Kind>(session: &Session, context: &ServerContext) -> Result<(),
         let cluster = cluster.borrow();
         (cluster.leader(), cluster.directory.seats())
     };
-    // Whoever leads may be one that it knows nothing of.
+    // Whichever coordinator leads may be one that it knows nothing of.
     tell_seats::<K>(session, seats).await?;
     order::<K>(session, Order::Elsewhere(leader)).await?;
     let leads = cluster.wait_for(Cluster::leads).await;
     leads.map(drop).map_err(|_| Ending::Closed)
 }
 
-/// Whether this coordinator leads. While it is not known who does, nobody is sent away.
+/// Whether this coordinator leads. While the leader is unknown, no member is redirected.
 async fn comes_to_lead(context: &ServerContext) -> bool {
     let mut cluster = context.cluster.clone();
     let known = cluster.wait_for(|cluster| cluster.leads() || cluster.leader().is_some());
@@ -140,7 +140,7 @@ pub(super) async fn instruct<K: Kind>(
     Ending::Replaced
 }
 
-/// So that nobody who is shut out commands it in our name.
+/// So that no revoked coordinator commands it in our name.
 pub(super) async fn tell_of_denied<K: Kind>(session: &Session, context: &ServerContext) -> Ending {
     let mut notices = context.notices.clone();
     let mut told = None;
@@ -180,7 +180,7 @@ pub(super) async fn tell_of_coordinators<K: Kind>(
     }
 }
 
-/// Whoever speaks an earlier version keeps to what it was started with.
+/// A member of an earlier version keeps the list that it was started with.
 async fn tell_seats<K: Kind>(
     session: &Session,
     seats: Vec<CoordinatorAddress>,

@@ -1,4 +1,4 @@
-//! Agents, operators and other coordinators, each over a session of its own.
+//! Sessions with agents, operators and other coordinators.
 
 mod agent;
 mod agent_rates;
@@ -36,7 +36,7 @@ pub(crate) const ADMITTED_ROLES: [Role; 5] = [
     Role::Coordinator,
 ];
 
-/// How often those who were refused are told of.
+/// The interval between reports of refused peers.
 const REFUSAL_REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Lets peers in for as long as the socket is there, with the newest of our certificates.
@@ -131,7 +131,7 @@ fn lock_and_admit(session: Session, from: Origin, context: ServerContext, refusa
     }
 }
 
-/// Whoever comes too often is let in later, and none of too many at once.
+/// Delays an agent that reconnects too often, and refuses sessions beyond the limit.
 fn admit(
     session: Session,
     from: Origin,
@@ -156,7 +156,7 @@ fn admit(
     });
 }
 
-/// Whoever has a good certificate is told why.
+/// A peer with a valid certificate gets the reason.
 fn turn_away(session: Session, reason: Reason, why: String, refusals: &mut Refusals) {
     let told = format!("{}: {why}", session.peer());
     refusals.add(session.address(), reason, told);

@@ -1,5 +1,5 @@
-//! Who is shut out, as it is told to all that keep a line to the coordinators: worded once for all of them,
-//! and for whoever knows the rest only what is new.
+//! The deny list for all members with an uplink: encoded once for all, and as a difference for members that have the
+//! rest.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use reweave_link::{EncodedMessage, LinkError};
 use reweave_proto::message::{CoordinatorMessage, DriverOrder};
 use tokio::sync::watch;
 
-/// Whoever has missed more than so many changes is told all of it.
+/// A member that has missed more changes gets the whole list.
 const MAX_RETAINED_NOTICES: usize = 16;
 
-/// One thing, in the messages of each kind of member.
+/// One notice, in the messages of each kind of member.
 #[derive(Debug, Clone)]
 pub(super) struct Words {
     pub(super) agents: EncodedMessage,

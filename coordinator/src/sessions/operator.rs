@@ -1,5 +1,4 @@
-//! The session of somebody who asks: one request after the other, each answered before the next is
-//! read.
+//! The session of an operator: one request after the other, each answered before the next is read.
 
 use reweave_common::error::error_chain;
 use reweave_common::member::Member;

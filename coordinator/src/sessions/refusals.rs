@@ -1,4 +1,4 @@
-//! Those who were not let in: told to the log and to operators, and not once for each of thousands.
+//! Refused peers, for the log and for operators, without an entry for each of thousands.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -10,7 +10,7 @@ use crate::intake::{Event, Intake};
 /// Different refusals between two tellings; more are counted together.
 const MAX_DISTINCT_REFUSALS: usize = 32;
 
-/// What they are counted by; operators read more of it.
+/// The reason by which refusals are counted; operators see more detail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reason {
     /// None, or none of this cluster's.

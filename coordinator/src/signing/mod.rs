@@ -1,4 +1,4 @@
-//! What this coordinator signs members with, or has others sign, and how its own certificate is kept good.
+//! Signs members, directly or through other coordinators, and renews this coordinator's own certificate.
 
 mod neighbours;
 
@@ -19,7 +19,7 @@ use tokio::time::sleep;
 use crate::replication::Wish;
 pub(crate) use neighbours::Neighbours;
 
-/// Certificates go by the time of day, which may be set anew at any time.
+/// Certificates go by the time of day, which may be set again at any time.
 const RENEWAL_CHECK_INTERVAL: Duration = Duration::from_mins(1);
 /// A coordinator without a signer checks whether another can sign, and otherwise warns operators.
 const SIGNER_CHECK_INTERVAL: Duration = Duration::from_secs(5);
@@ -35,7 +35,7 @@ pub(crate) enum SigningError {
     Pki(#[from] PkiError),
 }
 
-/// Who signs what members ask of this coordinator.
+/// How this coordinator signs members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Signs {
     Itself,

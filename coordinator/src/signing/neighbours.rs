@@ -1,4 +1,4 @@
-//! Other coordinators, of whom one that has no signer asks what it cannot sign itself.
+//! Other coordinators, which sign for a coordinator without a signer.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use crate::replication::{Cluster, PeerMessage, PeerMessageReceiver, Wish};
 
-/// Signing takes a millisecond; whoever is asked may be busy, or gone.
+/// Signing takes a millisecond; the other coordinator may be busy, or gone.
 const SIGN_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[derive(Clone)]

@@ -1,5 +1,5 @@
-//! A trace as OpenTelemetry's protocol has it in JSON: an `ExportTraceServiceRequest` whose numbers are hexadecimal
-//! and whose times are nanoseconds as text.
+//! A trace in OTLP's JSON: an `ExportTraceServiceRequest` with hexadecimal identifiers and times in nanoseconds as
+//! text.
 
 use reweave_common::moment::Moment;
 use ring::digest::{SHA256, digest};
@@ -13,7 +13,7 @@ const SPAN_KIND_INTERNAL: u8 = 1;
 const STATUS_CODE_OK: u8 = 1;
 const STATUS_CODE_ERROR: u8 = 2;
 
-/// Whoever tells of the same rollout, tells it under the same numbers.
+/// Every coordinator exports a rollout under the same identifiers.
 pub(super) fn letter(trace: &Trace) -> Value {
     let number = number(trace);
     let spans = trace.spans.iter().zip(0..);

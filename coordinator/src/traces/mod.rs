@@ -1,8 +1,7 @@
-//! What became of each plan, told to OpenTelemetry: a trace for each rollout, by OTLP over HTTP, where one is
-//! configured.
+//! Rollouts as OpenTelemetry traces, by OTLP over HTTP, if configured.
 //!
-//! The event loop hands on what was decided and never waits: what finds no place in the queue is not told. Every member
-//! hears all that is decided, and the one that leads when a rollout ends tells of it.
+//! The event loop hands on decisions and never waits: what does not fit into the queue is not exported. Every
+//! coordinator gets all decisions, and the one that leads when a rollout ends exports its trace.
 
 mod letter;
 mod spans;
@@ -27,13 +26,13 @@ use spans::Rollouts;
 
 /// Decisions that wait to be looked at: those of many plans.
 const QUEUE_LENGTH: usize = 1024;
-/// Rollouts that wait for whoever collects traces.
+/// Rollouts that wait for the collector.
 const MAX_QUEUED_ROLLOUTS: usize = 64;
 const MAX_TRIES: u32 = 4;
 /// Doubled each time.
 const INITIAL_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Where the event loop puts what was decided.
+/// The queue of decisions for the exporter.
 #[derive(Debug, Clone)]
 pub(crate) struct Traces(Sender<Heard>);
 
@@ -44,7 +43,7 @@ struct Heard {
     leads: bool,
 }
 
-/// What is to be carried by a runtime.
+/// The task that exports traces; to be run by a runtime.
 pub(crate) struct Telling {
     heard: Receiver<Heard>,
     rollouts: Rollouts,
@@ -80,7 +79,7 @@ fn traces_of(mut collector: Url) -> Url {
 }
 
 impl Telling {
-    /// Within a runtime, as long as there is somebody who decides.
+    /// Within a runtime, as long as the event loop runs.
     pub(crate) fn begin(self) -> Result<(), CoordinatorError> {
         let post = Post {
             client: webhooks::client()?,

@@ -1,4 +1,4 @@
-//! What became of each plan, as spans: made of what was decided, in its order, and of nothing else.
+//! The spans of a rollout, made from decisions in their order, and from nothing else.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ const MAX_ROLLOUTS: usize = 64;
 /// Of one rollout, however many switches it concerns; what is beyond is counted.
 const MAX_SPANS: usize = 4096;
 
-/// From one moment to another.
+/// A period of a rollout.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Span {
     pub(super) name: String,
@@ -27,14 +27,14 @@ pub(super) struct Span {
     pub(super) facts: Vec<(&'static str, String)>,
 }
 
-/// All that became of one plan. The first span is the whole.
+/// All spans of one plan. The first span is the whole rollout.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Trace {
     pub(super) generation: Generation,
     pub(super) spans: Vec<Span>,
 }
 
-/// Who is told something, and answers.
+/// The receiver of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Told {
     Node(NodeId),
@@ -50,16 +50,16 @@ struct Rollout {
     round: Option<usize>,
     /// How many there were.
     rounds: usize,
-    /// What is asked of whom, by the generation that they are told.
+    /// Open instructions, by their generation.
     asked: BTreeMap<(Generation, Told), usize>,
     /// In the latest round.
     last_asked: (Generation, BTreeSet<Told>),
-    /// Since then nothing is asked of anybody.
+    /// Since when no instruction is open.
     settled: Moment,
     beyond: usize,
 }
 
-/// Hears what is decided, whoever leads, so that whoever leads in the end can tell it all.
+/// Follows all decisions, whichever coordinator leads, so that the last leader of a rollout can export all of it.
 #[derive(Debug)]
 pub(super) struct Rollouts {
     fabric: Arc<Fabric>,
@@ -353,7 +353,7 @@ impl Rollout {
         self.settle(at);
     }
 
-    /// The round is over once nobody is waited for.
+    /// The round is over once all have answered.
     fn settle(&mut self, at: Moment) {
         if self.asked.is_empty()
             && let Some(round) = self.round.take()

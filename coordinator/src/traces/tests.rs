@@ -1,4 +1,4 @@
-//! What is decided comes out as a trace that a collector takes.
+//! Decisions become a trace that a collector accepts.
 
 use std::env;
 use std::process::{Command as Program, Stdio};

@@ -1,4 +1,4 @@
-//! One hook: each parcel is signed and sent, in order, again and again for some minutes.
+//! Delivery to one webhook: each event is signed and sent, in order, with retries for some minutes.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -14,11 +14,11 @@ use crate::counters::{EventCounters, Fate};
 use crate::hex::hex;
 
 pub(super) const DELIVERY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Doubled each time: whoever restarts is back by then.
+/// Doubled each time: a receiver that restarts is back by then.
 const INITIAL_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_TRIES: u32 = 8;
 
-/// What is sent, whatever became of earlier tries.
+/// A signed event; retries send the same content.
 #[derive(Debug, Clone)]
 pub(super) struct Parcel {
     pub(super) event: String,
@@ -63,7 +63,7 @@ impl Delivery {
         Self { client, url, key }
     }
 
-    /// Until nobody has anything to tell any more.
+    /// Until all senders are gone.
     pub(super) async fn keep_sending(
         self,
         mut parcels: Receiver<Parcel>,
@@ -117,7 +117,7 @@ impl Delivery {
         }
     }
 
-    /// Over the time as well, so that nobody can send an old one again.
+    /// Over the time as well, against replays.
     fn signature(&self, at: u64, body: &[u8]) -> String {
         let mut signed = hmac::Context::with_key(&self.key);
         signed.update(at.to_string().as_bytes());

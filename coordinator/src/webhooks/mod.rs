@@ -1,8 +1,7 @@
-//! Programs elsewhere that are told what is new: findings, alarms and changes, as signed posts over HTTP.
+//! Webhooks: findings, alarms and changes, as signed posts over HTTP.
 //!
-//! The coordinator that leads looks once a second at what people see, and tells what has changed
-//! since. Each hook has a queue of its own, so that one that hangs delays no other, and nothing here
-//! delays the cluster.
+//! The leader looks once a second at the status, and posts what has changed. Each webhook has a queue of its own, so
+//! that one that hangs delays no other, and nothing here delays the cluster.
 
 mod delivery;
 mod news;
@@ -37,7 +36,7 @@ const QUEUE_LENGTH: usize = 256;
 /// A shorter secret can be found by trying.
 const MIN_SECRET_BYTES: usize = 16;
 
-/// What a hook wants to be told.
+/// A kind of event that a webhook can subscribe to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Kind {
@@ -50,7 +49,7 @@ impl Kind {
     pub(crate) const ALL: [Self; 3] = [Self::Finding, Self::Alarm, Self::Change];
 }
 
-/// One hook, as it was configured.
+/// One configured webhook.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Hook {
     pub(crate) url: Url,
@@ -72,7 +71,7 @@ impl Hook {
         }
     }
 
-    /// Whether everybody on this machine may read its secret.
+    /// Whether all users of this machine may read its secret.
     pub(crate) fn is_open_to_all(&self) -> bool {
         let found = std::fs::metadata(&self.secret_file.value);
         found.is_ok_and(|it| it.permissions().mode() & 0o004 != 0)
@@ -96,7 +95,7 @@ struct Outlet {
     fates: EventCounters<Fate>,
 }
 
-/// What became of all that one hook was to be told.
+/// Delivery counters of one webhook.
 #[derive(Debug, Clone)]
 pub(crate) struct Told {
     /// What else stands in its URL may be a secret.
@@ -104,7 +103,7 @@ pub(crate) struct Told {
     pub(crate) fates: EventCounters<Fate>,
 }
 
-/// Ready to tell, once there is a context to ask.
+/// The configured webhooks, before they start.
 pub(crate) struct Hooks(Vec<Outlet>);
 
 impl Hooks {
@@ -151,7 +150,7 @@ impl Hooks {
             looks.tick().await;
             match look(&context, &seen).await {
                 Some(sight) => self.tell(seen.see(sight, Instant::now().into_std())),
-                // Whoever leads now tells it.
+                // Whichever coordinator leads now tells it.
                 None => seen = Seen::default(),
             }
         }
@@ -180,7 +179,7 @@ pub(crate) fn origin(url: &Url) -> String {
 
 /// Redirections are for people: who answers with one is not the one that was named.
 pub(crate) fn client() -> Result<Client, CoordinatorError> {
-    // Whoever came first has chosen, and that is as well.
+    // The provider that was installed first stays, which is fine.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = Client::builder()
         .timeout(delivery::DELIVERY_TIMEOUT)

@@ -1,4 +1,4 @@
-//! What is new, by what was seen before. Pure: it is handed the time.
+//! The events since the previous look. Pure: time is an argument.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use super::Kind;
 /// What comes back sooner was not gone.
 const MISSING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What people see at one moment.
+/// What the status shows at one moment.
 #[derive(Debug, Default)]
 pub(super) struct Sight {
     pub(super) alarms: Vec<String>,

@@ -1,4 +1,4 @@
-//! Programs that are told, some of which are slow, or not there at first.
+//! Receivers of events, some slow, or absent at first.
 
 use std::fs;
 use std::net::SocketAddr;

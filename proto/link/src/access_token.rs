@@ -1,5 +1,5 @@
-//! What somebody asks with who has no certificate at hand, but a browser or a script: a secret that a
-//! member made, and of which the cluster knows the digest.
+//! Access tokens for clients without a certificate, such as a browser or a script: a secret that a member made, and
+//! of which the cluster has the digest.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +12,7 @@ use crate::digest::sha256;
 
 const SECRET_BYTES: usize = 32;
 
-/// Whoever has it may ask in the name of whoever made it, until it expires.
+/// Its bearer may make requests in the name of its maker, until it expires.
 #[derive(Clone, PartialEq, Eq)]
 pub struct AccessToken([u8; SECRET_BYTES]);
 

@@ -1,4 +1,4 @@
-//! How long to wait before trying again. Pure: the dice are the caller's.
+//! Delays between retries. Pure: randomness is an argument.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use reweave_common::time_span::TimeSpan;
 const MIN_BACKOFF: Duration = Duration::from_millis(100);
 const MAX_BACKOFF: Duration = Duration::from_secs(5);
 
-/// Doubles from try to try, up to a limit. Each wait is cut by up to half at random, so that those
-/// who were thrown out together do not come back together.
+/// Doubles from try to try, up to a limit. Each delay is shortened by up to half at random, so that peers that lost
+/// their sessions together do not reconnect together.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Backoff {
     tries: u32,

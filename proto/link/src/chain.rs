@@ -1,12 +1,12 @@
-//! Lines of JSON each of which bears the digest of the one before, so that none can be changed, added or taken out
-//! without the next one showing it:
+//! A hash chain of JSON lines: each has the digest of the one before, so the next line shows every change, insertion
+//! and removal.
 //!
 //! ```text
 //! {"number":1, ..., "prev_sha256":"0000..."}
 //! {"number":2, ..., "prev_sha256":"<SHA-256 of the line before, without its end, as 64 hexadecimal digits>"}
 //! ```
-//! Whoever may write the file may write all of it anew. That shows against a digest that was kept elsewhere, and so
-//! does an end that was cut off.
+//! A process that may write the file may write all of it again. A digest that is kept elsewhere shows that, and a
+//! truncated end too.
 
 use std::fmt::Write;
 
@@ -35,7 +35,7 @@ struct ChainFields {
     prev_sha256: String,
 }
 
-/// What a line shows of those before it.
+/// How a line contradicts those before it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ChainError {
     #[error("it is the first entry, but refers to an earlier one")]

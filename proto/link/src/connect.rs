@@ -17,12 +17,12 @@ use crate::session::Session;
 use crate::transport::HANDSHAKE_TIMEOUT;
 use crate::{opening, tls, transport};
 
-/// Whoever is there says something sooner.
+/// A live peer answers sooner.
 pub(crate) const CONNECT_ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 /// And may yet have many others to let in first: who goes away and comes back is one more of them.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// Who connects, and to whom.
+/// The identity and the target of a connecting peer.
 #[derive(Clone)]
 pub(crate) struct Caller {
     pub(crate) ours: Identity,
@@ -54,7 +54,7 @@ pub async fn connect(
     connect_as(addresses, ours, role, Hello::new(ours.cluster())).await
 }
 
-/// As somebody does whose build says this of itself.
+/// As a peer with this build.
 pub async fn connect_as(
     addresses: &[SocketAddr],
     ours: &Identity,

@@ -1,5 +1,4 @@
-//! Whatever this crate reads of what strangers send before they are known, for who wants to hand it
-//! anything at all. Nothing else needs it.
+//! All decoders of this crate for input from unauthenticated peers, for the fuzzers. Nothing else needs this module.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -25,12 +24,12 @@ pub fn certificates(
     judge.examine(&certificate, std::slice::from_ref(&signer), now)
 }
 
-/// What is said at the door.
+/// The messages of the join listener.
 pub fn joining(frame: &[u8]) {
     join::read(frame);
 }
 
-/// What a member noted down of who is shut out.
+/// What a member noted down of who is revoked.
 pub fn shut_out(bytes: &[u8]) {
     if let Ok(list) = uplink::decode_shut_out(bytes) {
         let again = uplink::encode_shut_out(&list).expect("it can be written");

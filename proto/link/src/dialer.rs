@@ -1,4 +1,4 @@
-//! Comes back whenever a session is lost.
+//! Reconnects whenever a session is lost.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -13,12 +13,12 @@ use crate::error::LinkError;
 use crate::identity::Identity;
 use crate::session::Session;
 
-/// Of one whom others send to, and who may have a crowd to let in first.
+/// For a coordinator that others redirect to, which may have many members to admit first.
 const LEADER_ATTEMPT_DELAY: Duration = Duration::from_secs(1);
 /// A session that lasted so long was a good one: the next loss is news, not the same trouble.
 const MIN_STEADY_TIME: Duration = Duration::from_secs(10);
 
-/// Knows several addresses and stays with the one that answered last.
+/// Tries several addresses and stays with the one that answered last.
 pub struct Dialer {
     caller: Caller,
     /// Those that it began with, and never forgets.
@@ -26,7 +26,7 @@ pub struct Dialer {
     addresses: Vec<SocketAddr>,
     /// Index of the address to try next.
     turn: usize,
-    /// A peer has said that this one is there, and a crowd may be on its way to it.
+    /// A peer has named this one, and many members may connect to it.
     is_named: bool,
     backoff: Backoff,
     /// When the last session began.
@@ -140,7 +140,7 @@ impl Dialer {
         self.last_success = Some(Instant::now());
     }
 
-    /// Tries every address once, and stays with whoever answers first.
+    /// Tries every address once, and stays with the first that answers.
     async fn round(&mut self) -> Option<Session> {
         let mut addresses = self.addresses.clone();
         addresses.rotate_left(self.turn);

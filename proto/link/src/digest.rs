@@ -1,4 +1,4 @@
-//! What secrets, keys and certificates are known by.
+//! Digests of secrets, keys and certificates.
 
 use reweave_common::member::Digest;
 use ring::digest::{SHA256, digest};

@@ -1,5 +1,5 @@
-//! What a part of Reweave must not forget: a folder that one process holds at a time, and files in it
-//! that are whole, or as they were before.
+//! Durable state of a part of Reweave: a folder that one process locks at a time, with files that are complete in the
+//! new version or in the old one.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -35,7 +35,7 @@ pub enum LockedFolderError {
     Write { path: PathBuf, source: io::Error },
 }
 
-/// Nobody else has it as long as this lives.
+/// Locked as long as this lives.
 #[derive(Debug)]
 pub struct LockedFolder {
     path: PathBuf,
@@ -74,7 +74,7 @@ impl LockedFolder {
         }
     }
 
-    /// Whether somebody holds it, or why nobody could. Changes nothing.
+    /// Whether a process holds it, or why none could. Changes nothing.
     pub fn look(path: &Path) -> Result<bool, LockedFolderError> {
         let failed = |source| LockedFolderError::Open {
             folder: path.to_owned(),
@@ -117,7 +117,7 @@ impl LockedFolder {
     }
 }
 
-/// Whoever is refused is told who holds it. A disk without room for that is no reason not to.
+/// Records the holder, for the error of other processes. A full disk does not prevent the lock.
 fn sign(mut lock: &File) {
     let _ = lock
         .set_len(0)

@@ -1,4 +1,4 @@
-//! What a handshake came to, for the side that looks at it.
+//! The result of a handshake.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,7 @@ use crate::receive_limit::ReceiveLimits;
 use crate::session::Session;
 use crate::verify::{Credentials, PeerRefusal, PeerVerdict};
 
-/// TLS alerts are told as QUIC errors from here on.
+/// TLS alerts are QUIC errors from here on.
 const CRYPTO_ERROR_BASE: u64 = 0x100;
 
 pub(crate) struct Handshake {
@@ -57,7 +57,7 @@ impl Handshake {
         })
     }
 
-    /// TLS does not complete without a verdict; were that ever to fail, nobody gets in.
+    /// TLS does not complete without a verdict; if that ever failed, no peer would be admitted.
     fn credentials(&self) -> Result<Credentials, LinkError> {
         match self.verdict.get() {
             Some(Ok(credentials)) => Ok(credentials.clone()),

@@ -1,4 +1,4 @@
-//! Handshakes beside each other, within limits: nobody who is slow or many holds up the others.
+//! Concurrent handshakes, within limits: slow or numerous peers do not delay the others.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -17,7 +17,7 @@ use crate::connect::BUSY_TIMEOUT;
 use crate::error::LinkError;
 use crate::transport::HANDSHAKE_TIMEOUT;
 
-/// Who answers does so sooner. Those who do not must not keep a crowd behind them: so many hundred are let in
+/// Who answers does so sooner. Those who do not must not keep a crowd behind them: this many hundred are admitted
 /// within a second all the same.
 const TURN_TIMEOUT: Duration = Duration::from_millis(25);
 
@@ -28,11 +28,11 @@ pub(crate) struct HandshakeLimits {
     /// Of these, how many have just begun: they keep a processor busy, and whatever else there is to do
     /// waits behind them.
     pub(crate) most_turns: usize,
-    /// While there are so many, newcomers must first show that they are where they say they are.
+    /// From this number on, new peers must first prove their source address.
     pub(crate) many: usize,
     /// Of one address; beyond, it is not answered, and will ask again.
     pub(crate) most_of_one: usize,
-    /// The same as `many`, of one address: nobody uses up another's places in its name.
+    /// The same as `many`, for one address: no peer can exhaust the slots of another address.
     pub(crate) many_of_one: usize,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct Handshakes<T> {
     turns: Arc<Semaphore>,
     limits: HandshakeLimits,
     places: HandshakesByAddress,
-    /// Who comes from there waits for nobody, and runs where the crowd does not.
+    /// Peers from there do not wait, and run outside the common limit.
     favoured: BTreeSet<IpAddr>,
     apart: Handle,
 }
@@ -97,7 +97,7 @@ impl<T: Send + 'static> Handshakes<T> {
             tokio::select! {
                 Some(done) = self.running.join_next() => match done {
                     Ok(outcome) => return Some(outcome),
-                    // A bug, but whoever found it must not stop the others from coming in.
+                    // A bug, but the peer that triggers it must not stop others from connecting.
                     Err(panic) => tracing::error!(%panic, "handshake interrupted"),
                 },
                 Ok(turn) = Arc::clone(&self.turns).acquire_owned(), if has_room => {
@@ -156,7 +156,7 @@ async fn in_time<T>(
     outcome.unwrap_or(Err(LinkError::HandshakeTimedOut { address }))
 }
 
-/// Whoever takes longer gives the turn to the next, and goes on.
+/// A slower handshake gives its turn to the next, and goes on.
 async fn in_turn<T>(turn: OwnedSemaphorePermit, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     if let Ok(done) = timeout(TURN_TIMEOUT, &mut work).await {

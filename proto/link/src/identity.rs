@@ -1,4 +1,4 @@
-//! Who this process is: its certificate, its key, and the authority it trusts.
+//! The identity of this process: its certificate, its key, and its authority.
 
 use std::fmt;
 use std::path::Path;
@@ -44,7 +44,7 @@ impl Identity {
         Self::read(dir, &SharedDenyList::default())
     }
 
-    /// What is in the folder now, with the same list of those who are shut out.
+    /// What is in the folder now, with the same list of those who are revoked.
     pub fn reload(&self, dir: &Path) -> Result<Self, PkiError> {
         Self::read(dir, &self.denied)
     }
@@ -100,7 +100,7 @@ impl Identity {
         self.member.cluster()
     }
 
-    /// Why nobody will accept this certificate at `now`, if so: for a program to say at its start.
+    /// Why no peer would accept this certificate at `now`, if so: for a program to report at its start.
     pub fn problem(&self, now: SystemTime) -> Option<PeerRefusal> {
         let since_epoch = now.duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = UnixTime::since_unix_epoch(since_epoch);
@@ -130,7 +130,7 @@ impl Identity {
         &self.authority_pem
     }
 
-    /// The authority's certificate, which newcomers know the cluster by.
+    /// The authority's certificate, by which joining peers recognise the cluster.
     pub(crate) fn authority_der(&self) -> &CertificateDer<'static> {
         &self.authority_der
     }

@@ -5,8 +5,8 @@
 //! the messages mean is none of this crate's business. What every part needs besides is here too: an
 //! identity, a folder to [`durable_files`] things in, a [`chain`] of lines, [`log`] options, and a word with the [`service`] manager; and TLS for the [`web`].
 //!
-//! Deliberately absent: resumption and 0-RTT (each session proves its certificate anew), migration
-//! (a peer stays where it is), datagrams, and any stream besides the two.
+//! Deliberately absent: resumption and 0-RTT (each session proves its certificate again), migration (a peer keeps its
+//! address), datagrams, and any stream besides the two.
 
 pub mod access_token;
 mod backoff;

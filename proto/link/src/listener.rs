@@ -1,4 +1,4 @@
-//! The side that is connected to.
+//! The accepting side.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -55,7 +55,7 @@ impl Listener {
         Self::bind_as(address, ours, accepted, Hello::new(ours.cluster()))
     }
 
-    /// As somebody does whose build says this of itself.
+    /// As a peer with this build.
     pub fn bind_as(
         address: SocketAddr,
         ours: &Identity,
@@ -91,7 +91,7 @@ impl Listener {
         self.ours = ours.clone();
     }
 
-    /// Whoever comes from there is let in before others, from now on.
+    /// Peers from there are admitted before others, from now on.
     pub fn favour(&mut self, addresses: BTreeSet<IpAddr>) {
         self.handshakes.favour(addresses);
     }

@@ -1,5 +1,5 @@
-//! The first words of a session: the side that connected opens both channels, and both sides say
-//! hello on the channel of commands. Each checks the other's hello, so both know why it fails.
+//! The start of a session: the connecting side opens both channels, and both sides say hello on the channel of
+//! commands. Each checks the other's hello, so both know why it fails.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::session::{CLOSE_HELLO, Channel, ChannelStream, Reader, Writer};
 /// How long the accepting side waits for the other to see for itself that they do not agree.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Both channels, and what is spoken on them.
+/// Both channels, and the agreed version.
 pub(crate) struct OpenSession {
     pub(crate) version: Version,
     /// What the other side calls its build.
@@ -123,7 +123,7 @@ async fn accept_channel(connection: &Connection) -> Result<(Channel, Stream), Op
     Ok((channel, Stream { send, receive }))
 }
 
-/// A stream that is closed already has nothing to prefer; whoever uses it will be told.
+/// A closed stream has no priority; its next use returns the error.
 fn prefer(stream: &SendStream, channel: Channel) {
     let _ = stream.set_priority(channel.priority());
 }
@@ -178,7 +178,7 @@ fn farewell(connection: &Connection, error: &OpeningError) {
 }
 
 impl OpeningError {
-    /// The same as it is told to others.
+    /// The error with the address of the peer.
     pub(crate) fn at(self, address: SocketAddr) -> LinkError {
         match self {
             Self::Lost(lost) => lost.into(),

@@ -1,6 +1,6 @@
-//! A socket that drops what a peer sends beyond its share, before anything is made of it: reading a
-//! packet costs ten times what dropping it does, and everybody else's wait in the same queue. It also
-//! tells whether anything came at all.
+//! A socket that drops what a peer sends beyond its share, before any processing: reading a packet costs ten times as
+//! much as dropping it, and the packets of all other peers wait in the same queue. It also reports whether anything
+//! arrived at all.
 
 use std::collections::HashMap;
 use std::io::{self, IoSliceMut};
@@ -16,7 +16,7 @@ use reweave_common::lock::lock;
 
 use crate::token_bucket::TokenBucket;
 
-/// Who has a share; others may send what they like. Clones are of the same.
+/// Addresses with a limited share; others are unlimited. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ReceiveLimits(Arc<Mutex<HashMap<SocketAddr, PeerLimit>>>);
 
@@ -43,7 +43,7 @@ impl ReceiveLimits {
         ReceiveLimitGuard { of, address }
     }
 
-    /// Whether so many more packets of this peer are read.
+    /// Whether this many more packets of this peer are read.
     fn has_room(&self, address: SocketAddr, packets: usize) -> bool {
         let shares = lock(&self.0);
         shares
@@ -64,7 +64,7 @@ impl Drop for ReceiveLimitGuard {
     }
 }
 
-/// Whether anything was heard. Clones share it.
+/// Whether anything was received. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ReceiveFlag(Arc<AtomicBool>);
 
@@ -77,7 +77,7 @@ impl ReceiveFlag {
 #[derive(Debug)]
 pub(crate) struct RateLimitedSocket {
     pub(crate) socket: Arc<dyn AsyncUdpSocket>,
-    /// So many packets at most come as one piece.
+    /// This many packets at most come as one piece.
     pub(crate) together: usize,
     pub(crate) shares: ReceiveLimits,
     pub(crate) heard: ReceiveFlag,

@@ -1,9 +1,8 @@
-//! How peers learn at once that a listener has died and come back.
+//! How peers learn at once that a listener has died and restarted.
 //!
-//! A packet for a session that nobody knows is answered with a QUIC stateless reset, which only who
-//! holds the key could have made. With a key that changes with the process there could be none for
-//! the sessions of its predecessor, and peers would wait for their idle timeout. So the key follows
-//! from the private key, and lasts as long as that.
+//! A packet for an unknown session is answered with a QUIC stateless reset, which requires a key. With a key that
+//! changes with the process, there could be no reset for sessions of its predecessor, and peers would wait for their
+//! idle timeout. So the key is derived from the private key, and lasts as long.
 
 use std::sync::Arc;
 use std::time::Duration;

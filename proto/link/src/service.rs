@@ -1,5 +1,5 @@
-//! What the service manager is told, where one started this program: that it is there for others, and
-//! that it is alive. Elsewhere these say nothing to nobody.
+//! Notifies the service manager that this program is ready and alive. Without a service manager these calls do
+//! nothing.
 
 use std::future::pending;
 use std::time::Duration;

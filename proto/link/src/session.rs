@@ -34,7 +34,7 @@ pub(crate) const CLOSE_REFUSED: VarInt = VarInt::from_u32(3);
 /// A socket takes a packet at once; a session that the other side has ended sends nothing more.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// Certificates expire by the time of day, which may be set anew while we wait for it.
+/// Certificates expire by the time of day, which may be set again while we wait for it.
 const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Messages keep their order within a channel, and nothing on one channel waits for the other.
@@ -177,7 +177,7 @@ impl Reader {
     }
 }
 
-/// A message as it goes over the wire, worded once for all whom it is sent to.
+/// An encoded message, encoded once for all receivers.
 #[derive(Debug, Clone)]
 pub struct EncodedMessage {
     since: u16,
@@ -252,12 +252,12 @@ impl Session {
         *lock(&self.good_until) = until;
     }
 
-    /// Who is shut out, as this side knows it.
+    /// Who is revoked, as this side knows it.
     pub fn denied(&self) -> watch::Receiver<DenyList> {
         self.denied.clone()
     }
 
-    /// Waits until the peer is shut out, and closes the session then.
+    /// Waits until the peer is revoked, and closes the session then.
     pub async fn shut_out(&self) -> LinkError {
         let mut denied = self.denied.clone();
         loop {
@@ -290,7 +290,7 @@ impl Session {
         LinkError::ShutOut(refusal)
     }
 
-    /// How many packets came so far: whoever is there acknowledges what it is sent.
+    /// Packets received so far: a live peer acknowledges what it gets.
     pub fn heard_packets(&self) -> u64 {
         self.connection.stats().udp_rx.datagrams
     }
@@ -404,7 +404,7 @@ impl Session {
         }
     }
 
-    /// To end it by, also for somebody who does not have the session itself.
+    /// A handle to end it, also for callers without the session itself.
     pub fn parting(&self) -> SessionClose {
         SessionClose(self.connection.clone())
     }

@@ -1,11 +1,11 @@
-//! Who is shut out, as this process knows it just now.
+//! The deny list that this process has now.
 
 use std::sync::Arc;
 
 use reweave_common::member::DenyList;
 use tokio::sync::watch;
 
-/// Shared by everybody who judges with the same identity.
+/// Shared by all verifiers with the same identity.
 #[derive(Debug, Clone)]
 pub(crate) struct SharedDenyList(Arc<watch::Sender<DenyList>>);
 

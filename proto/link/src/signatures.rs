@@ -1,7 +1,6 @@
-//! Whether who shows a certificate has its key.
+//! Whether a peer that shows a certificate has its key.
 //!
-//! rustls asks it of each verifier in the same words, whoever stands at the other end, and so each
-//! gives the same answer.
+//! rustls asks each verifier for this in the same way, whatever the other end is, so all verifiers share the answer.
 
 /// The three methods of a verifier that answer by the algorithms of its field `provider`.
 macro_rules! verify_signatures {

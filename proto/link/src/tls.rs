@@ -1,7 +1,7 @@
 //! TLS 1.3 with a certificate on both sides, for one handshake.
 //!
-//! Each handshake has a configuration of its own, since that is the only way to learn what its
-//! verifier found out about its peer.
+//! Each handshake has a configuration of its own, since that is the only way to get the verifier's result about its
+//! peer.
 
 use std::sync::Arc;
 

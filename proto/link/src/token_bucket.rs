@@ -1,5 +1,4 @@
-//! How fast a peer is listened to. What it sends faster waits at its own side, where QUIC's flow
-//! control keeps it.
+//! Rate limit for reading from a peer. The excess waits at the peer, by QUIC's flow control.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,7 +8,7 @@ use reweave_common::time_span::TimeSpan;
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep};
 
-/// What a frame counts for besides its bytes: it is work for whoever reads it.
+/// The fixed cost of a frame besides its bytes, since reading it is work.
 const FRAME_COST_BYTES: f64 = 512.0;
 
 /// A bucket that fills at a steady rate, of bytes or of whatever is counted. Clones share it.
@@ -50,7 +49,7 @@ impl TokenBucket {
         self.take(1.0);
     }
 
-    /// Whether there is anything left; then so much is taken.
+    /// Whether there is anything left; then this much is taken.
     pub(crate) fn has_room(&self, count: usize) -> bool {
         let mut bucket = lock(&self.0);
         bucket.fill();
@@ -61,7 +60,7 @@ impl TokenBucket {
         has_room
     }
 
-    /// A frame of so many bytes was read.
+    /// A frame of this many bytes was read.
     pub(crate) fn handle_frame(&self, length_bytes: usize) {
         self.take(length_bytes as f64 + FRAME_COST_BYTES);
     }

@@ -35,7 +35,7 @@ const SESSION_WINDOW_BYTES: u32 = CHANNEL_COUNT * CHANNEL_WINDOW_BYTES;
 /// The same for what waits to be acknowledged, with room for acknowledgements that come late.
 const SEND_WINDOW_BYTES: u64 = 4 * CHANNEL_WINDOW_BYTES as u64;
 
-/// Loose messages that nobody has read yet, or that could not be sent yet; older ones are dropped.
+/// Unread or unsent datagrams; older ones are dropped.
 const MAX_DATAGRAM_BUFFER_BYTES: usize = 16 << 10;
 
 const JOIN_WINDOW_BYTES: u32 = 32 << 10;
@@ -75,7 +75,7 @@ pub(crate) fn accepting_side() -> Arc<TransportConfig> {
     limits(CHANNEL_COUNT)
 }
 
-/// For the side that newcomers come to, who open one stream and say little.
+/// For the join listener, whose peers open one stream and send little.
 pub(crate) fn door() -> Arc<TransportConfig> {
     let mut config = base(1);
     config
@@ -127,7 +127,7 @@ pub(crate) fn client_endpoint(
     )
 }
 
-/// Nobody is heard beyond its share.
+/// No peer is read beyond its share.
 pub(crate) fn endpoint(
     address: SocketAddr,
     config: EndpointConfig,

@@ -1,8 +1,7 @@
-//! Whether a certificate is good, and whose it is.
+//! Verifies a certificate, and determines its subject.
 //!
-//! Both ends of TLS ask the same: signed by our authority, valid now, one URI, our cluster, a role
-//! that may stand at the other end. The precise answer stays on this side; the peer hears only that
-//! it was refused.
+//! Both ends of TLS check the same: signed by our authority, valid now, one URI, our cluster, a role that is
+//! permitted at the other end. The precise reason stays on this side; the peer only learns that it was refused.
 
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
@@ -22,7 +21,7 @@ use crate::pki::{self, Facts};
 use crate::shared_deny_list::SharedDenyList;
 use crate::signatures::verify_signatures;
 
-/// Why a peer is not let in.
+/// Why a peer is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum PeerRefusal {
     #[error("it showed no certificate")]
@@ -81,7 +80,7 @@ fn listed(roles: &[Role]) -> String {
     names.join(" or ")
 }
 
-/// What a certificate that was found good says of its bearer.
+/// The bearer of a valid certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credentials {
     pub member: Member,
@@ -91,10 +90,10 @@ pub struct Credentials {
     pub signer: Option<(Member, Admission)>,
 }
 
-/// What was found out about the peer of one handshake.
+/// The verifier's result about the peer of one handshake.
 pub(crate) type PeerVerdict = OnceLock<Result<Credentials, PeerRefusal>>;
 
-/// Judges the one peer of one handshake.
+/// Verifies the one peer of one handshake.
 #[derive(Debug)]
 pub(crate) struct PeerVerifier {
     authority: Arc<TrustAnchor<'static>>,
@@ -103,7 +102,7 @@ pub(crate) struct PeerVerifier {
     denied: SharedDenyList,
     provider: Arc<CryptoProvider>,
     verdict: Arc<PeerVerdict>,
-    /// Where strangers are let in too: whose certificates they need not offer others than.
+    /// Where strangers are admitted too: whose certificates they need not offer others than.
     hints: Option<Vec<DistinguishedName>>,
 }
 
@@ -138,7 +137,7 @@ impl PeerVerifier {
         })
     }
 
-    /// For somebody who has no certificate yet and is to be given one.
+    /// For a joining peer without a certificate.
     pub(crate) fn of_door(
         authority: TrustAnchor<'static>,
         cluster: ClusterName,
@@ -322,7 +321,7 @@ impl ServerCertVerifier for PeerVerifier {
 }
 
 impl ClientCertVerifier for PeerVerifier {
-    /// Members are not told which authority we trust.
+    /// Members do not learn which authority we trust.
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         self.hints.as_deref().unwrap_or_default()
     }

@@ -1,8 +1,8 @@
 //! TLS over TCP, for browsers and scripts.
 //!
-//! Whoever shows a certificate is judged as at any other door. Whoever shows none comes in as a stranger,
-//! who has to say by other means what he may do. Nothing is kept of a connection that another could go on
-//! with: each shows anew who it is.
+//! A client with a certificate is judged as at any other listener. A client without one is admitted unauthenticated,
+//! and has to show its rights by other means. No session state is kept that another connection could resume: each
+//! connection authenticates again.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -29,10 +29,10 @@ use crate::transport::HANDSHAKE_TIMEOUT;
 use crate::verify::{Credentials, PeerRefusal, PeerVerdict, PeerVerifier};
 
 const ALPN: &[u8] = b"http/1.1";
-/// Certificates expire by the time of day, which may be set anew while we wait for it.
+/// Certificates expire by the time of day, which may be set again while we wait for it.
 const EXPIRY_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What a coordinator shows of itself. Cheap to clone.
+/// A coordinator's server certificate. Cheap to clone.
 #[derive(Clone)]
 pub struct ServerCertificate {
     certified: Arc<CertifiedKey>,
@@ -89,14 +89,14 @@ impl PartialEq for ServerCertificate {
     }
 }
 
-/// Who has come.
+/// An accepted connection.
 pub struct WebConnection {
     pub stream: Stream,
-    /// Nothing of a stranger.
+    /// None for an unauthenticated client.
     pub card: Option<WebCredentials>,
 }
 
-/// Who somebody has shown to be, and whether he still is welcome.
+/// The client's proven identity, and whether it has been revoked since.
 pub struct WebCredentials {
     credentials: Credentials,
     denied: watch::Receiver<DenyList>,
@@ -113,7 +113,7 @@ impl WebCredentials {
             if let Some(refusal) = self.refusal() {
                 return refusal;
             }
-            // Where nobody can be shut out any more, certificates expire all the same.
+            // Certificates expire even after the deny list can no longer change.
             tokio::select! {
                 Ok(()) = self.denied.changed() => {}
                 () = sleep(EXPIRY_CHECK_INTERVAL) => {}
@@ -133,7 +133,7 @@ impl WebCredentials {
     }
 }
 
-/// One handshake, of whoever has come over this stream.
+/// One handshake with the client of this stream.
 pub async fn receive(
     stream: TcpStream,
     address: SocketAddr,

@@ -1,6 +1,6 @@
 //! The shape of all that is said on a session is written down beside the version that has it: one that
 //! changes without a new version would be misunderstood by who speaks the old one. Before a release the files
-//! may be written anew, all of them, by `make shapes`: 1.1 is what there is, and 1.0 the same without what
+//! may be written again, all of them, by `make shapes`: 1.1 is what there is, and 1.0 the same without what
 //! `KINDS_SINCE_1_1` lists. Kinds that are to belong to 1.0 come before those, in the lists that they are in.
 
 use std::collections::BTreeSet;

@@ -1,8 +1,8 @@
-//! By which names drivers and kernels call what they count.
+//! The names of counters in drivers and kernels.
 
 use reweave_common::health::Signal;
 
-/// Whose names they are.
+/// The driver or kernel whose names these are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// `ethtool -S`

@@ -1,5 +1,4 @@
-//! What the counters of NICs, RDMA ports and the kernel say: by which name each goes, how much it
-//! grew, and of how much that is a part.
+//! Counters of NICs, RDMA ports and the kernel: their names, their growth, and their shares of totals.
 
 mod meaning;
 pub mod texts;
@@ -15,7 +14,7 @@ use reweave_common::moment::Moment;
 use crate::counter_delta::CounterState;
 pub use meaning::{Meaning, Origin, Whole, meaning};
 
-/// All counters of one place, as they stand. Of several with the same meaning the first counts.
+/// All counters of one place. Of several with the same meaning the first counts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counts {
     pub place: CounterSource,
@@ -39,7 +38,7 @@ struct Last {
 type Signals = BTreeMap<Signal, (u64, Option<u64>)>;
 
 impl HealthBook {
-    /// `places` are all there are now; one that vanished and came back begins anew. Of counters
+    /// `places` are all there are now; one that vanished and came back begins again. Of counters
     /// that never counted anything nothing is said.
     pub fn handle_counts(&mut self, now: Moment, places: &[Counts]) -> Vec<Health> {
         self.last

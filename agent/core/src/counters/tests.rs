@@ -1,4 +1,4 @@
-//! All that is known of counters, by the names and values of real NICs.
+//! All known counters, by the names and values of real NICs.
 
 use reweave_common::time_span::TimeSpan;
 

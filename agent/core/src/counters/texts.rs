@@ -1,4 +1,4 @@
-//! How the kernel writes facts into files. What is not understood is not known.
+//! Parses the kernel's files. A text that is not understood counts as unknown.
 
 use reweave_common::hardware::{Duplex, PcieLink};
 use reweave_common::units::Rate;
@@ -7,7 +7,7 @@ pub fn number(text: &str) -> Option<u64> {
     text.trim().parse().ok()
 }
 
-/// `200000`, in Mb/s; `-1` and errors where nobody knows.
+/// `200000`, in Mb/s; `-1` and errors if it is unknown.
 pub fn speed(text: &str) -> Option<Rate> {
     let mbps = number(text).filter(|&mbps| mbps > 0 && mbps < u64::from(u32::MAX))?;
     Some(Rate::from_bits_per_s(mbps * 1_000_000))

@@ -1,4 +1,4 @@
-//! How like itself a series is some lag later.
+//! Autocorrelation of a series at a lag.
 
 /// What remains of a series when its rare excesses are cut to what is common, and its mean is
 /// taken away. Both directions count for themselves: what is sent is unlike what is received.

@@ -1,8 +1,7 @@
 //! Finds the period of a series, if it has one.
 //!
-//! Each octave of periods is looked for in a series of its own, made coarser until a period has some
-//! ten to twenty spans: what happens within an iteration, and that no two last equally long, must
-//! not blur it.
+//! Each octave of periods has a series of its own, which is made coarser until a period has some ten to twenty spans.
+//! So neither the activity within an iteration nor the variation between iterations blurs the period.
 
 use super::autocorrelation::Centred;
 use super::pauses::{Pauses, distinct_rests, longest_pause, rests};
@@ -10,7 +9,7 @@ use super::pauses::{Pauses, distinct_rests, longest_pause, rests};
 /// The lags that are looked at in each octave, in its spans; shorter ones belong to the one before.
 const MIN_LAG: usize = 7;
 const MAX_LAG: usize = 15;
-/// A period is believed once it was seen so often.
+/// A period is accepted once it was seen so often.
 const MIN_PERIODS: usize = 6;
 /// The shortest window that is looked at.
 const MIN_WINDOW_SPANS: usize = 64;
@@ -24,11 +23,11 @@ const MIN_LIKENESS_RISE: f64 = 0.35;
 const MIN_LIKENESS_WITHOUT_RESTS: f64 = 0.9;
 /// A multiple of the period that is less like it than this part cannot be made out any more.
 const MIN_MULTIPLE_LIKENESS: f64 = 0.6;
-/// How far pauses may stray from the beat.
+/// How far pauses may stray from the iteration period.
 const MAX_IRREGULARITY: f64 = 0.15;
 /// How many may be far from it.
 const MAX_STRAY_SHARE: f64 = 0.2;
-/// Pauses that tell of a beat by themselves: how many there must be, how little they may stray, and how
+/// Pauses that tell of an iteration period by themselves: how many there must be, how little they may stray, and how
 /// like itself the series must be a period later, at least.
 const MIN_RESTS: usize = 20;
 const MAX_STEADY_IRREGULARITY: f64 = 0.1;
@@ -49,7 +48,7 @@ pub(super) struct SeriesPeriod {
     pub(super) last_rest: f64,
 }
 
-/// Looks at all that is there, then at ever shorter windows before the end: the beat may be new.
+/// Looks at all that is there, then at ever shorter windows before the end: the iteration period may be new.
 /// Each value is what was sent and received.
 pub(super) fn detect(values: &[[f64; 2]]) -> Option<SeriesPeriod> {
     let begin = values.iter().position(|value| total(value) > 0.0)?;

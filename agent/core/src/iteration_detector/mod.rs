@@ -1,8 +1,8 @@
-//! The beat of a training job, found in nothing but how many bytes a host sends and receives.
+//! Detects the iteration period of a training job from the bytes that a host sends and receives.
 //!
-//! The bytes of short spans of time are compared with those some lag later (autocorrelation). A job
-//! looks most like itself one iteration later. What is found that way is believed if it holds to
-//! the present, and if the pauses between bursts come as regularly as it says.
+//! The bytes of short spans of time are compared with those some lag later (autocorrelation). The similarity of a
+//! job's traffic peaks at one iteration. A period is accepted if it holds to the present, and if the pauses between
+//! bursts are as regular.
 
 mod autocorrelation;
 mod detect;
@@ -31,16 +31,16 @@ const FINE_SPAN: Duration = Duration::from_millis(10);
 const COARSE_SPAN: Duration = Duration::from_millis(160);
 /// How often all that was seen is looked through.
 const DETECTION_INTERVAL: Duration = Duration::from_secs(2);
-/// Less than this is no training, but somebody's heartbeat.
+/// Less than this is no training, but a heartbeat.
 const MIN_TRAINING_BYTES_PER_S: f64 = 105_000.0;
 /// What agents measure by: probes, their answers and trains, each there and back.
 const MEASUREMENT_STREAMS: f64 = 6.0;
-/// What a segment of TCP carries where nobody has counted it.
+/// The assumed bytes of a TCP segment, without a count.
 const SEGMENT_BYTES: u64 = 1448;
 /// Who was watched for less than this is not known.
 const MIN_WATCHED_TIME: Duration = Duration::from_secs(3);
 
-/// What went over the network from one moment to another, whoever counted it.
+/// Bytes over the network from one moment to another, from any source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ByteDelta {
     pub from: Moment,
@@ -76,7 +76,7 @@ impl Default for IterationDetector {
 }
 
 impl IterationDetector {
-    /// Of a host that forwards for others: its wires have the beats of all whose packets pass it.
+    /// Of a host that forwards for others: its links have the periods of all traffic that passes it.
     pub fn of_segments() -> Self {
         Self {
             is_of_segments: true,
@@ -170,7 +170,7 @@ impl IterationDetector {
         }
     }
 
-    /// A beat that goes on began when it was first told.
+    /// An iteration period that goes on began when it was first told.
     fn since(&self, period: TimeSpan, seen: Moment) -> Moment {
         match &self.told {
             Some((_, Periodicity::Found(before))) if is_same_period(before.period, period) => {

@@ -19,10 +19,10 @@ const MIN_STRAY_DEVIATION: f64 = 0.25;
 const MIN_RESTS: usize = 4;
 /// A rest that is shorter than this part of the others is none of theirs.
 const MIN_REST_RATIO: f64 = 0.6;
-/// A rest that is so many times as long as another is of another kind.
+/// A rest that is this many times as long as another is of another kind.
 const MIN_KIND_RATIO: f64 = 1.7;
 
-/// A run of spans in which next to nothing went.
+/// A run of spans with next to no traffic.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Pause {
     pub(super) start: usize,
@@ -46,7 +46,7 @@ impl Pause {
     }
 }
 
-/// The pauses that set iterations apart.
+/// The pauses between iterations.
 #[derive(Debug, PartialEq)]
 pub(super) struct Pauses {
     pub(super) count: usize,
@@ -102,7 +102,7 @@ pub(super) fn longest_pause(values: &[f64], period: f64) -> f64 {
     let periods = (values.len() as f64 / period).round() as usize;
     let mut pauses = longest_first(values, MAX_PAUSE_SHARE * usual);
     pauses.truncate(periods.max(1));
-    // Whoever reads counters late misses some.
+    // Late counter readings miss some.
     if usual <= 0.0 || 4 * pauses.len() < 3 * periods {
         return 0.0;
     }

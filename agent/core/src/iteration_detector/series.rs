@@ -1,4 +1,4 @@
-//! Bytes by short spans of time, all equally long.
+//! Bytes in short spans of time of equal length.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -107,13 +107,13 @@ impl Series {
         TimeSpan::from_micros((spans * self.span_us).round().max(0.0) as u64)
     }
 
-    /// When so many spans of [`Self::spans`] had gone by.
+    /// When this many spans of [`Self::spans`] had gone by.
     pub(super) fn moment(&self, spans: f64) -> Moment {
         let at = (self.first as f64 + spans) * self.span_us;
         Moment::from_micros(at.round().max(0.0) as u64)
     }
 
-    /// When the last so many spans began.
+    /// When the last this many spans began.
     pub(super) fn moment_of_window(&self, spans: usize) -> Moment {
         let all = self.spans.len().saturating_sub(1);
         self.moment(all.saturating_sub(spans) as f64)

@@ -1,4 +1,4 @@
-//! How a job's hosts exchange data, by whom this host exchanges how much with.
+//! The communication pattern of a job, by this host's traffic with each peer.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
@@ -45,7 +45,7 @@ impl PeerBook {
         }
     }
 
-    /// None where it looks like none of them, or nobody has told of peers.
+    /// None if it looks like none of them, or peers are unknown.
     pub(super) fn shape(&self, overlap: f64) -> Option<ExchangePattern> {
         let [mut sent, mut received] = [self.share(0)?, self.share(1)?];
         let shares = sent.values().chain(received.values());
@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    /// The shape of having sent and received so much with the peers 10.0.0.1, 10.0.0.2, ...
+    /// The shape of having sent and received this much with the peers 10.0.0.1, 10.0.0.2, ...
     fn shape(exchanged: &[[u64; 2]], overlap: f64) -> Option<ExchangePattern> {
         let mut book = PeerBook::default();
         let volume = |bytes| Volume {

@@ -1,4 +1,4 @@
-//! Traffic made up from seeds: of jobs, whose beat is known, and of everything else.
+//! Synthetic traffic drawn by seed: jobs with a known period, and everything else.
 
 use std::net::Ipv4Addr;
 
@@ -116,7 +116,7 @@ fn pipeline(period_ms: f64) -> Vec<Burst> {
     send.chain(receive).collect()
 }
 
-/// So many iterations that last a little longer or shorter than they should; and when each began,
+/// This many iterations that last a little longer or shorter than they should; and when each began,
 /// and the last one ended.
 fn played(job: Job, period_ms: f64, iterations: usize, lots: &mut Lots) -> (Vec<Burst>, Vec<f64>) {
     let (mut bursts, mut starts) = (vec![], vec![500.0]);

@@ -4,7 +4,7 @@ use reweave_common::probing::Stamps;
 
 use super::ResponderDelay;
 
-/// What both of a host's clocks showed at one moment.
+/// Both of a host's clocks at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Clocks {
     /// Never set, never backwards.
@@ -31,7 +31,7 @@ impl Clocks {
     }
 }
 
-/// When a packet left or arrived, as far as anybody noted it. The card's clock is one of its own.
+/// When a packet left or arrived, if it was recorded. The card's clock is one of its own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stamp {
     pub kernel_ns: Option<u64>,

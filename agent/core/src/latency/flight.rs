@@ -1,4 +1,4 @@
-//! One probe from its departure until its fate is decided.
+//! One probe from its departure until its outcome.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub(super) enum State {
     /// Its times are told. That it was answered counts when its patience ends: if it counted at
     /// once, there would seem to be fewer losses than there are, since those are known late.
     Timed,
-    /// It had nobody to answer it, and that is told.
+    /// It had no responder, and that is reported.
     Told,
 }
 
@@ -45,7 +45,7 @@ pub(super) struct Landing {
     pub(super) routers: Routers,
 }
 
-/// How long an answered probe took where.
+/// The durations of the parts of an answered probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Split {
     pub(super) network: Duration,

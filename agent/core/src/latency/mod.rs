@@ -35,7 +35,7 @@ pub use schedule::{MAX_RATE, PROBE_WIRE_BYTES};
 
 use reweave_common::probing::{Stamps, Strays};
 
-/// How long a probe was at the responder, by whose stamps.
+/// The time that a probe spent at the responder, and whose timestamps these are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResponderDelay {
     pub nanos: u64,

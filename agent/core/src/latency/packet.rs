@@ -1,5 +1,5 @@
-//! Probes and answers as they are on the wire. Both have one length, so an answer is never larger
-//! than what it answers. Numbers are big-endian.
+//! Probes and answers on the wire. Both have the same length, so an answer is never larger than its probe. Numbers
+//! are big-endian.
 //!
 //! ```text
 //! 0 magic   4 kind   5 TTL left   6 whose stamps   7 whose stamps, earlier
@@ -23,7 +23,7 @@ pub enum Packet {
     Answer(ProbeAnswer),
 }
 
-/// Which probe of whose.
+/// The session and the number of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ProbeId {
     /// Drawn at random by the prober when it starts.

@@ -1,4 +1,4 @@
-//! Sends probes and makes out what came of each.
+//! Sends probes and determines their outcomes.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -22,7 +22,7 @@ const REFUSAL_TTL_NS: u64 = 3_000_000_000;
 /// Shortest gap between turns, or hold time of a responder, that counts as a stall. Turns are 130 ms apart at most.
 pub(super) const MIN_STALL: Duration = Duration::from_millis(500);
 
-/// Of so many probes of a flow no more than one is large.
+/// Of this many probes of a flow no more than one is large.
 const PROBES_PER_LARGE_PROBE: u32 = 8;
 /// Of a packet, headers of IP and UDP; on a wire, Ethernet's and its checksum.
 const IP_UDP_HEADER_BYTES: u32 = 28;
@@ -90,7 +90,7 @@ pub struct OutgoingProbe {
 
 impl Prober {
     /// `seed` is drawn at random: it tells this prober's probes from those of others.
-    /// Who shall answer learns of it at about the same time: `head_start` is given to them.
+    /// Who should answer learns of it at about the same time: `head_start` is given to them.
     pub fn new(seed: u64, head_start: Duration) -> Self {
         let mut random = Random::new(seed);
         Self {
@@ -122,7 +122,7 @@ impl Prober {
         self.schedule.has(flow)
     }
 
-    /// A probe that shall be sent now.
+    /// A probe that should be sent now.
     pub fn poll_probe(&mut self, now: Moment, clocks: Clocks) -> Option<OutgoingProbe> {
         self.mark_stalled(&clocks);
         let flow = self.schedule.poll(now)?;
@@ -188,7 +188,7 @@ impl Prober {
         }
     }
 
-    /// The peer's kernel sent a probe back: nobody there listens.
+    /// The peer's kernel sent a probe back: no socket listens there.
     pub fn handle_refused(&mut self, pair: AddressPair, bytes: &[u8]) {
         let Some(flight) = self.sent(pair, bytes) else {
             return;
@@ -261,7 +261,7 @@ impl Prober {
         news.collect()
     }
 
-    /// Whether the fate of every probe is decided and told.
+    /// Whether the outcome of every probe is known and reported.
     pub fn is_settled(&self) -> bool {
         self.peers.values().all(|peer| peer.flights.is_empty())
     }

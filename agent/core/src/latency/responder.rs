@@ -1,4 +1,4 @@
-//! Answers the probes of hosts on the roster, and nobody else's.
+//! Answers the probes of hosts on the roster, and no others.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem;
@@ -54,7 +54,7 @@ struct Leaving {
 
 impl Responder {
     /// Answers these hosts from now on. Whom the roster before had besides is answered for as long as
-    /// `grace`: a coordinator that was started anew hears of hosts one by one, and meanwhile they probe
+    /// `grace`: a coordinator that was started again hears of hosts one by one, and meanwhile they probe
     /// on by their old lists. What nobody answered would pass for lost.
     pub fn handle_roster(
         &mut self,
@@ -118,7 +118,7 @@ impl Responder {
         let Some(at) = self.leaving.iter().position(is_it) else {
             return;
         };
-        // Those before it have left earlier, and nobody stamped them.
+        // Those before it have left earlier, without a timestamp.
         self.leaving.drain(..at);
         let Some(leaving) = self.leaving.front_mut() else {
             return;

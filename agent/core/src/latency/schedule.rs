@@ -90,7 +90,7 @@ impl Schedule {
         Some(flow)
     }
 
-    /// Whether the probe whose turn it is may take so much on the wire.
+    /// Whether the probe whose turn it is may take this much on the wire.
     pub(super) fn grants(&mut self, now: Moment, wire_bytes: u64) -> bool {
         if now < self.large_at {
             return false;

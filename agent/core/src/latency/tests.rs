@@ -1,5 +1,4 @@
-//! A prober and a responder with a network between them that does what a test wants, under clocks
-//! that can be set.
+//! A prober and a responder with a simulated network between them, and clocks that can be set.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
@@ -652,7 +651,7 @@ fn excessive_probe_list_is_capped() {
     assert!(probes.count() <= 70, "10 Mb/s, and 5 ms ahead");
 }
 
-/// A prober whose interface takes 9000 bytes, over a network that takes so many, for twenty seconds.
+/// A prober whose interface takes 9000 bytes, over a network that takes this many, for twenty seconds.
 fn with_large(longest: usize, ways: Ways) -> ProbeTally {
     let mut world = World::new(ways);
     world.longest = longest;

@@ -1,4 +1,4 @@
-//! How many bytes may go: a bucket of tokens that fills at a steady rate.
+//! A budget of bytes: a token bucket that fills at a steady rate.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ impl ByteBudget {
         }
     }
 
-    /// Takes so many bytes out of it, if they are there.
+    /// Takes this many bytes out of it, if they are there.
     pub fn take(&mut self, now: Moment, bytes: u64) -> bool {
         self.fill(now);
         let enough = bytes <= self.left;
@@ -48,7 +48,7 @@ impl ByteBudget {
         self.left = self.left.saturating_add(bytes).min(self.most);
     }
 
-    /// How long until so many bytes will be there; none if they never will.
+    /// How long until this many bytes will be there; none if they never will.
     pub fn wait(&mut self, now: Moment, bytes: u64) -> Option<Duration> {
         self.fill(now);
         let lacking = bytes.saturating_sub(self.left);

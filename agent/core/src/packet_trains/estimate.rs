@@ -1,4 +1,4 @@
-//! What many trains tell together.
+//! The bandwidth estimate of many trains together.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,8 +1,8 @@
-//! When trains may go: while the host's wires rest, and will go on resting.
+//! When trains may go: while the host's links are idle, and will stay idle.
 //!
-//! Where there is a rhythm, that is its idle gap, as far as it is predicted and the wires are seen to
-//! rest. Where there is none, it is when nothing has gone over the wires for a while. As long as it
-//! is not known whether there is a rhythm, no train goes.
+//! With an iteration period, that is its idle gap, as far as it is predicted and the links are seen to be idle.
+//! Without a period, it is when nothing has crossed the links for a while. As long as it is unknown whether there is
+//! a period, no train goes.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use reweave_common::units::{Bytes, Percent, Rate};
 
 /// What was heard longer ago predicts nothing.
 const RHYTHM_TTL: Duration = Duration::from_secs(5);
-/// Less likely beats predict nothing.
+/// Periods with a lower confidence predict nothing.
 const MIN_CONFIDENCE: Percent = Percent::new(60).expect("it is at most 100");
-/// No beat is that exact.
+/// No period is more exact.
 const MIN_MARGIN: Duration = Duration::from_millis(5);
 const MARGIN_DIVISOR: u32 = 8;
 /// Wires that were seen to carry something so lately do not rest.
@@ -33,7 +33,7 @@ const QUIET_TTL: Duration = Duration::from_millis(200);
 const MAX_STILL_BYTES_PER_S: f64 = 500_000.0;
 /// Nor is this part of what the wires carry at their busiest.
 const MAX_STILL_SHARE: f64 = 0.05;
-/// The busiest is forgotten by half in so many readings: about a minute.
+/// The busiest is forgotten by half in this many readings: about a minute.
 const DECAY_PER_READING: f64 = 1.0 / 8192.0;
 
 #[derive(Debug, Clone, Default)]
@@ -72,7 +72,7 @@ impl IdleGate {
         self.load_bytes < MAX_QUIET_BYTES
     }
 
-    /// Whether anybody watches the wires.
+    /// Whether the links are sampled.
     pub fn is_watched(&self) -> bool {
         self.watched.is_some()
     }
@@ -83,7 +83,7 @@ impl IdleGate {
         self.loaded.then_some(busiest)
     }
 
-    /// Until when a train that begins now would disturb nobody; none if it would.
+    /// Until when a train that begins now would disturb no job; none if it would.
     pub fn open_until(&self, now: Moment) -> Option<Moment> {
         let fresh = |at: Moment| now.since(at) < RHYTHM_TTL;
         let (_, rhythm) = self.heard.filter(|(at, _)| fresh(*at))?;

@@ -1,8 +1,8 @@
-//! Bandwidth by trains of packets: many are sent at once, and the slowest link on their way spreads
-//! them out. How far, their arrivals tell.
+//! Bandwidth by trains of packets: many packets are sent at once, and the slowest link of the path spreads them out.
+//! Their arrival times give its rate.
 //!
-//! A train is asked for and granted first; who it goes to notes when each packet arrives, by the
-//! kernel's stamps or the card's, and tells that when asked. No answer is longer than its question.
+//! A train is requested and granted first. The receiver records the arrival of each packet, by timestamps of the
+//! kernel or the NIC, and reports them on request. No answer is longer than its request.
 
 mod budget;
 mod estimate;

@@ -1,4 +1,4 @@
-//! Grants trains to hosts on the roster, notes when their packets arrive, and tells it when asked.
+//! Grants trains to hosts on the roster, records the arrivals of their packets, and reports them on request.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -14,7 +14,7 @@ use crate::latency::{ReceivedPacket, Stamp};
 use crate::packet_trains::budget::ByteBudget;
 use crate::random::Random;
 
-/// A train that was granted is awaited for so long, and its arrivals are kept for so long again.
+/// A granted train is awaited for this time, and its arrivals are kept for the same time.
 const TRAIN_TIMEOUT: Duration = Duration::from_millis(1000);
 /// No host takes more than this.
 const MAX_BYTES_PER_S: u64 = 12_500_000;
@@ -47,7 +47,7 @@ struct GrantedTrain {
 }
 
 impl TrainReceiver {
-    /// `seed` is drawn at random: nobody can guess a key.
+    /// `seed` is drawn at random: keys cannot be guessed.
     pub fn new(seed: u64) -> Self {
         Self {
             random: Random::new(seed),
@@ -70,7 +70,7 @@ impl TrainReceiver {
         self.expected.as_ref().is_some_and(waits)
     }
 
-    /// Packets of trains that nobody granted, or of hosts not on the roster.
+    /// Packets of trains without a grant, or of hosts not on the roster.
     pub fn strays(&self) -> u64 {
         self.strays
     }
@@ -193,7 +193,7 @@ impl TrainReceiver {
     }
 }
 
-/// What nobody stamped arrived when the program read it.
+/// A packet without a timestamp arrived when the program read it.
 fn stamped(packet: &ReceivedPacket<'_>) -> Stamp {
     Stamp {
         kernel_ns: packet.stamp.kernel_ns.or(Some(packet.read.wall_ns)),

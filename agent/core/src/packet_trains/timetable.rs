@@ -1,5 +1,5 @@
-//! Which flow has its train next: each as often as the list says, all together within their share of
-//! the link, and none when the list has run out.
+//! Which flow has its next train: each as often as the list says, all together within their share of the link, and
+//! none after the list has expired.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddrV4;
@@ -104,7 +104,7 @@ impl Timetable {
         let shape = line.course.shape();
         let bytes = frames(shape);
         if budget.wait(now, bytes).is_none() {
-            // It never will hold so much: shorter ones tell what they can.
+            // It never will hold this much: shorter ones tell what they can.
             line.course = TrainSequence::new(PACKET_BYTES, shape.packets / 2);
         }
         if !budget.take(now, bytes) {

@@ -1,4 +1,4 @@
-//! Which way a train went: its flow is traced when it has gone, so that what it tells is told of that way.
+//! The path of a train: its flow is traced afterwards, so that its result is attributed to that path.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use reweave_common::sample::TracedPath;
 /// A trace that has silent routers on its way takes about as long.
 const TRACE_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What trains have told, until the ways of these are known.
+/// Results of trains until their paths are known.
 #[derive(Debug, Default)]
 pub struct TracedTrains {
     waiting: BTreeMap<FlowKey, (Moment, BandwidthReading)>,
@@ -36,7 +36,7 @@ impl TracedTrains {
         is_one
     }
 
-    /// What can be told: with their ways, or too long without.
+    /// Results to report: with their paths, or too long without.
     pub fn poll_readings(&mut self, now: Moment) -> Vec<BandwidthReading> {
         let is_late = |_: &FlowKey, (since, _): &mut (Moment, BandwidthReading)| {
             now.since(*since) >= TRACE_TIMEOUT

@@ -1,8 +1,8 @@
-//! What one train tells.
+//! The result of one train.
 
 use reweave_common::bandwidth::Unclear;
 
-/// How a train went over the network.
+/// The arrivals of a train.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TrainArrivals {
     /// Of each packet, with its headers.

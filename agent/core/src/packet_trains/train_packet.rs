@@ -1,5 +1,4 @@
-//! What is said around a train, and the train's own packets, as they are on the wire. Numbers are
-//! big-endian.
+//! The messages about a train, and the train's own packets, on the wire. Numbers are big-endian.
 //!
 //! ```text
 //! 0 magic   4 kind   5 refusal   8 session   12 train   16 key   24 packets, number or page
@@ -23,7 +22,7 @@ const KIND_TRAIN_PACKET: u8 = 4;
 const KIND_FETCH: u8 = 5;
 const KIND_ARRIVALS: u8 = 6;
 
-/// Which train of whose.
+/// The session and the number of a train.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Train {
     /// Drawn at random by who sends.
@@ -38,7 +37,7 @@ pub struct TrainShape {
     pub bytes: u16,
 }
 
-/// Why a host does not want a train now.
+/// Why a host refuses a train now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TrainRefusal {
     /// Its wires do not rest, or will not for long enough.
@@ -52,7 +51,7 @@ pub enum TrainRefusal {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TrainMessage {
     Ask(TrainShape),
-    /// Every packet of the train, and who asks for its arrivals, must have the key.
+    /// Every packet of the train, and every request for its arrivals, must have the key.
     Grant {
         key: u64,
     },

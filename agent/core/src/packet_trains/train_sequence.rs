@@ -1,14 +1,14 @@
-//! The trains of one flow, one after the other: they grow until they outlast the buckets on their
-//! way and the time the program takes to send them, and shrink where they are lost.
+//! The trains of one flow, one after the other. They grow until they outlast the buckets on their path and the
+//! program's sending time, and shrink when they are lost.
 
 use reweave_common::bandwidth::{Bandwidth, Unclear};
 
 use super::{BandwidthEstimate, MAX_PACKETS, TrainShape, TrainVerdict};
 
-/// They begin with so many packets.
+/// They begin with this many packets.
 const INITIAL_PACKETS: u32 = 64;
 const MIN_PACKETS: u32 = 32;
-/// So many trains that tell no rate speak for another length.
+/// This many trains that tell no rate speak for another length.
 const TRAINS_PER_RESIZE: u32 = 3;
 
 #[derive(Debug, Clone)]
@@ -21,7 +21,7 @@ pub struct TrainSequence {
 }
 
 impl TrainSequence {
-    /// Of packets of so many bytes; no train has more than `most_packets`.
+    /// Of packets of this many bytes; no train has more than `most_packets`.
     pub fn new(bytes: u16, most_packets: u32) -> Self {
         let most_packets = most_packets.clamp(MIN_PACKETS, MAX_PACKETS);
         Self {
@@ -36,7 +36,7 @@ impl TrainSequence {
         }
     }
 
-    /// What the next train shall be like.
+    /// What the next train should be like.
     pub fn shape(&self) -> TrainShape {
         self.shape
     }

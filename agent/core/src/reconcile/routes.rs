@@ -1,15 +1,15 @@
-//! From the routes a kernel holds to those it shall hold.
+//! From the routes in a kernel to the desired ones.
 //!
-//! A route names a group of next hops, and groups are shared by all destinations that take the same
-//! ways. So what moves all of them, as a drain does, is one change to one group, and no destination
-//! is ever without a route that keeps one.
+//! A route names a group of next hops, and all destinations with the same next hops share a group. So a change that
+//! moves all of them, such as a drain, is one change of one group. A destination that keeps a route is never without
+//! one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
 use reweave_common::forwarding_state::{RouteHop, RouteRule};
 
-/// What a kernel calls a group of next hops.
+/// The kernel's number of a group of next hops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GroupId(pub u32);
 
@@ -20,7 +20,7 @@ pub struct RouteTable {
     pub routes: BTreeMap<Ipv4Addr, GroupId>,
 }
 
-/// One change to the kernel's routes. None but `RemoveRoute` takes a route away.
+/// One change to the kernel's routes. Only `RemoveRoute` removes a route.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RouteOp {
     AddGroup(GroupId, Vec<RouteHop>),
@@ -33,7 +33,7 @@ pub enum RouteOp {
 }
 
 impl RouteTable {
-    /// The routes as they are told, in order.
+    /// The routes as reported, in order.
     pub fn rules(&self) -> Vec<RouteRule> {
         let rules = self.routes.iter().filter_map(|(&destination, group)| {
             let hops = self.groups.get(group)?.clone();

@@ -1,4 +1,4 @@
-//! What may be held of what shall be, while interfaces are down.
+//! The part of the desired state that can be installed while interfaces are down.
 
 use std::net::Ipv4Addr;
 

@@ -1,6 +1,6 @@
-//! Static routes of FRR. Ours bear a tag, lie in the main table and lead to a single host, each hop with
-//! its interface named: FRR 8.4 takes `GATEWAY weight 5` as the interface `weight`, and a hop that names
-//! its own cannot be misread so.
+//! Static routes of FRR. The agent's routes have a tag, are in the main table and lead to a single host, each hop
+//! with its interface named: FRR 8.4 reads `GATEWAY weight 5` as the interface `weight`, and a hop with an interface
+//! cannot be misread so.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -14,7 +14,7 @@ pub const ROUTE_TAG: u32 = 213_213;
 /// What a route has of which nothing is said.
 const DEFAULT_DISTANCE: u8 = 1;
 
-/// What FRR is configured to do with single hosts.
+/// FRR's configuration for single hosts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Configured {
     /// Each hop with the line that makes it.
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(version("Quagga"), None);
     }
 
-    /// What FRR would print after it was told these lines.
+    /// FRR's output after these lines.
     fn told(config: &mut Vec<String>, line: &str) {
         match line.strip_prefix("no ") {
             Some(gone) => config.retain(|it| it != gone),

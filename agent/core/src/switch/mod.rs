@@ -1,5 +1,5 @@
-//! Routes as the software of switches writes them: what is ours there, what is not, and what to tell it so
-//! that it holds other routes without ever withdrawing one that stays.
+//! Routes in the format of switch software: which ones are the agent's, and the commands that install other routes
+//! without ever withdrawing one that stays.
 
 pub mod frr;
 pub mod sonic;
@@ -9,10 +9,10 @@ use std::net::Ipv4Addr;
 
 use reweave_common::forwarding_state::{RouteHop, RouteRule};
 
-/// Why routes cannot be had of a switch's own software.
+/// Why a switch's own software cannot have these routes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unfit {
-    /// It spreads evenly, whatever it is told.
+    /// It spreads evenly, regardless of weights.
     Weight { destination: Ipv4Addr, weight: u32 },
     /// Its language knows no such name.
     Name { interface: String },

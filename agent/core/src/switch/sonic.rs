@@ -1,5 +1,5 @@
-//! Static routes in SONiC's CONFIG_DB. A mark beside each of ours tells it from what others have configured:
-//! a table of its own, for what is saved and checked by SONiC's models stays as those know it.
+//! Static routes in SONiC's CONFIG_DB. A mark distinguishes each of the agent's routes from other configuration. It
+//! is in a separate table, so that saved tables stay valid for SONiC's models.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -17,7 +17,7 @@ const DEFAULT_VRF: &str = "default";
 /// All marks there are.
 pub const MARK_PATTERN: &str = "REWEAVE_STATIC_ROUTE|*";
 
-/// Writes and removals that shall happen all at once.
+/// Writes and removals of one transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Edit {
     /// In the place of what is there: SONiC hears of one change, and of no end.
@@ -25,7 +25,7 @@ pub enum Edit {
     Remove(String),
 }
 
-/// What the database holds of single hosts, as far as it was looked at.
+/// The database's entries for single hosts, as far as they were read.
 #[derive(Debug, Clone, Default)]
 pub struct ConfigRoutes {
     entries: BTreeMap<String, Fields>,

@@ -1,6 +1,6 @@
-//! Whether a flow's packets arrive, and past how many routers, by what the receiver's agent sees of
-//! them. It is asked, and if it looks, a packet like the flow's own goes all the way, and it is asked
-//! again; from the beginning when a while has passed or the way is another one.
+//! Whether a flow's packets arrive, and past how many routers, by the receiver's agent. The agent is asked first. If
+//! it watches the flow, a packet like the flow's own goes all the way, and the agent is asked again. This restarts
+//! after a while, or when the path changes.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::path_confirmation::PathConfirmation;
 const MAX_TRIES: u8 = 6;
 /// An agent looks after its mail about ten times a second.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(150);
-/// What was seen is believed for so long, and who does not answer is let alone.
+/// What was seen is accepted for so long, and who does not answer is let alone.
 const ARRIVAL_TTL: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
@@ -70,7 +70,7 @@ impl Arrival {
         Some(self.looked_for)
     }
 
-    /// Nobody is asked for a while.
+    /// No requests for a while.
     pub(super) fn rest(&mut self, now: Moment) {
         self.settle(now, None);
     }

@@ -1,5 +1,5 @@
-//! How many routers lie before a host: found out by echoes that carry a rising TTL, so that no
-//! probe for a flow has to go as far as the flow's receiver.
+//! The number of routers before a host, by echoes with a rising TTL, so that no probe for a flow has to reach the
+//! flow's receiver.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use crate::probe::TraceEvent;
 
 /// Further than any fabric is wide.
 const MAX_HOPS: u8 = 16;
-/// A host behind so many hops that say nothing does not answer at all.
+/// A host behind this many hops that say nothing does not answer at all.
 const MAX_SILENT_HOPS: u8 = 4;
-/// What was found is believed for so long.
+/// What was found is accepted for so long.
 const DISTANCE_TTL: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]

@@ -1,12 +1,11 @@
-//! Which way flows go: TTL-limited probes that are routed like the flow, one to each router on its
-//! way. Routers that say nothing stay unknown; nothing is guessed.
+//! Traces the paths of flows: TTL-limited probes that are routed like the flow, one to each router of the path.
+//! Silent routers stay unknown; nothing is guessed.
 //!
-//! The number of routers is what the receiver's agent sees of the very flow: packets like its own go all
-//! the way, now and then (see `arrival`). Where no agent sees them it is what the receiver's agent says of
-//! other probes from here, or else it is learned by echoes to the receiver's host (see `distance`); then
-//! nobody has confirmed the last hop, and a flow that was sent around a longer way is traced to the length
-//! of theirs. Of a flow to a host that has no agent, or that nothing reaches, and that answers no echo, the
-//! beginning is traced: as far as routers answer echoes.
+//! The number of routers comes from the receiver's agent, which sees packets like the flow's own now and then (see
+//! `arrival`). If no agent sees them, it comes from that agent's report about other probes from here, or else from
+//! echoes to the receiver's host (see `distance`). Then the last hop is unconfirmed, and a flow on a longer path is
+//! traced only to the length of theirs. If a flow's host has no agent, or is unreachable, and answers no echo, the
+//! path is traced as far as routers answer echoes.
 
 mod arrival;
 mod distance;
@@ -44,7 +43,7 @@ pub enum TraceResult {
     Deaf(Ipv4Addr),
 }
 
-/// What a flow's receiver is asked: what has arrived of it.
+/// A request to a flow's receiver about its arrivals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArrivalQuestion {
     pub flow: FlowKey,
@@ -93,7 +92,7 @@ struct FlowTrace {
 /// As far as a flow can be traced.
 #[derive(Debug, Clone, Copy)]
 enum TraceReach {
-    /// So many routers lie before its receiver.
+    /// This many routers lie before its receiver.
     Receiver(u8),
     /// There are more than these, or the receiver is silent.
     OutOfSight(u8),
@@ -133,7 +132,7 @@ impl Tracer {
         }
     }
 
-    /// Traces a flow that nobody watches now, and forgets it then. Its receiver is not asked.
+    /// Traces an unwatched flow, and forgets it then. Its receiver is not asked.
     pub fn trace_once(&mut self, now: Moment, flow: FlowKey) {
         if !self.flows.contains_key(&flow) {
             self.once.insert(flow);
@@ -168,7 +167,7 @@ impl Tracer {
         }
     }
 
-    /// A probe that shall be sent now.
+    /// A probe that should be sent now.
     pub fn poll_probe(&mut self, now: Moment) -> Option<Probe> {
         self.advance(now);
         let next = self.asks().min_by_key(|ask| (ask.at, ask.since))?;
@@ -186,7 +185,7 @@ impl Tracer {
         self.advance(now);
     }
 
-    /// What the receiver's agent shall be asked now.
+    /// What the receiver's agent should be asked now.
     pub fn poll_arrival(&mut self, now: Moment) -> Option<ArrivalQuestion> {
         if now < self.arrival_at {
             return None;
@@ -406,7 +405,7 @@ impl FlowTrace {
         }
     }
 
-    /// Who answered at this hop in the last trace that was told.
+    /// The router at this hop in the last reported trace.
     fn last(&self, ttl: u8) -> Option<Option<Ipv4Addr>> {
         let known = self.known.as_ref()?;
         known.get(usize::from(ttl) - 1).copied()
@@ -441,7 +440,7 @@ impl FlowTrace {
         Some(routers.chain(beyond).collect())
     }
 
-    /// A way that contradicts the last one is traced a second time before it is told.
+    /// A path that contradicts the last one is traced a second time before it is reported.
     fn judge(&mut self, now: Moment, flow: FlowKey, routers: Routers) -> Option<TraceResult> {
         let known = self.known.as_ref();
         let news = known.is_some_and(|known| contradicts(&routers, known));

@@ -1,4 +1,4 @@
-//! One thing asked of the network: again if no answer comes, and given up in the end.
+//! One request to the network: repeated without an answer, and abandoned in the end.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ impl<A> Question<A> {
         }
     }
 
-    /// A question that nobody answered lately, asked just once.
+    /// A request without a recent answer, sent just once.
     pub(super) fn without_hope(now: Moment) -> Self {
         Self::Due {
             since: now,

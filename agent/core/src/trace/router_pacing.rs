@@ -1,5 +1,5 @@
-//! How fast routers may be asked. Most answer only so often, Linux by default once a second after
-//! a burst of six, so questions to one router keep a distance, which grows when it falls silent.
+//! The rate of requests to routers. Most limit their answers, Linux by default to one a second after a burst of six.
+//! So requests to one router keep a distance, which grows when it falls silent.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -9,12 +9,12 @@ use reweave_common::moment::Moment;
 
 const MIN_GAP: Duration = Duration::from_millis(5);
 const MAX_GAP: Duration = Duration::from_secs(1);
-/// After so many answers in a row the gap is halved.
+/// After this many answers in a row the gap is halved.
 const ANSWERS_PER_SPEEDUP: u8 = 16;
 /// More routers than lie around one host; of more, those that have rested are forgotten.
 const MAX_ROUTERS: usize = 4096;
 
-/// Who is asked: the router that answered there before, if there is one, at so many hops.
+/// The target of a request: the router that answered at this hop count before, if there is one.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RouterHop {
     pub(super) router: Option<Ipv4Addr>,
@@ -69,7 +69,7 @@ impl RouterPacing {
         }
     }
 
-    /// The router that answers was asked, whoever was meant.
+    /// Counts a request to the router that answered, whichever was the target.
     pub(super) fn handle_answered(&mut self, now: Moment, whom: RouterHop, by: Ipv4Addr) {
         self.lane(PacingKey::AsFarAs(whom.ttl)).handle_answered();
         let lane = self.lane(PacingKey::To(by));

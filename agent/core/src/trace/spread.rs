@@ -1,10 +1,9 @@
-//! All ways that flows between two hosts may take: flows that differ in their source port only are
-//! traced, until chance alone hardly explains that a next hop was never seen.
+//! All paths of flows between two hosts: flows with different source ports are traced, until an unseen next hop is
+//! unlikely.
 //!
-//! Of a router with so many known next hops, enough flows have been seen to pass when one more next
-//! hop, as likely as the others, would have been missed in one case of twenty (multipath detection,
-//! Augustin and others, 2007). Parallel links count as next hops of their own where routers name
-//! themselves by the link that a probe came in by.
+//! For a router with a number of known next hops, enough flows have passed when one more next hop, as likely as the
+//! others, would have been missed in one case of twenty (multipath detection, Augustin and others, 2007). Parallel
+//! links count as next hops of their own if routers name themselves by the link on which a probe arrived.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -20,7 +19,7 @@ const MDA_STOPPING_POINTS: [usize; 32] = [
 ];
 /// A router that more flows are needed for is not looked at to its end.
 const MAX_FLOWS: usize = 1024;
-/// So many are traced at a time.
+/// This many are traced at a time.
 const BATCH_SIZES: std::ops::RangeInclusive<usize> = 4..=64;
 
 #[derive(Debug)]
@@ -31,7 +30,7 @@ pub struct MultipathTrace {
     paths: BTreeMap<FlowKey, Vec<Option<Ipv4Addr>>>,
 }
 
-/// A router, how far it is, and where flows go on from it.
+/// A router, its distance, and its next hops.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Fork {
     /// The sender is hop 0.
@@ -39,7 +38,7 @@ pub struct Fork {
     /// Absent for the sender.
     pub router: Option<Ipv4Addr>,
     pub next: Vec<Ipv4Addr>,
-    /// So many flows were seen to go on from it.
+    /// This many flows were seen to go on from it.
     pub flows: usize,
     /// Whether these flows are enough to know all next hops.
     pub complete: bool,

@@ -1,5 +1,5 @@
-//! The tracer on a small network under a virtual clock. Leaves and spines are simulated as far as
-//! a tracer sees them: they forward by a table, answer when a TTL runs out, or do not.
+//! The tracer on a small network under a virtual clock. Leaves and spines are simulated as far as a tracer sees them:
+//! they forward by a table, answer when a TTL runs out, or do not.
 
 use std::net::SocketAddrV4;
 

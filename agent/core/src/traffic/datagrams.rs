@@ -1,4 +1,4 @@
-//! UDP flows: no socket tells what they carry, and nothing says when they end.
+//! UDP flows: no socket counts their bytes, and nothing marks their end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -14,7 +14,7 @@ use crate::flows::Socket;
 /// A flow that sent nothing for so long has ended; longer than most iterations of training.
 const FLOW_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Follows what a host sends in datagrams.
+/// Follows the datagrams that a host sends.
 #[derive(Debug, Default)]
 pub struct DatagramBook {
     moved: BTreeMap<FlowKey, (Moment, Bytes)>,

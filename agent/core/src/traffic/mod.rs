@@ -1,4 +1,4 @@
-//! With whom a host exchanges how much, from whatever can count it.
+//! A host's traffic by peer, from any available counters.
 
 mod datagrams;
 mod sockets;

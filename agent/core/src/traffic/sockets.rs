@@ -1,4 +1,4 @@
-//! What TCP sockets tell of the bytes they carry: the last resort.
+//! Bytes by TCP socket: the fallback without other counters.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -10,7 +10,7 @@ use reweave_common::units::Bytes;
 use super::most;
 use crate::flows::{Socket, leaves_the_host};
 
-/// Adds up by peer what sockets carry while they live.
+/// Sums by peer of the bytes that sockets carry while they live.
 #[derive(Debug, Default)]
 pub struct SocketTraffic {
     /// None before the first look.

@@ -1,4 +1,4 @@
-//! Memory that a NIC reads and writes by itself.
+//! Memory that a NIC reads and writes itself.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::ptr;
@@ -21,7 +21,7 @@ pub(super) struct Domain {
     _context: Rc<Context>,
 }
 
-/// Nobody holds references into it: the NIC may write at any time.
+/// No reference points into it: the NIC may write at any time.
 pub(super) struct Memory {
     first: *mut u8,
     layout: Layout,

@@ -1,4 +1,4 @@
-//! The verbs library, as far as measuring takes it: safe on the outside, and each thing gone when it is
+//! The part of the verbs library that measurements need: safe on the outside, and each resource freed when it is
 //! dropped.
 
 mod device;

@@ -1,4 +1,4 @@
-//! A queue pair with all that it needs.
+//! A queue pair with its resources.
 
 use std::mem;
 use std::ptr;
@@ -24,7 +24,7 @@ use reweave_common::rdma::Transport;
 pub(crate) enum Kind {
     /// Messages back and forth.
     Messages(Transport),
-    /// Writes to or from so much memory.
+    /// Writes to or from this much memory.
     Writes { bytes: usize },
 }
 

@@ -1,4 +1,4 @@
-//! Where a NIC says what it has done.
+//! Completion queues of a NIC.
 
 use std::ffi::CStr;
 use std::mem;
@@ -139,7 +139,7 @@ fn poll_stamped(raw: *mut ibv_cq_ex) -> Result<Option<Completion>, RdmaError> {
         _ => return Err(failed("poll a completion queue")),
     }
     let (number, status) = unsafe { ((*raw).wr_id, (*raw).status) };
-    // Of what has failed, nothing else is told.
+    // A failed completion has no other valid field.
     let stamp = match status {
         ibv_wc_status::IBV_WC_SUCCESS => Stamp::Nic {
             ticks: unsafe { ibv_wc_read_completion_ts(raw) },

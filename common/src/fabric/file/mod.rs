@@ -277,7 +277,7 @@ impl Reader<'_> {
         Ok(builder.build())
     }
 
-    /// Adds `prefix`0, `prefix`1, ...; `at` is the value that asked for so many.
+    /// Adds `prefix`0, `prefix`1, ...; `at` is the value that asked for this many.
     fn numbered<V>(
         &self,
         builder: &mut FabricBuilder,

@@ -1,4 +1,4 @@
-//! Whatever slips of the keyboard make of a sound scenario file, it is read or refused with a place.
+//! Property test: any typing error in a valid scenario file is accepted, or refused with its place.
 
 use crate::scenario::Scenario;
 use proptest::prelude::*;

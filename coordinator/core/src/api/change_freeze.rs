@@ -1,4 +1,4 @@
-//! Jobs that people want left alone.
+//! Freezes and thaws jobs at an operator's request.
 
 use std::collections::BTreeSet;
 

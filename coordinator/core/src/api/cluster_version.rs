@@ -1,4 +1,4 @@
-//! The cluster version, shown, lowered before coordinators go back by a release, and raised again.
+//! Shows the cluster version, lowers it before a downgrade of the coordinators, and raises it again.
 
 use reweave_common::operator::{Refused, Response};
 

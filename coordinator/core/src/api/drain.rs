@@ -1,5 +1,5 @@
-//! Links that a person wants to carry nothing, or what they are worth: made into a plan of routes, and put
-//! on offer. What is not spoken of stays as it is, and so does what is under maintenance.
+//! Proposes a plan of routes for links that an operator drains or weights. Other links stay as they are, and so do
+//! those under maintenance.
 
 use reweave_common::operator::{Refused, Response};
 

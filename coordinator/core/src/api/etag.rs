@@ -1,4 +1,4 @@
-//! Who approves by a seal approves what that stood for when it was shown.
+//! An approval with a seal approves what the seal stood for when it was shown.
 
 use reweave_common::operator::Refused;
 use reweave_common::plan::Generation;

@@ -1,4 +1,4 @@
-//! What was changed, by whom, and what came of it.
+//! The change history: what was changed, by whom, and with which result.
 
 use reweave_common::operator::{FlowOutcome, IterationOutcome, Outcome, Plan, Record};
 use reweave_common::plan::{self, Generation};

@@ -1,4 +1,4 @@
-//! Why a job is slow, and how quick the ways between hosts are beside each other.
+//! Explains why a job is slow, and compares the bandwidth between pairs of hosts.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

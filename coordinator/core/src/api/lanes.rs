@@ -1,5 +1,5 @@
-//! What a job's ranks send over: RDMA devices that all of its hosts have at links that carry, and how many ways lead
-//! from each host to the next.
+//! The RDMA devices that all hosts of a job have at links that carry traffic, and the number of equal paths from each
+//! host to the next.
 
 use std::collections::{BTreeMap, BTreeSet};
 

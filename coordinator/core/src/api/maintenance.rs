@@ -1,4 +1,4 @@
-//! Work on a switch: how far it has come is written into the log, and the routes for it are put on offer.
+//! Maintenance of a switch: logs its stage, and proposes the routes that it needs.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Hosts against hosts: latency, loss and bandwidth.
+//! Latency, loss and bandwidth for every pair of hosts.
 
 use std::collections::BTreeMap;
 

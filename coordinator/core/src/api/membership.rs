@@ -1,4 +1,4 @@
-//! Inviting members and shutting them out.
+//! Invites and revokes members.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::log::millis::millis;
 use crate::log::state::{MAX_REVOKED_MEMBERS, MAX_TOKENS, MAX_VISITORS};
 use crate::rollout::DecisionContext;
 
-/// Whoever finds a token later finds nothing.
+/// A token that is found later is worthless.
 const MAX_TOKEN_TTL: Duration = Duration::from_mins(15);
 
-/// A working day: whoever looks longer asks again.
+/// A working day; longer sessions need a new token.
 const MAX_VISIT_TTL: Duration = Duration::from_hours(12);
 
 /// Each is written down, and whoever makes them one after the other keeps everybody else waiting.
@@ -26,7 +26,7 @@ pub(crate) fn no_visit() -> Refused {
     Refused::NoVisit { longest_s }
 }
 
-/// In the name of whoever asks, with no more than it may do itself.
+/// In the name of the requester, with no more than its own rights.
 pub(super) fn let_visit(
     turn: &mut DecisionContext<'_>,
     member: Member,

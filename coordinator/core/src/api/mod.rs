@@ -1,4 +1,4 @@
-//! What an operator asks for, done and answered.
+//! Executes and answers an operator's requests.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ mod trace;
 mod unmeasured;
 mod warnings;
 
-/// What is shown of the leader itself.
+/// What the status shows of the leader itself.
 #[derive(Clone, Copy)]
 pub(crate) struct LeaderView<'a> {
     pub(crate) waits: Option<&'a WaitReason>,
@@ -69,7 +69,7 @@ pub(crate) struct LeaderView<'a> {
 pub(crate) use membership::no_visit;
 pub(crate) use trace::flows as meant;
 
-/// Gives back what is to be asked again, once the course of the plan that it approves was judged.
+/// Gives back what is to be asked again, once the migration of the plan that it approves was judged.
 pub(crate) fn answer(
     turn: &mut DecisionContext<'_>,
     asked: OperatorRequest,
@@ -91,7 +91,7 @@ pub(crate) fn answer(
     None
 }
 
-/// None where a course has to be judged first.
+/// None where a migration has to be judged first.
 fn response(
     turn: &mut DecisionContext<'_>,
     asking: Member,
@@ -196,7 +196,7 @@ fn diagnose(turn: &DecisionContext<'_>, seen: LeaderView<'_>) -> Response {
     })
 }
 
-/// A plan that is proposed already, would do the same and foretells as much keeps its number.
+/// A plan that is proposed already, would do the same and predicts as much keeps its number.
 fn plan(turn: &mut DecisionContext<'_>, principal: String) -> Response {
     let world = turn.world();
     let not_seen = world.not_seen();
@@ -226,7 +226,7 @@ fn plan(turn: &mut DecisionContext<'_>, principal: String) -> Response {
     shown
 }
 
-/// One that is on offer comes with all that whoever approves it should know.
+/// A proposed plan comes with all that an approver should know.
 fn record(turn: &DecisionContext<'_>, generation: Generation) -> Option<Record> {
     let found = history::find(turn.known, turn.state, generation)?;
     let offer = turn
@@ -321,7 +321,7 @@ fn apply(
     Some(Response::Refused(Refused::Unfit { reasons: words }))
 }
 
-/// Whoever names the wrong one is told which ones there are.
+/// A wrong name is answered with the existing ones.
 fn offered<'a>(turn: &DecisionContext<'a>, generation: Generation) -> Result<&'a Rollout, Refused> {
     let state = turn.state;
     if let Some(rollout) = state.rollout(generation) {
@@ -344,7 +344,7 @@ fn offered<'a>(turn: &DecisionContext<'a>, generation: Generation) -> Result<&'a
 }
 
 impl DecisionContext<'_> {
-    /// One on offer that does the same, with its number, unless more can be foretold by now.
+    /// One on offer that does the same, with its number, unless more can be predicted by now.
     fn shown_already(&self, plan: &Plan, not_seen: &NotSeen) -> Option<Response> {
         let mut offers = self.state.offers().map(|it| &it.plan);
         let same = offers.find(|it| proposals::do_the_same(it, plan) && it.foretells(plan))?;

@@ -1,4 +1,4 @@
-//! What trains say of the way between hosts, and what links have left.
+//! Bandwidth between hosts by packet trains, and the spare capacity of links.
 
 use std::cmp::Reverse;
 use std::net::Ipv4Addr;

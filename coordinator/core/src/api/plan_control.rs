@@ -1,4 +1,4 @@
-//! A person stops a plan that is on its way, lets it go on, or gives it up.
+//! Holds, resumes and aborts a running plan at an operator's request.
 
 use reweave_common::operator::{Refused, Response, Steering};
 use reweave_common::plan::Generation;
@@ -55,7 +55,7 @@ fn objection(rollout: &Rollout, how: Steering) -> Option<Refused> {
     match how {
         Steering::Hold | Steering::Resume if is_offer => Some(Refused::NotUnderWay { generation }),
         Steering::Resume if goes_on => Some(Refused::NotStopped { generation }),
-        // Whoever is stopped on the way back goes on by it.
+        // An abort continues a held rollback.
         Steering::Abort if is_given_up && !rollout.is_stopped() => {
             Some(Refused::GoesBack { generation })
         }

@@ -1,4 +1,4 @@
-//! What a plan changes of what is in force, line by line, for a person to look at.
+//! The changes of a plan against the state in force, line by line, for review.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What hosts say of the way to each other.
+//! Latency and loss between hosts, as their agents report them.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ pub(super) fn probes(
     }
 }
 
-/// As it is now; nothing, where nobody has spoken of it since it was ranked.
+/// The present value; none without a report since the ranking.
 fn pair(known: Measurements<'_>, from: NodeId, to: NodeId) -> Option<PairStatus> {
     let observed = known.ingest.observations().node(from)?;
     let is_it = |address| known.ingest.owner(address) == Some(to);

@@ -1,5 +1,4 @@
-//! A better order of a registered job's ranks, which it takes up when it starts the next time: made into a plan, and
-//! put on offer.
+//! Proposes a plan with a better order of a registered job's ranks, which the job uses at its next start.
 
 use reweave_common::operator::{Refused, Response};
 use reweave_common::plan::{Plan, RankOrder};

@@ -1,4 +1,4 @@
-//! What hosts say of the way to each other over RDMA.
+//! RDMA latency and bandwidth between hosts, as their agents report them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

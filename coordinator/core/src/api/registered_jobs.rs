@@ -1,4 +1,4 @@
-//! What orchestrators tell of their jobs, and what they are told of hosts.
+//! Requests of orchestrators about their jobs and about hosts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddrV4;
@@ -31,7 +31,7 @@ use crate::rollout::{DecisionContext, Hindrance, first_step};
 /// All of them have to fit into one message, and each is looked at twice a second.
 const MAX_JOBS: usize = 1000;
 const MAX_JOB_HOSTS: usize = 1_000_000;
-/// So many exchanges of two hosts are weighed: some tenths of a second for a thousand hosts.
+/// This many exchanges of two hosts are weighed: some tenths of a second for a thousand hosts.
 const MAX_EXCHANGES: usize = 20_000;
 /// What a host sends the next, to compare orders by. The rate does not depend on it.
 const RING_TRANSFER_BYTES: f64 = 1e9;
@@ -71,7 +71,7 @@ pub(super) fn all(turn: &DecisionContext<'_>, seen: LeaderView<'_>) -> Response 
     Response::Registered(all.collect())
 }
 
-/// For a job that is registered on these hosts: in the order that it was told.
+/// For a job that is registered on these hosts: in its recorded order.
 pub(super) fn gate(
     turn: &DecisionContext<'_>,
     job: Option<&str>,
@@ -222,7 +222,7 @@ fn start(
     Ok(Response::Started(Box::new(started)))
 }
 
-/// A plan that helps flows between these hosts and may be carried out now, or as soon as its course was judged; or why
+/// A plan that helps flows between these hosts and may be carried out now, or as soon as its migration was judged; or why
 /// there is none.
 fn fitting(
     turn: &mut DecisionContext<'_>,

@@ -1,5 +1,5 @@
-//! Circuits that a person wants, those that suit what is sent, or everything as it was: made into a plan,
-//! judged, and put on offer.
+//! Makes, checks and proposes a plan of circuits: those that an operator names, those that suit the traffic, or a
+//! rollback.
 
 use std::collections::BTreeMap;
 

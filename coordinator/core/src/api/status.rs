@@ -1,4 +1,4 @@
-//! How the cluster is doing.
+//! The status of the cluster.
 
 use std::net::Ipv4Addr;
 
@@ -186,7 +186,7 @@ fn phase(phase: &state::Phase) -> Phase {
     }
 }
 
-/// A change that could not be taken back, switches that hold other rules than they should, and
+/// A change that could not be rolled back, switches that hold other rules than they should, and
 /// flows that are pinned to where no way leads on.
 fn alarms(known: Measurements<'_>, state: &State, useless: &[UselessPin]) -> Vec<String> {
     let held = state.rollouts();
@@ -253,7 +253,7 @@ fn held_for(fabric: &Fabric, rollout: &Rollout) -> Option<String> {
     ))
 }
 
-/// Whether a switch reads back something else than what it was told last.
+/// Whether a switch reads back a state other than its last instruction.
 fn is_astray(known: Measurements<'_>, state: &State, node: NodeId) -> bool {
     let observed = known
         .ingest

@@ -1,4 +1,4 @@
-//! Which way flows go, as agents have traced it.
+//! The paths of flows, as agents have traced them.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddrV4};

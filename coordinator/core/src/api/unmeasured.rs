@@ -14,7 +14,7 @@ use crate::model::world::Measurements;
 /// An answer has to fit into one message, however large the cluster is.
 const MAX_LACKS: usize = 64;
 
-/// The same lack of many agents is told once. Those first that most of them have.
+/// The same lack of many agents is listed once. The most common first.
 pub(super) fn lacks(known: Measurements<'_>) -> Vec<LackStatus> {
     let mut nodes: BTreeMap<Lack, Vec<String>> = BTreeMap::new();
     for (node, observed) in known.ingest.observations().nodes() {

@@ -1,4 +1,4 @@
-//! What a person should look at, the worst first.
+//! Warnings for operators, the worst first.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use reweave_common::operator::{AgentState, AgentStatus, Status};
 
 use crate::model::world::Measurements;
 
-/// Whoever knocked in vain earlier does not matter any more.
+/// Older refusals are not reported.
 const REFUSAL_TTL: Duration = Duration::from_mins(10);
 const MAX_NAMED_NODES: usize = 5;
 

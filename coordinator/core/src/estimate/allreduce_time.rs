@@ -1,4 +1,4 @@
-//! How long an all-reduce takes, by how many ranks do it.
+//! The duration of an all-reduce by its number of ranks.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! By how much the counters of interfaces have grown lately: one reading is over before anybody looks.
+//! Recent growth of interface counters. A single reading covers too short a time to be seen.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::num::Saturating;
@@ -17,7 +17,7 @@ pub(crate) struct CounterTrends {
     places: BTreeMap<(NodeId, String), Counting>,
 }
 
-/// What one interface counted over a while.
+/// Growth of an interface's counters over a period.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub(crate) over: TimeSpan,
@@ -33,7 +33,7 @@ pub(crate) struct Counted {
     pub(crate) queue_drops: Saturating<u64>,
 }
 
-/// So many of so many.
+/// A count and its total.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Part {
     grown: u64,
@@ -99,7 +99,7 @@ impl CounterTrends {
         here.take_while(|((other, _), _)| *other == node).count()
     }
 
-    /// Lets go of whom nobody has spoken of for long.
+    /// Forgets interfaces without a report for long.
     pub(crate) fn handle_time(&mut self, now: Moment) {
         self.places
             .retain(|_, place| now.since(place.heard) < 2 * Self::HALF_WINDOW);

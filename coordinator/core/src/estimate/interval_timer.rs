@@ -1,4 +1,4 @@
-//! What is done from time to time, and not at every turn.
+//! Limits work to once per interval, instead of once per turn.
 
 use std::time::Duration;
 

@@ -1,9 +1,8 @@
-//! How quickly probes have crossed links: by how much even the quickest of all that cross one is
-//! slower than it used to be.
+//! Link latency: the rise of the fastest probe over a link above its usual latency.
 //!
-//! Queues come and go, and each flow meets others: what all have in common is the link itself. A flow
-//! counts once it is known how quick it is as a rule, and anew when it goes another way. Where a job fills
-//! a link, a queue stands before it for as long as that takes: whoever crosses it says nothing meanwhile.
+//! Queues come and go, and each flow meets others. All flows of a link share only the link itself. A flow counts once
+//! its usual latency is known, and starts again when its path changes. While a job fills a link, packets queue before
+//! it, so flows over this link do not count meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem;
@@ -22,7 +21,7 @@ use crate::estimate::interval_timer::IntervalTimer;
 use crate::estimate::probe_paths::ProbePaths;
 use crate::ingest::round_robin::RoundRobin;
 
-/// A host and its own links are one, as far as round trips tell.
+/// A host and its own links count as one, since round trips cannot tell them apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PathSegment {
     Host(NodeId),
@@ -36,7 +35,7 @@ pub(crate) struct Latencies {
     loads: IntervalTimer,
     /// Where links were nearly full when that was last looked at.
     busy: BTreeSet<PathSegment>,
-    /// A round has ended, and not everybody had a turn since.
+    /// A round has ended, and not all hosts had a turn since.
     is_ending: bool,
     /// Of those who had one: by how much all that cross a place are slower, infinitely where all of them
     /// had to wait in queues, and what they take as a rule.

@@ -1,7 +1,7 @@
-//! Which part of the probes over each direction of a link gets lost, round by round.
+//! The share of lost probes over each direction of a link, round by round.
 //!
-//! Where one direction loses probes, others that the same probes cross are seen to lose some, too: which of them it
-//! is, who looks for causes finds out. Before a queue that was full probes get lost that no link has lost.
+//! If one direction loses probes, other directions on the same paths appear to lose some, too; the diagnosis decides
+//! which one it is. Probes lost before a full queue are not lost by a link.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
@@ -25,7 +25,7 @@ pub(crate) struct Losses {
     queues: IntervalTimer,
     /// Where queues were full when that was last looked at.
     congested: BTreeSet<Hop>,
-    /// A round has ended, and not everybody had a turn since.
+    /// A round has ended, and not all hosts had a turn since.
     is_ending: bool,
     /// Of those who had one.
     crossed: BTreeMap<Hop, Crossed>,
@@ -41,7 +41,7 @@ struct Crossed {
 #[derive(Debug, Clone, Default)]
 struct Course {
     shares: LossHistory,
-    /// For so many rounds nobody has crossed it.
+    /// The number of rounds in which no probe has crossed it.
     unseen: u32,
 }
 

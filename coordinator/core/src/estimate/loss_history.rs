@@ -1,17 +1,16 @@
-//! A part of something that is nothing as a rule, round by round: as long as nothing was ever amiss, rounds are but
-//! counted.
+//! A share that is usually zero, round by round. Rounds are only counted until the first one that is not zero.
 
 use std::collections::VecDeque;
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LossHistory {
-    /// So many rounds of nothing come first.
+    /// This many rounds of nothing come first.
     clean: usize,
     since: VecDeque<f64>,
 }
 
 impl LossHistory {
-    /// Of another round; of no more than so many it is known how they were.
+    /// Of another round; of no more than this many it is known how they were.
     pub(crate) fn note(&mut self, share: f64, most: usize) {
         self.since.push_back(share);
         if self.clean + self.since.len() > most {

@@ -1,5 +1,5 @@
-//! Which way the probes between hosts go, there and back: each flow of probes is traced from time to
-//! time, a few at once, since routers answer few questions a second.
+//! The paths of probes between hosts, there and back. Each flow of probes is traced from time to time, a few at once,
+//! since routers answer only a few traces a second.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
@@ -18,12 +18,11 @@ use reweave_planner::paths::Learned;
 use crate::ingest::round_robin::RoundRobin;
 use crate::ingest::telemetry::{Ingest, probed};
 
-/// So many flows of one host are traced at a time.
 const MAX_TRACES_PER_HOST: usize = 16;
-/// A way is asked for again after this; without an answer it is believed so much longer.
+/// A way is asked for again after this; without an answer it is accepted so much longer.
 const TRACE_INTERVAL: Duration = Duration::from_secs(30);
 const PATH_TTL: Duration = Duration::from_secs(120);
-/// More are not kept, or than so many of each host: those of its probes there and back.
+/// More are not kept, or than this many of each host: those of its probes there and back.
 const MAX_PATHS: usize = 1 << 18;
 const MAX_PATHS_PER_HOST: usize = 160;
 
@@ -150,7 +149,7 @@ pub(crate) struct TraceSchedule {
 }
 
 impl TraceSchedule {
-    /// Goes on; something once everybody had a turn.
+    /// Goes on; yields a value once all hosts had a turn.
     pub(crate) fn advance(
         &mut self,
         now: Moment,

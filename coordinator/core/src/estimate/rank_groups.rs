@@ -1,4 +1,4 @@
-//! Groups of ranks, as they tell of them: whose tensors are split among them, and who hands on to whom.
+//! Groups of ranks, as ranks report them: groups that split tensors, and pipelines.
 
 use std::collections::{BTreeMap, BTreeSet};
 

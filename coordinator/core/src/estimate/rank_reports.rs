@@ -1,5 +1,5 @@
-//! What jobs tell of themselves: which rank is on which host, what ranks send each other where the kernel
-//! does not see it, and how much of the time each spends in collectives.
+//! Reports of jobs: the host of each rank, traffic between ranks that the kernel does not see, and the share of time
+//! that each rank spends in collectives.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ use crate::ingest::telemetry::Ingest;
 /// Seconds of which less is told may have one more, or one less.
 const MIN_SECONDLY_COUNT: u64 = 8;
 
-/// What one host sends another, as ranks on them tell.
+/// Traffic from one host to another, as ranks on them report it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReportedPair {
     pub from: NodeId,
@@ -25,7 +25,7 @@ pub struct ReportedPair {
     pub rate: Rate,
 }
 
-/// What ranks of one communicator do together.
+/// Collectives of one communicator.
 #[derive(Debug)]
 pub(crate) struct Work {
     pub(crate) name: String,
@@ -34,7 +34,7 @@ pub(crate) struct Work {
     pub(crate) sendings: Vec<RankTransfer>,
 }
 
-/// What one of its ranks sends another on another host.
+/// Traffic from one rank to a rank on another host.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RankTransfer {
     pub(crate) ranks: [u32; 2],
@@ -43,7 +43,7 @@ pub(crate) struct RankTransfer {
     pub(crate) rate: Rate,
 }
 
-/// By communicator: where each rank is, and what it tells.
+/// By communicator: the host and the report of each rank.
 pub(crate) struct Ranks<'a>(BTreeMap<u64, Communicator<'a>>);
 
 pub(crate) type Communicator<'a> = BTreeMap<u32, (NodeId, &'a RankReading)>;

@@ -1,5 +1,5 @@
-//! Whose an address is: the node's to which the fabric gives it, or else the first one's that said so and
-//! is here. Where two say so, people are told of both, and the other has it once the first is gone for good.
+//! The owner of an address: the node to which the fabric gives it, or else the first connected node that claimed it.
+//! If two nodes claim it, operators see both, and the second one gets it after the first is gone for good.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -12,23 +12,23 @@ use reweave_common::moment::Moment;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Addresses {
     owners: BTreeMap<Ipv4Addr, NodeId>,
-    /// As the fabric has it, whoever comes first.
+    /// As the fabric has it, whichever node comes first.
     fixed: BTreeMap<Ipv4Addr, NodeId>,
     contests: BTreeMap<Ipv4Addr, Contest>,
 }
 
-/// Two nodes that say that an address is theirs.
+/// Two nodes that claim one address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Contest {
     pub(crate) believed: NodeId,
     pub(crate) other: NodeId,
     /// Where the other has it, as it says.
     interface: String,
-    /// Since when the believed one is seen to be away.
+    /// Since when the accepted one is seen to be away.
     away: Option<Moment>,
 }
 
-/// An address that is somebody else's from now on.
+/// An address with a new owner.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct HandedOver {
     pub(crate) address: Ipv4Addr,
@@ -102,7 +102,7 @@ impl Addresses {
         self.settle(node);
     }
 
-    /// Who is not here asks for nothing. When the believed one goes, the other has said it once and is not
+    /// Who is not here asks for nothing. When the accepted one goes, the other has said it once and is not
     /// heard of it again, so that it is still known.
     pub(crate) fn settle(&mut self, node: NodeId) {
         self.contests.retain(|_, contest| contest.other != node);
@@ -114,7 +114,7 @@ impl Addresses {
         }
     }
 
-    /// Whoever is believed and is not here any more, nor was for that long, or does not ask for the address
+    /// Whoever is accepted and is not here any more, nor was for that long, or does not ask for the address
     /// any more, loses it to the other. An agent that is only started again keeps what it had.
     pub(crate) fn hand_over(
         &mut self,

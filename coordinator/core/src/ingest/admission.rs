@@ -1,5 +1,5 @@
-//! Who comes: newcomers with a token, agents with their builds and clocks, and those who are not
-//! let in. All but what the log says is the leader's own, and bounded.
+//! Admission: joining members with a token, agents with their builds and clocks, and refused peers. Everything that
+//! is not in the log belongs to the leader alone, and is bounded.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::log::state::{AdmissionStatus, Membership, NoEntry};
 const MAX_REFUSED: usize = 64;
 /// From one address, so that nobody who comes in ever other ways keeps others from being told of.
 const MAX_REFUSED_PER_ADDRESS: usize = 8;
-/// Newcomers wait for one entry of the log each.
+/// Joining members wait for one entry of the log each.
 const MAX_PENDING: usize = 1024;
 const MAX_REASON_CHARS: usize = 300;
 /// Agents tell the time every ten seconds.
@@ -51,7 +51,7 @@ pub(crate) struct RejectedPeer {
 }
 
 impl Admissions {
-    /// Beyond the bound nobody is answered, and whoever knocked may try again.
+    /// Beyond the limit requests get no answer, and the peer may try again.
     pub(crate) fn handle_knock(&mut self, knock: JoinRequest) {
         if self.waiting.len() < MAX_PENDING {
             self.waiting.push_back(knock);

@@ -1,4 +1,4 @@
-//! Samples of agents become observations; connections, admission, and whose an address is. Uses `log`.
+//! Turns agents' samples into observations; connections, admission, and owners of addresses. Uses `log`.
 
 pub(crate) mod address_owners;
 pub(crate) mod admission;

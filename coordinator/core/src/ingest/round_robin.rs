@@ -1,11 +1,11 @@
-//! Hosts one after the other: what looks at every probe of every host looks at a part of them at a
-//! time, since all of thousands would keep everything else waiting.
+//! Visits hosts in turn. Work on every probe of every host covers a part of the hosts at a time; all of thousands at
+//! once would delay everything else.
 
 use std::ops::Range;
 
 use reweave_common::ids::NodeId;
 
-/// So many flows of probes are gone through in a few milliseconds.
+/// This number of flows of probes takes a few milliseconds.
 const MAX_FLOWS_PER_TURN: usize = 1 << 14;
 
 #[derive(Debug, Clone)]
@@ -14,11 +14,11 @@ pub(crate) struct RoundRobin {
     most: usize,
 }
 
-/// Whose turn it is.
+/// The hosts of this turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Batch {
     pub(crate) nodes: Range<NodeId>,
-    /// Nobody comes after these, and it begins anew.
+    /// These are the last, and the next turn begins again.
     pub(crate) is_last: bool,
 }
 
@@ -38,7 +38,7 @@ impl Default for RoundRobin {
 }
 
 impl RoundRobin {
-    /// So many flows at a time.
+    /// Visits at most this number of flows at a time.
     pub(crate) fn of(most: usize) -> Self {
         let next = node(0);
         Self { next, most }
@@ -49,7 +49,7 @@ impl RoundRobin {
         self.next..end()
     }
 
-    /// Takes of nodes, each with so many flows, as many as are gone through at a time.
+    /// Takes of nodes, each with this many flows, as many as are gone through at a time.
     pub(crate) fn take(&mut self, nodes: impl IntoIterator<Item = (NodeId, usize)>) -> Batch {
         let (from, mut sum) = (self.next, 0);
         let mut nodes = nodes.into_iter();

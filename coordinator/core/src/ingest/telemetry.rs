@@ -1,7 +1,7 @@
-//! From samples to observations: who is connected, who may say what, and what is too old to count.
+//! From samples to observations: who is connected, who may report what, and what is too old to count.
 //!
-//! An agent speaks for its own node only. A flow belongs to the owner of its source address; what others
-//! say of it is discarded.
+//! An agent reports for its own node only. A flow belongs to the owner of its source address; reports of others about
+//! it are discarded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -74,7 +74,7 @@ impl Ingest {
             .is_some_and(|session| session.connected)
     }
 
-    /// Whether it has told anything in this session.
+    /// Whether it has sent a report in this session.
     pub(crate) fn has_reported(&self, node: NodeId) -> bool {
         let observed = self.observations.node(node);
         self.is_connected(node) && observed.is_some_and(|it| it.heard.is_some())
@@ -341,7 +341,7 @@ impl Ingest {
         self.addresses.claim(node, claimed, is_here)
     }
 
-    /// Whoever was not believed is, once the other is gone: it has said all, and will not say it again.
+    /// Whoever was not accepted is, once the other is gone: it has said all, and will not say it again.
     fn hand_over(&mut self, now: Moment, after: Duration) {
         let sessions = &self.sessions;
         let is_here = |node| sessions.get(&node).is_some_and(|it| it.connected);

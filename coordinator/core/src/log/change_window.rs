@@ -1,7 +1,7 @@
-//! When changes may be made: stretches of the week, by the time of day in UTC.
+//! Change windows: periods of the week, by the time of day in UTC.
 //!
-//! Moments of a coordinator begin at its time of day and go on from there, so that nobody who sets a clock
-//! back opens or closes a window meanwhile.
+//! A coordinator's moments start at its time of day and advance from there. So a clock that is set back meanwhile
+//! neither opens nor closes a window.
 
 use std::fmt;
 use std::str::FromStr;
@@ -26,7 +26,7 @@ pub struct Hours {
     minutes: [u64; 2],
 }
 
-/// What is no stretch of the week.
+/// The text is no period of the week.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoHours(String);
 
@@ -53,7 +53,7 @@ impl Hours {
             .any(|(minute, more)| self.has_begun_on(minute % MINUTES_PER_WEEK, more))
     }
 
-    /// Whether it begins on the day of this minute, and lasts until so many minutes later.
+    /// Whether it begins on the day of this minute, and lasts until this many minutes later.
     fn has_begun_on(&self, minute: u64, more: u64) -> bool {
         let [first, last] = self.days;
         let day = minute / MINUTES_PER_DAY;

@@ -1,5 +1,5 @@
-//! What stands in the log in bytes: commands in entries, states in snapshots. A build goes on only from what it reads, all of
-//! it.
+//! The byte format of the log: commands in entries, states in snapshots. A build refuses data that it cannot read
+//! completely.
 
 use postcard::ser_flavors::Size;
 use serde::de::DeserializeOwned;
@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use crate::log::command::{Change, Command};
 use crate::log::state::State;
 
-/// A later build wrote it, and there is no going on without knowing what it says.
+/// A later build wrote the log, and this one cannot read all of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnreadableLog {
     Command { index: u64, source: postcard::Error },

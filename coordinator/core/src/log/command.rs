@@ -1,7 +1,7 @@
-//! What is replicated: each decision and each answer, as the one change of state that it is.
+//! Replicated commands: each decision and each answer, as one change of state.
 //!
-//! A command says what was decided and never how: applying it makes no choice and plans nothing.
-//! Measurements are not replicated, except for the few that a decision rests on.
+//! A command says what was decided and never how: applying it makes no choice and plans nothing. Measurements are not
+//! replicated, except for the few that a decision rests on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub const LATEST_MINOR: u16 = 1;
 /// An entry of the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Command {
-    /// When it was decided, by the clock of whoever led.
+    /// When it was decided, by the leader's clock.
     pub at: Moment,
     pub change: Change,
 }
@@ -43,7 +43,7 @@ pub struct Command {
 pub enum Change {
     PlanProposed {
         plan: Box<Plan>,
-        /// What it needs for itself alone, as the judge says.
+        /// What it needs for itself alone, as the checker says.
         claims: Box<ResourceSet>,
         by: Author,
     },
@@ -68,9 +68,9 @@ pub enum Change {
     StepIntent(StepIntent),
     /// A switch's answer to the last intent.
     Acked { node: NodeId, ack: Ack },
-    /// Tables or circuits change: on this course, from these circuits.
+    /// Tables or circuits change: by this migration, from these circuits.
     Departed(Departure),
-    /// It is given up, and this is the way back from where things are.
+    /// It is given up, and this is the rollback from where things are.
     TurnedBack {
         generation: Generation,
         course: MigrationPlan,
@@ -104,20 +104,20 @@ pub enum Change {
     },
     /// Every switch concerned holds what it held before the plan.
     RolledBack { generation: Generation },
-    /// Whoever has the secret of this digest may join as this member until then.
+    /// The bearer of the secret with this digest may join as this member until then.
     Invited {
         token: Digest,
         member: Member,
         expires: Moment,
         by: Author,
     },
-    /// Somebody came with the secret, and this key. The index of the entry is the admission.
+    /// A peer showed the secret, and this key. The index of the entry is the admission.
     Admitted {
         token: Digest,
         key: Digest,
         from: String,
     },
-    /// Whoever has the secret of this digest may ask in this member's name until then.
+    /// The bearer of the secret with this digest may make requests in this member's name until then.
     Visited {
         token: Digest,
         member: Member,
@@ -139,7 +139,7 @@ pub enum Change {
         is_frozen: bool,
         by: Author,
     },
-    /// An orchestrator has told of a job, or it is over.
+    /// An orchestrator registered a job, or the job is over.
     Registered {
         job: String,
         told: Option<Registered>,
@@ -157,7 +157,7 @@ pub enum Change {
         how: Steering,
         by: Author,
     },
-    /// What all nodes of this plan's step hold unconfirmed is to stay. They are told so under this entry's token.
+    /// Confirms the state of all nodes of this plan's step. They get the confirmation under this entry's token.
     ConfirmIntent { plan: Generation },
     /// From here on nothing is decided that came after this minor version, and no leader raises it by itself. Each
     /// coordinator takes this entry and all before it out of its log, so that an earlier build reads what is left.
@@ -273,7 +273,7 @@ pub struct Move {
     pub desired: CircuitSet,
 }
 
-/// So little went through a port in this time.
+/// The traffic of a port in this time, which is next to nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename = "Quiet")]
 pub struct IdlePort {
@@ -287,11 +287,11 @@ pub struct IdlePort {
 pub struct StepIntent {
     /// Whose step it is.
     pub plan: Generation,
-    /// What the switches shall hold afterwards. A step that undoes a plan makes a generation of
+    /// What the switches should hold afterwards. A step that undoes a plan makes a generation of
     /// its own, since agents refuse older ones.
     pub generation: Generation,
     pub aim: Aim,
-    /// All that each of these nodes shall hold.
+    /// All that each of these nodes should hold.
     pub targets: BTreeMap<NodeId, ForwardingState>,
 }
 
@@ -300,7 +300,7 @@ pub struct StepIntent {
 pub enum Aim {
     /// Carry the plan out; these were the flows' rates just before.
     Install { before: Vec<Before> },
-    /// The round of tables that is due on the course.
+    /// The round of tables that is due in the migration.
     Round,
     /// Put the parent's rules back.
     Undo { reasons: Vec<Reason> },
@@ -312,7 +312,7 @@ pub struct Before {
     pub spread: RateSummary,
 }
 
-/// Who wanted it.
+/// Who requested the change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Author {

@@ -1,4 +1,4 @@
-//! What people name when they want something to carry nothing: a link, a node, or an optical switch.
+//! What an operator can name for a drain: a link, a node, or an optical switch.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use reweave_common::ids::{LinkId, NodeId, OpticalId};
 use reweave_common::operator::Refused;
 use serde::{Deserialize, Serialize};
 
-/// What links come together at.
+/// A device at which links meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[serde(rename = "Place")]

@@ -1,5 +1,4 @@
-//! What goes in and what comes out: every input is one serializable value, and so is every effect,
-//! so that a recorded run can be lived through again.
+//! Inputs and effects of the core. Each is one serializable value, so that a recorded run can be replayed.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -42,7 +41,7 @@ pub enum Input {
         principal: Member,
         request: Request,
     },
-    /// Asked with a token that the cluster was told of before. `id` comes back with the reply.
+    /// A request with a token that the cluster has recorded before. `id` comes back with the reply.
     Visitor {
         id: u64,
         token: Digest,
@@ -67,14 +66,14 @@ pub enum Input {
         node: NodeId,
         about: About,
     },
-    /// Somebody without a certificate has this secret, and this key. `id` comes back.
+    /// A peer without a certificate has this secret, and this key. `id` comes back.
     Knock {
         id: u64,
         token: Digest,
         key: Digest,
         from: String,
     },
-    /// Somebody was not let in, so often since the last time it was told.
+    /// A peer was refused, this number of times since the previous report.
     TurnedAway {
         from: String,
         why: String,
@@ -108,7 +107,7 @@ pub enum Effect {
         id: u64,
         response: Response,
     },
-    /// Whether the one who knocked is let in, as whom, and why not.
+    /// Whether the joining peer is admitted, as which member, or why not.
     Answer {
         id: u64,
         pass: Result<Pass, NoEntry>,
@@ -119,7 +118,7 @@ pub enum Effect {
 const MAX_CHANGE_PARTS: usize = 64;
 const MAX_CHANGE_BYTES: usize = 4 << 20;
 
-/// Effects that wait to be carried out, in order.
+/// Effects to be executed, in order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Outbox {
     effects: VecDeque<Queued>,
@@ -254,7 +253,7 @@ impl Outbox {
     }
 }
 
-/// A request on its way to its reply.
+/// A request without a reply yet.
 #[derive(Debug, Clone)]
 pub(crate) struct OperatorRequest {
     pub(crate) id: u64,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::log::command::Author;
 
-/// A job that is frozen, as the log has it.
+/// A frozen job, as the log has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frozen {
     pub hosts: BTreeSet<NodeId>,

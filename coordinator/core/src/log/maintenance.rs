@@ -12,7 +12,7 @@ use crate::log::command::Author;
 use crate::log::device::Device;
 use crate::log::state::State;
 
-/// What is under maintenance, as the log has it.
+/// A device under maintenance, as the log has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Maintenance {
     pub place: Device,
@@ -25,13 +25,13 @@ pub struct Maintenance {
 }
 
 impl Maintenance {
-    /// Whether nothing shall pass its links.
+    /// Whether nothing should pass its links.
     pub(crate) fn is_closed(&self) -> bool {
         self.stage != MaintenanceStage::Returning
     }
 }
 
-/// All links that shall carry nothing for it.
+/// All links that should carry nothing for it.
 pub(crate) fn closed(fabric: &Fabric, state: &State) -> BTreeSet<LinkId> {
     let closed = state.maintenance().iter().filter(|it| it.is_closed());
     closed.flat_map(|it| it.place.links(fabric)).collect()

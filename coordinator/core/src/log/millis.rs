@@ -1,4 +1,4 @@
-//! Whole milliseconds, as answers state durations.
+//! Whole milliseconds, as answers give durations.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the operator may tune: who decides, what is worth a change, and how long things may take.
+//! The operator's settings: who approves, which gain justifies a change, and timeouts.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub struct Policy {
     /// What the planner goes by. Its `least_gain` is also the gain that must be measured, and
     /// readings older than its `most_age` count for nothing here either.
     pub planner: reweave_planner::Policy,
-    /// A rate is taken from so many readings, before a change and after. Default 5: one odd
+    /// A rate is taken from this many readings, before a change and after. Default 5: one odd
     /// reading moves the mean of five by a fifth of its error.
     pub readings: usize,
     /// A flow is slower, or faster, when it leaves the range of its readings by this share.
@@ -50,25 +50,25 @@ pub struct Policy {
     pub iterate_within: Duration,
     /// An instruction that was not answered is sent again after this. Default 2 s.
     pub answer_within: Duration,
-    /// An instruction is sent so often before the plan is taken back. Default 3.
+    /// An instruction is sent so often before the plan is rolled back. Default 3.
     pub most_sends: u32,
     /// A plan that nobody approves is withdrawn after this. Default 10 min: what was measured then
     /// says little of now.
     pub offer_for: Duration,
     /// An approved plan that cannot begin by then is refused. Default 10 s: agents need a few
-    /// seconds to come back to a coordinator that was started anew.
+    /// seconds to come back to a coordinator that was started again.
     pub begin_within: Duration,
-    /// Switches that refuse to take a plan back are told again after this. Default 30 s.
+    /// Switches that refuse a rollback get it again after this. Default 30 s.
     pub retry_held_after: Duration,
     /// In automatic mode, the least time from the end of one change to the next plan; doubled for
     /// every failure in a row. Default 10 s.
     pub cool_down: Duration,
     /// In automatic mode, the cluster is looked at so often. Default 500 ms.
     pub look_every: Duration,
-    /// The path of an elephant is traced anew when it is older than this. Default 5 s.
+    /// The path of an elephant is traced again when it is older than this. Default 5 s.
     pub trace_every: Duration,
     /// When changes may be made, by the time of day in UTC. Default none: at any time. What leads nowhere
-    /// is mended at any time all the same, and so is what a person wants done now.
+    /// is repaired at any time all the same, and so is what a person wants done now.
     pub changes_only: Vec<Hours>,
     /// Of the flows of probes that a host would have, were none left out, each sends one so often. Those that
     /// are sent share what the others would. Default 400 ms: ten probes a second to each peer, where four
@@ -128,7 +128,7 @@ impl Policy {
         self.planner.most_age
     }
 
-    /// A path is believed until it could have been traced anew three times.
+    /// A path is accepted until it could have been traced again three times.
     pub(crate) fn trust_path_for(&self) -> Duration {
         self.trace_every.saturating_mul(3)
     }
@@ -160,7 +160,7 @@ impl Policy {
         hours.join(", ")
     }
 
-    /// How long to let things be after so many failures in a row.
+    /// The cool-down after this number of failures in a row.
     pub(crate) fn cool_down_after(&self, failures: u32) -> Duration {
         let longer = self
             .cool_down

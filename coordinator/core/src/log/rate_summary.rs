@@ -1,4 +1,4 @@
-//! What a few readings of a rate say: their mean, and between what they lay.
+//! Mean and range of a few readings of a rate.
 
 use reweave_common::units::Rate;
 use serde::{Deserialize, Serialize};

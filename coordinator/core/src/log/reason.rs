@@ -1,4 +1,4 @@
-//! Why a plan is not carried out, or is taken back.
+//! Why a plan is not applied, or is rolled back.
 
 use reweave_check::Unsound;
 use reweave_common::circuit::NotSwitched;
@@ -17,7 +17,7 @@ use crate::log::command::Author;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// So the judge of plans finds.
+    /// So the checker of plans finds.
     Unsound(Unsound),
     /// A later plan took its place.
     Superseded {
@@ -28,11 +28,11 @@ pub enum Reason {
         by: Generation,
         what: Resource,
     },
-    /// On its course it would have to tell a node that it was not made for.
+    /// The migration would have to instruct a node that the plan was not made for.
     Beyond {
         node: NodeId,
     },
-    /// Nobody approved it in time.
+    /// It was not approved in time.
     NotApproved,
     /// A person has given it up.
     Aborted {
@@ -47,7 +47,7 @@ pub enum Reason {
     NotMeasured {
         flow: FlowKey,
     },
-    /// Nobody has reported which interface this end of the link is.
+    /// No report says which interface this end of the link is.
     UnknownPort {
         at: NodeId,
         link: LinkId,
@@ -68,7 +68,7 @@ pub enum Reason {
     /// There is no order in which it could be done without cutting somebody off, or leaving too
     /// little.
     NoCourse,
-    /// Nobody has said by which address a node is reached whatever its links are.
+    /// No report has the address by which a node is reached independent of its links.
     NoAddress {
         node: NodeId,
     },
@@ -100,11 +100,11 @@ pub enum Reason {
         host: NodeId,
         link: LinkId,
     },
-    /// By the routes in force packets pass a link that shall carry nothing.
+    /// By the routes in force packets pass a link that should carry nothing.
     NotAround {
         link: LinkId,
     },
-    /// Nobody at either end of a link tells what passes it.
+    /// Neither end of a link reports its traffic.
     Unwatched {
         link: LinkId,
     },

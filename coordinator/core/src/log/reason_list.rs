@@ -1,4 +1,4 @@
-//! Many reasons as people read them: of each kind the first, and how many more there are.
+//! Shortens many reasons for people: the first of each kind, and the number of the rest.
 
 use std::mem::discriminant;
 

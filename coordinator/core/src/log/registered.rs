@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::log::command::Author;
 
-/// A job, as the log has it.
+/// A registered job, as the log has it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Registered {
     /// In the order of its ranks.
@@ -19,7 +19,7 @@ pub struct Registered {
     pub phase: Option<Phase>,
 }
 
-/// What its traffic is told to be.
+/// The announced traffic of a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename = "JobPhase")]
 pub struct Phase {

@@ -1,4 +1,4 @@
-//! The verdict on a plan that was carried out, as the log has it.
+//! The verdict on an applied plan, as the log has it.
 
 use reweave_common::flow::FlowKey;
 use reweave_common::operator::FlowChange;
@@ -41,6 +41,6 @@ pub struct JudgedIteration {
     pub before: TimeSpan,
     /// Least and most of what was predicted.
     pub predicted: [TimeSpan; 2],
-    /// None where no beat was heard in time.
+    /// None if no iteration period was detected in time.
     pub after: Option<TimeSpan>,
 }

@@ -1,4 +1,4 @@
-//! What explains a job that is slow: what its hosts send each other, as kernels and its own ranks tell.
+//! The traffic that explains a slow job: what its hosts send each other, by reports of kernels and ranks.
 
 use std::collections::BTreeSet;
 
@@ -48,7 +48,7 @@ fn numbers(sending: &RankTransfer) -> [usize; 2] {
     sending.ranks.map(|rank| rank as usize)
 }
 
-/// Of several ranks on a host, nobody knows whose flow it is.
+/// With several ranks on a host, the rank of a flow is unknown.
 fn of_flow(known: Measurements<'_>, flow: &FlowState, sendings: &[RankTransfer]) -> ExchangedPair {
     let ranks = match &between(sendings, [flow.from, flow.to])[..] {
         [only] => Some(numbers(only)),

@@ -1,5 +1,5 @@
-//! What is at fibres bears one hardware address, or else whoever resolved an address before a circuit moved sends to
-//! nobody afterwards.
+//! All interfaces at fibres must have one hardware address. Otherwise a sender that resolved an address before a
+//! circuit moved sends to no one afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,4 @@
-//! What will be sent: by flows that rest, since whoever keeps a session open will send as much again, and by
-//! jobs that are told to come to a phase of so much traffic.
+//! Expected traffic: idle flows, since an open session will send as much again, and announced phases of jobs.
 
 mod ring_load;
 
@@ -34,7 +33,7 @@ pub(crate) struct IdleFlows {
     told: BTreeMap<String, Told>,
 }
 
-/// What a job is told to bring to each hop between switches.
+/// The announced load of a job on each hop between switches.
 #[derive(Debug, Clone)]
 struct Told {
     ranks: Vec<NodeId>,
@@ -82,7 +81,7 @@ impl IdleFlows {
         self.last.extend(measured.map(|state| (state.flow, state)));
     }
 
-    /// What registered jobs are told to send, over the shortest ways there are.
+    /// The announced traffic of registered jobs, over the shortest paths.
     pub(crate) fn handle_jobs(&mut self, fabric: &Fabric, jobs: &BTreeMap<String, Registered>) {
         let mut before = mem::take(&mut self.told);
         for (job, it) in jobs {

@@ -1,4 +1,4 @@
-//! How evenly flows are spread.
+//! Flow imbalance of links and groups.
 
 use reweave_common::finding::Imbalance;
 use reweave_common::operator::{

@@ -1,4 +1,4 @@
-//! How evenly flows were spread of late, as whoever leads has noted it from time to time.
+//! Recent flow imbalance, as the leader records it from time to time.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -21,7 +21,7 @@ const MAX_SAMPLES: usize = 720;
 pub(crate) struct ImbalanceHistory {
     pace: IntervalTimer,
     notes: VecDeque<Note>,
-    /// The last look, for whoever keeps it.
+    /// The last value, for the history.
     fresh: Option<(Moment, Imbalances)>,
 }
 

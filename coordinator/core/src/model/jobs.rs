@@ -1,7 +1,7 @@
-//! Which hosts work together, as their traffic shows it, whatever orchestrators tell of jobs.
+//! Jobs: hosts that work together, as their traffic shows it, independent of orchestrators.
 //!
-//! Whoever exchanges large flows, directly or through others, works for one job. It is called as it is
-//! registered on just these hosts, or else after them.
+//! Hosts that exchange large flows, directly or through others, are one job. Its name is the one registered for
+//! exactly these hosts, or else it is derived from them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,12 +19,12 @@ use crate::estimate::rank_reports::{Ranks, ReportedPair};
 use crate::log::state::InForce;
 use crate::model::world::{Measurements, World};
 
-/// A beat of less than this part of an iteration is none of it.
+/// An iteration period of less than this part of an iteration is none of it.
 const MAX_BEATS_PER_ITERATION: f64 = 64.0;
-/// What flows carry is read over some iterations, and not over the same as a beat.
+/// What flows carry is read over some iterations, and not over the same as an iteration period.
 const MAX_RATE_RATIO: f64 = 1.75;
 
-/// The hosts of a job and what they send each other; none when it is of nobody.
+/// The hosts of a job and their traffic; none for traffic without a job.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Job {
     pub(crate) hosts: BTreeSet<NodeId>,
@@ -69,7 +69,7 @@ fn past_the_kernel(world: &World<'_>, flows: &[FlowState]) -> Vec<ReportedPair> 
     told
 }
 
-/// Of these hosts alone, whoever else they exchange flows with.
+/// Traffic among these hosts alone.
 pub(crate) fn job_of(world: &World<'_>, hosts: BTreeSet<NodeId>) -> Job {
     let is_inside = |flow: &FlowState| hosts.contains(&flow.from) && hosts.contains(&flow.to);
     let flows: Vec<_> = elephants(world).into_iter().filter(is_inside).collect();
@@ -92,7 +92,7 @@ pub(crate) fn snapshot(world: &World<'_>, in_force: &InForce) -> Snapshot {
     }
 }
 
-/// Those whose traffic has a beat.
+/// Those whose traffic has an iteration period.
 fn beating(world: &World<'_>) -> Vec<PeriodicJob> {
     let mut hosts = world.fabric().endpoints();
     if !hosts.any(|host| beat(world.known, host).is_some()) {
@@ -134,7 +134,7 @@ impl Job {
         }
     }
 
-    /// By each of its hosts that has a beat, in so long.
+    /// By each of its hosts that has an iteration period, in so long.
     fn exchanged(&self, known: Measurements<'_>, period: TimeSpan) -> BTreeMap<NodeId, Bytes> {
         let heard = self.hosts.iter();
         let heard = heard.filter_map(|&host| Some((host, beat(known, host)?.value)));
@@ -166,7 +166,7 @@ impl Job {
         }
     }
 
-    /// The beat of its traffic that is surest.
+    /// The iteration period of its traffic that is surest.
     pub(crate) fn beat(&self, known: Measurements<'_>) -> Option<IterationPeriod> {
         let beats = self.hosts.iter().filter_map(|&host| beat(known, host));
         let beats = beats.map(|heard| heard.value);

@@ -1,8 +1,6 @@
-//! What the probes of each host come to, so that a look at the cluster costs what its hosts do, and not
-//! what all pairs of them do.
+//! Summaries of each host's probes, so that the cost of a decision grows with hosts and not with pairs of hosts.
 //!
-//! Where there are few flows of probes, everybody has a turn at each look. Where there are many, what is
-//! said of a host may be some seconds old.
+//! With few flows of probes, every host is summarized at each look. With many, a summary may be some seconds old.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -25,7 +23,7 @@ pub(crate) struct ProbeSummary {
     hosts: BTreeMap<NodeId, Standing>,
     turns: RoundRobin,
     looks: IntervalTimer,
-    /// At the last look not everybody had a turn.
+    /// The last look did not cover all hosts.
     is_behind: bool,
 }
 
@@ -57,7 +55,7 @@ impl ProbeSummary {
         Self { turns, ..all }
     }
 
-    /// In a large cluster hosts have their turns whether somebody asks or not.
+    /// In a large cluster hosts have their turns even without a request.
     pub(crate) fn handle_time(&mut self, known: Measurements<'_>) {
         if self.is_behind && self.looks.is_due(known.now, known.policy.look_every) {
             self.look(known);

@@ -1,5 +1,5 @@
-//! Which jobs a plan touches, and how many of their flows: those that go another way, and those that may get less,
-//! by what is foretold of them or, where nothing is, because others come to their links.
+//! The jobs that a plan affects, and the number of their flows: flows that change their path, and flows that may
+//! become slower. The prediction decides about the latter; without one, new flows on their links do.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use crate::log::state::State;
 use crate::model::world::World;
 use crate::plan::plan_check::with_network;
 
-/// Those first of which it touches most; jobs that it does not touch are not told.
+/// The most affected first; unaffected jobs are not listed.
 pub(crate) fn touched(
     world: &World<'_>,
     state: &State,

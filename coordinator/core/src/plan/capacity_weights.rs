@@ -1,4 +1,4 @@
-//! How much of what goes to a host each of several ways shall get: as much as it is worth.
+//! Weights of equal paths to a host, in proportion to their capacity.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ use crate::model::world::World;
 /// and small ones.
 const MAX_PATH_WEIGHT: f64 = 16.0;
 
-/// What links carry, and what there is room for from each node on towards the switches of hosts.
+/// The capacity of links, and the capacity from each node on towards the switches of hosts.
 pub(crate) struct CapacityWeights<'f> {
     fabric: &'f Fabric,
     gbps: BTreeMap<LinkId, f64>,
-    /// By door: the node that a host hangs at.
+    /// By door: the node that a host is attached to.
     rooms: BTreeMap<NodeId, BTreeMap<NodeId, f64>>,
 }
 
@@ -62,7 +62,7 @@ impl<'f> CapacityWeights<'f> {
         }
     }
 
-    /// From the door outwards: each is worth what those before it leave over.
+    /// From the door outwards: the capacity of each is limited by the nodes before it.
     fn note_rooms(&mut self, door: NodeId, to: NodeId, routes: &Routes) {
         let nodes = self.fabric.nodes().map(|(node, _)| node);
         let mut nodes: Vec<_> = nodes

@@ -1,4 +1,4 @@
-//! Jobs that nothing may be changed under: no plan touches a link that their flows use.
+//! Jobs under a change freeze: no plan affects a link that their flows use.
 
 use std::collections::BTreeSet;
 

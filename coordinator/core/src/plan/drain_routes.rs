@@ -1,8 +1,7 @@
-//! What links between switches shall carry where that is not what the network makes of it by itself:
-//! nothing where they are drained, and of ways that are as short each what it is worth.
+//! Routes for links between switches that are drained, or that carry equal paths in proportion to their capacity.
 //!
-//! Whoever may send over such a link gets routes of its own, towards those hosts alone that it reaches
-//! over others as directly. A switch that has no such way is sent nothing for these hosts any more.
+//! A switch that may send over such a link gets routes of its own, for those hosts alone that it reaches over others
+//! as directly. A switch that has no such path gets no more packets for these hosts.
 
 use std::collections::BTreeSet;
 
@@ -20,14 +19,14 @@ use crate::model::world::World;
 use crate::plan::capacity_weights::CapacityWeights;
 use crate::plan::rewire;
 
-/// Hosts at this switch would reach that one by a longer way, or by none.
+/// Hosts at this switch would reach that one by a longer path, or by none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Partitioned {
     pub(crate) from: NodeId,
     pub(crate) to: NodeId,
 }
 
-/// What is wanted of all links; by default what the network does by itself.
+/// The operator's intent for all links. Default: plain ECMP over all of them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct LinkIntent {
     pub(crate) drained: BTreeSet<LinkId>,
@@ -114,7 +113,7 @@ fn dark(world: &World<'_>, state: &State) -> BTreeSet<LinkId> {
     fabric.dark(&state.in_force().circuits_of(fabric))
 }
 
-/// Who sends what where: by tables, or where those say nothing by the network's own routes.
+/// The next hops of each node: by tables, or else by the network's own routes.
 pub(crate) struct Network<'n> {
     fabric: &'n Fabric,
     tables: &'n Tables,
@@ -192,7 +191,7 @@ impl<'n> Network<'n> {
     }
 }
 
-/// The same wish anew, where links are down that its routes lead over: nobody but us takes them away. When
+/// The same wish again, where links are down that its routes lead over: nobody but us takes them away. When
 /// there is no other way as short, the network's own routes are all that is left.
 pub(crate) fn renewed(world: &World<'_>, state: &State) -> Option<Plan> {
     let (fabric, tables) = (world.fabric(), &state.in_force().tables);

@@ -1,6 +1,6 @@
-//! Links that are found to fail, so surely and for so long that the policy drains them by itself.
+//! Links that fail so surely and for so long that the policy drains them.
 //!
-//! Nothing passes a drained link, so nothing tells that it is well again: a person lets it carry.
+//! No traffic passes a drained link, so no measurement shows that it has recovered: an operator ends the drain.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,7 +26,7 @@ const DIAGNOSIS_INTERVAL: Duration = Duration::from_secs(5);
 /// What the policy has drained is left to people for so long after that plan has ended, however it did.
 const DRAIN_HOLD_OFF: Duration = Duration::from_hours(1);
 
-/// What was found wrong with links at every look, and since when.
+/// Findings about links that every look has confirmed, and since when.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FailingLinks {
     looks: IntervalTimer,
@@ -39,7 +39,7 @@ struct Found {
     cause: Cause,
 }
 
-/// Why a failing link goes on carrying.
+/// Why a failing link is not drained.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DrainRefusal {
     CutsOff {
@@ -132,7 +132,7 @@ fn link(fabric: &Fabric, subject: &Subject) -> Option<LinkId> {
     fabric.is_between_switches(found).then_some(found)
 }
 
-/// Whether the policy has drained it lately: who let it carry again knows more, and what was taken back
+/// Whether the policy has drained it lately: who let it carry again knows more, and what was rolled back
 /// would be once more.
 fn was_tried(world: &World<'_>, state: &State, tried: LinkId) -> bool {
     let lately = |ended: &&Ended| world.known.now.since(ended.at) < DRAIN_HOLD_OFF;

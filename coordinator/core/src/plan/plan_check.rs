@@ -1,4 +1,4 @@
-//! Asking the judge of plans, who shares nothing with the planner.
+//! Calls the plan checker, which shares no code with the planner.
 
 use reweave_check::{Network, check};
 use reweave_common::migration_plan::Tables;
@@ -10,7 +10,7 @@ use crate::log::state::State;
 use crate::model::world::World;
 
 /// An entry of the log, and a snapshot, goes to other coordinators as one letter, which holds 64 MiB. While a plan is on
-/// its way there are its tables, those of each round on its course and back, and what nodes were told: up to some
+/// its way there are its tables, those of each round in its migration and back, and what nodes were told: up to some
 /// 100 bytes for each next hop.
 const MAX_PLAN_ENTRIES: usize = 1 << 18;
 

@@ -1,4 +1,4 @@
-//! What becomes of flows and jobs by a plan that was made for something else.
+//! Predicts flows and jobs under a plan that was made for another purpose than speed.
 
 use reweave_common::plan::Plan;
 use reweave_common::snapshot::Snapshot;
@@ -9,7 +9,7 @@ use crate::model::evidence::lossy;
 use crate::model::jobs;
 use crate::model::world::World;
 
-/// With what it promises, where who made it has not said so: a plan that is to mend something knows.
+/// With what it promises, where who made it has not said so: a plan that is to repair something knows.
 pub(crate) fn promising(world: &World<'_>, state: &State, plan: Plan) -> Plan {
     if !plan.moves.is_empty() || !plan.predictions.is_empty() {
         return plan;

@@ -1,4 +1,4 @@
-//! What is wrong, and what would mend it: asks the planner, and sees to pins that serve no more.
+//! Findings and their repairs: calls the planner, and removes pins that no longer serve.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ use crate::model::world::World;
 use crate::plan::drain_routes::renewed;
 use crate::plan::stale_pins;
 
-/// More doubts are counted, and not told.
+/// More doubts are counted, and not listed.
 const MAX_DOUBTS: usize = 16;
 
 /// All that is found to be wrong, in one list.
@@ -136,7 +136,7 @@ fn looked_at(
     (snapshot, found)
 }
 
-/// What would mend what is wrong. Its number is one that no plan had before, so that an operator
+/// What would repair what is wrong. Its number is one that no plan had before, so that an operator
 /// who approves a number approves what was shown, and no agent takes it for something old.
 ///
 /// What leads nowhere is taken away before anything else.
@@ -156,7 +156,7 @@ pub(crate) fn urgent(world: &World<'_>, state: &State) -> Option<Plan> {
     lift(state, stale_pins::dead(world, state.in_force())).or_else(|| renewed(world, state))
 }
 
-/// Without pins that lead over what shall carry nothing.
+/// Without pins that lead over what should carry nothing.
 pub(crate) fn off_drained(world: &World<'_>, state: &State) -> Option<Plan> {
     let drained = drained(world.fabric(), &state.in_force().tables);
     let mut over = stale_pins::dead(world, state.in_force());

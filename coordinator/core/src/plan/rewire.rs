@@ -1,4 +1,4 @@
-//! Circuits that a person wants, or that suit what is sent: the plan that has them, with routes that suit them.
+//! A plan for circuits that an operator names, or that suit the traffic, with routes over them.
 
 use std::collections::BTreeSet;
 
@@ -45,7 +45,7 @@ fn plan(world: &World<'_>, state: &State, wanted: &Circuits) -> Plan {
     }
 }
 
-/// What somebody wants, with what is foretold of jobs whose traffic has a beat.
+/// A requested plan, with predictions for jobs with a known iteration period.
 pub(crate) fn wanted(world: &World<'_>, state: &State, wanted: &Circuits) -> Plan {
     let plan = plan(world, state, wanted);
     let snapshot = jobs::snapshot(world, state.in_force());

@@ -1,4 +1,4 @@
-//! The way back: what was in force before a change that was kept, as far as the history remembers.
+//! The plan that restores the state before a kept change, as far as the history goes.
 
 use reweave_common::operator::RollbackRefused;
 use reweave_common::plan::{Generation, Plan, RankOrder};
@@ -7,7 +7,7 @@ use crate::log::state::{Ended, InForce, Outcome, State};
 use crate::model::world::World;
 
 /// By which everything is as it was before that change, or before the last one that was kept and was not
-/// taken back since. Flows that have ended need no pins.
+/// rolled back since. Flows that have ended need no pins.
 pub(crate) fn plan(
     world: &World<'_>,
     state: &State,
@@ -31,7 +31,7 @@ pub(crate) fn plan(
     })
 }
 
-/// Of jobs that are over, or are told something else by now, there is nothing to take back.
+/// Jobs that are over, or have another order by now, need no rollback.
 fn orders_back(state: &State, taken: &Plan) -> Vec<RankOrder> {
     let back = taken.orders.iter().map(|order| RankOrder {
         job: order.job.clone(),
@@ -86,7 +86,7 @@ fn taken(state: &State, which: Option<Generation>) -> Result<&Plan, RollbackRefu
     }
 }
 
-/// The last change that stands, and which were taken back by which.
+/// The last change that stands, and which were rolled back by which.
 fn standing(state: &State) -> (Option<&Plan>, Vec<[Generation; 2]>) {
     let (mut standing, mut undone) = (Vec::new(), Vec::new());
     for plan in kept(state) {

@@ -1,5 +1,5 @@
-//! Pins in force that serve their flows no more: the way beyond them has come to an end or is drained, or
-//! the flow has ended. Switches know nothing of either: they follow a pin as long as the link next to them is up.
+//! Stale pins in force: the path beyond the pin has failed or is drained, or the flow has ended. Switches notice
+//! neither: they follow a pin as long as the link next to them is up.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use reweave_planner::paths::drained;
 use crate::log::state::InForce;
 use crate::model::world::{Measurements, World};
 
-/// Pins beyond which every way ends at a link that is down, as either end of it reports, or that shall
+/// Pins beyond which every way ends at a link that is down, as either end of it reports, or that should
 /// carry nothing.
 pub(crate) fn dead(world: &World<'_>, in_force: &InForce) -> Vec<UselessPin> {
     let (fabric, pins) = (world.fabric(), &in_force.pins);

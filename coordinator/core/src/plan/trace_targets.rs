@@ -1,8 +1,8 @@
-//! What each agent shall look at: the paths of its elephants, the ways back of those it receives, and
-//! the ways of probes.
+//! What each agent traces: the paths of its elephants, the return paths of those it receives, and the paths of
+//! probes.
 //!
-//! A flow that was an elephant once is watched until it ends, since jobs pause between bursts and
-//! an agent that keeps watching notices a new path by itself.
+//! A flow that was an elephant once is watched until it ends, since jobs pause between bursts. An agent that keeps
+//! watching notices a new path itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::model::world::Measurements;
 const MAX_TRACES: usize = 64;
 /// What a person wants traced is, for so long.
 const TRACE_REQUEST_TTL: Duration = Duration::from_secs(10);
-/// So many of these at once, or a script would keep agents from what matters.
+/// This many of these at once, or a script would keep agents from what matters.
 const MAX_TRACE_REQUESTS: usize = 32;
 
 #[derive(Debug, Clone, Default)]

@@ -1,4 +1,4 @@
-//! What there is only while this coordinator leads.
+//! State that exists only while this coordinator leads.
 
 use reweave_common::moment::Moment;
 use reweave_common::operator::Imbalances;

@@ -1,11 +1,9 @@
-//! What a coordinator does in a cluster of those that agree: it applies what was decided, and while it
-//! leads, there is a core that decides.
+//! Leader/follower role: a follower applies the log; the leader also runs the core, which decides.
 //!
-//! Whoever drives it hands in what the log says and how this coordinator stands, and carries out
-//! effects as those of the [`Core`] are: an [`Effect::Append`] is proposed under the number that
-//! [`ClusterRole::name_proposal`] gives it, and comes back as applied, or this coordinator leads no more.
-//! Answers go by way of [`ClusterRole::handle_answer`], which gives them when it is certain that nobody
-//! else had come to lead.
+//! The driver hands in log entries and Raft's state, and executes effects like those of the [`Core`]. An
+//! [`Effect::Append`] is proposed under the number that [`ClusterRole::name_proposal`] gives it. It comes back as
+//! applied, or this coordinator no longer leads. Answers go through [`ClusterRole::handle_answer`], which releases
+//! them once it is certain that no other coordinator had become leader.
 
 mod leader;
 mod read_index;
@@ -73,7 +71,7 @@ impl ClusterRole {
         matches!(self.part, Part::Leads(_))
     }
 
-    /// Whether something is not agreed on yet, or somebody waits.
+    /// Whether an entry is not agreed on yet, or a request waits.
     pub fn is_busy(&self) -> bool {
         let is_proposing = match &self.part {
             Part::Leads(leading) => leading.is_proposing(),
@@ -102,7 +100,7 @@ impl ClusterRole {
         disk.into_iter().chain(agents).chain(drivers).collect()
     }
 
-    /// All who wait are told where to ask.
+    /// All waiting requests are redirected.
     pub fn handle_deposed(&mut self, elsewhere: &Response) {
         let state = self.take_state();
         self.part = Part::Follows(Box::new(state));
@@ -147,7 +145,7 @@ impl ClusterRole {
         (minor != before).then_some(Input::MinVersion { minor })
     }
 
-    /// Who does not lead has nobody who would hear it.
+    /// Only a leader handles inputs.
     pub fn handle(&mut self, at: Moment, input: Input) {
         if let Part::Leads(leading) = &mut self.part {
             leading.handle(at, input);
@@ -177,7 +175,7 @@ impl ClusterRole {
         }
     }
 
-    /// How evenly flows are spread, each time that this was looked at anew.
+    /// How evenly flows are spread, each time that this was looked at again.
     pub fn poll_evenness(&mut self) -> Option<(Moment, Imbalances)> {
         match &mut self.part {
             Part::Leads(leading) => leading.poll_evenness(),
@@ -193,7 +191,7 @@ impl ClusterRole {
         }
     }
 
-    /// Somebody waits for an answer from now on, unless nobody leads here. `is_sought` when the others
+    /// Somebody waits for an answer from now on, unless no coordinator leads here. `is_sought` when the others
     /// are asked at once whether anybody else leads.
     ///
     /// If nobody else had come to lead when this was asked, then the core knew all that was agreed

@@ -1,6 +1,7 @@
-//! Those who asked and wait. Nobody is answered before it is certain that nobody else had come to
-//! lead when it asked: that most coordinators followed since. A decision that was proposed after it
-//! asked, and agreed on, shows that by itself; who is told nothing new has the others asked.
+//! `ReadIndex` (Raft, section 6.4): pending requests. A request is answered only once it is certain that no other
+//! coordinator had become leader when it was made: a majority of coordinators has followed since. A decision that was
+//! proposed after the request, and agreed on, proves that by itself. A request without a decision asks the other
+//! coordinators.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -47,7 +48,7 @@ impl ReadIndex {
         self.askers.insert(id, asker);
     }
 
-    /// Whether the others must be asked now. So many of the commands are agreed on.
+    /// Whether the others must be asked now. This many of the commands are agreed on.
     pub(super) fn handle_answer(&mut self, id: u64, answer: Response, applied: u64) -> bool {
         let Some(asker) = self.askers.get_mut(&id) else {
             return false;
@@ -110,7 +111,7 @@ mod tests {
         }
     }
 
-    /// Somebody who asked after so many proposals.
+    /// Somebody who asked after this many proposals.
     fn asking(proposed: u64, is_sought: bool) -> ReadIndex {
         let mut waiting = ReadIndex::default();
         waiting.push(7, proposed, is_sought);

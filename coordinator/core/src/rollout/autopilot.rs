@@ -1,4 +1,4 @@
-//! Automatic mode: whether the coordinator may change something by itself just now, and what.
+//! Automatic mode: whether the coordinator may change something now, and what.
 
 use std::fmt;
 use std::time::Duration;
@@ -21,10 +21,10 @@ use crate::plan::{blast_radius, plan_check, proposals};
 use crate::rollout::verify::concerned;
 use crate::rollout::{DecisionContext, Hindrance, first_step, is_needed};
 
-/// So many times as often as else it looks at most, whatever goes down.
+/// This many times as often as else it looks at most, whatever goes down.
 const URGENT_DECISION_FACTOR: u32 = 10;
 
-/// Looks from time to time, and remembers when it did what.
+/// Looks from time to time, and remembers the time of its changes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Autopilot {
     looks: IntervalTimer,
@@ -38,7 +38,7 @@ pub(crate) struct Autopilot {
     failing: FailingLinks,
 }
 
-/// Why nothing is being changed.
+/// Why automatic mode changes nothing now.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum WaitReason {
     CoolingDown {
@@ -157,7 +157,7 @@ impl Autopilot {
         }
     }
 
-    /// Proposes what would mend things, and approves it when it still would.
+    /// Proposes what would repair things, and approves it when it still would.
     fn look(&mut self, turn: &mut DecisionContext<'_>) -> Option<WaitReason> {
         let world = turn.world();
         let urgent = proposals::urgent(world, turn.state);

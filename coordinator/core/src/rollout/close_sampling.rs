@@ -1,4 +1,4 @@
-//! Whoever waits for what ports say has their nodes tell of them many times between two reports.
+//! While the leader waits for port readings, the nodes send them many times between two reports.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(crate) struct CloseSampling {
 }
 
 impl CloseSampling {
-    /// Whoever is gone would not hear it.
+    /// An absent agent would not receive it.
     pub(crate) fn ask<'p>(
         &mut self,
         turn: &mut DecisionContext<'_>,

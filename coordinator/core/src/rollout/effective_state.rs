@@ -1,5 +1,5 @@
-//! The network as one plan on its course finds it: what it has done itself, and around that whatever state
-//! the others may be in just now. Each next leg of theirs is judged in the same way against this one.
+//! The network as one plan of several finds it: its own changes, combined with any state that the other plans may be
+//! in now. The checker judges each next step of the others against this state, too.
 
 use reweave_common::circuit::CircuitSet;
 use reweave_common::fabric::{Circuits, Fabric};

@@ -1,6 +1,6 @@
-//! The proof that nothing passes a port any more: two readings of its counters, far enough apart,
-//! with next to nothing between them. That nodes say so is no proof: a card may send on as it did.
-//! A port whose node fell silent may have begun to send again, so each reading counts for a while only.
+//! Proves that a port is idle: two readings of its counters, far enough apart, with next to nothing between them.
+//! Reports of nodes are no proof: a card may go on sending. A port whose node fell silent may have begun to send
+//! again, so each reading expires.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -42,7 +42,7 @@ struct Stretch {
     end: Moment,
 }
 
-/// All ports were quiet when they were read last.
+/// All ports were idle at their last reading.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct IdleProof {
     pub ports: Vec<IdlePort>,

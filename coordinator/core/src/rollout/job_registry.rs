@@ -1,4 +1,4 @@
-//! Jobs that orchestrators have told of: who vanished without a word, and what is left of those that are over.
+//! Registered jobs: detects those that vanished, and cleans up after those that are over.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,8 +15,8 @@ use crate::model::world::{Measurements, World};
 use crate::plan::proposals;
 use crate::rollout::{DecisionContext, first_step};
 
-/// What the leader has heard of jobs, and whose pins it is to let go. One that has just come to lead has heard
-/// of all of them at that moment: it ends a job late rather than early.
+/// When the leader last heard of each job, and whose pins it removes. A new leader counts all jobs as heard at that
+/// moment: it ends a job late rather than early.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct JobRegistry {
     looks: IntervalTimer,
@@ -26,7 +26,7 @@ pub(crate) struct JobRegistry {
 }
 
 impl JobRegistry {
-    /// Whoever may tell of a job, speaks for it.
+    /// A permitted request about a job is a sign of its life.
     pub(crate) fn handle_asked(&mut self, now: Moment, asked: &OperatorRequest) {
         let Request::Job { job, .. } = &asked.request else {
             return;

@@ -1,5 +1,5 @@
-//! Whether light that came to new circuits has come to stay: one reading may fall into the moment in
-//! which a bad fibre shines. Seen, for some time, in every reading, and no fall was counted between two.
+//! Whether new circuits have stable light: one reading may fall into the moment in which a bad fibre shines. The
+//! check requires light for some time, in every reading, without a counted loss in between.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Work on a switch or an optical switch while jobs run around it: nothing is sent over its links
-//! meanwhile, whoever leads, and nobody may begin before that is proven.
+//! Maintenance mode: drains a switch or an optical switch and reports ready once counters prove its links idle.
+//! Survives a leader change.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use crate::model::world::{LazyWorld, World};
 use crate::plan::drain_routes::crossed;
 use crate::rollout::{IdleTracker, Port};
 
-/// What the leader has seen of the ports of what is under maintenance, by the routes that were in force.
+/// Port readings of devices under maintenance, by the routes that were in force.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct MaintenanceMonitor {
     looks: IntervalTimer,

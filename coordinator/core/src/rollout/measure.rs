@@ -21,7 +21,7 @@ use crate::rollout::verify::concerned;
 
 /// More iterations are not taken for one.
 const MAX_ITERATION_SHARE: f64 = 100.0;
-/// A beat that has changed is told of by then.
+/// An iteration period that has changed is told of by then.
 const BEAT_SETTLE_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Of all elephants, and of every flow that the plan concerns, or it cannot be judged.
@@ -87,7 +87,7 @@ pub(super) fn periods(
     promised.map(|it| period(known, it, since)).collect()
 }
 
-/// By the surest beat that was heard of since.
+/// By the most certain iteration period reported since.
 fn period(known: Measurements<'_>, promised: &Iteration, since: Moment) -> Option<TimeSpan> {
     let hosts = promised.exchanged.iter();
     let heard = hosts.filter_map(|(&host, work)| Some((beat(known, host)?, *work)));
@@ -109,7 +109,7 @@ fn time_for(work: Bytes, beat: IterationPeriod) -> Option<TimeSpan> {
     is_sane.then(|| beat.period.scaled(share))
 }
 
-/// All of that is from before it was told.
+/// All of that is from before the instruction.
 fn learned_for(beat: IterationPeriod) -> Duration {
     beat.period.saturating_mul(beat.iterations)
 }

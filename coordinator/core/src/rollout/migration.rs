@@ -1,8 +1,8 @@
-//! Tables and circuits of a running network on their course: what the leader does next.
+//! The leader's side of a migration: what it does next for tables and circuits of the running network.
 //!
-//! A round goes out when the judge finds it sound for the network as it is now. Circuits move when
-//! all ports they carry have been seen idle, and packets come back when both ends see light. Where
-//! something does not come about, the course turns back; on the way back it is tried until it does.
+//! A round is sent when the checker finds it sound for the network as it is now. Circuits move when all their ports
+//! have been seen idle. Packets return when both ends see light. If a step is blocked, the migration is rolled back;
+//! the rollback is retried until it succeeds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -64,7 +64,7 @@ pub(crate) fn course_of(turn: &DecisionContext<'_>, plan: &Plan) -> Option<opera
     Some(operator::Course::named(&trial.course, before, fabric))
 }
 
-/// What the judge of plans goes by now.
+/// What the checker of plans goes by now.
 pub(crate) fn base_of(turn: &DecisionContext<'_>, plan: &Plan) -> operator::Base {
     let (known, in_force) = (turn.known, turn.state.in_force());
     let circuits = in_force.circuits_of(known.fabric);
@@ -117,7 +117,7 @@ pub(super) fn departure(
     })
 }
 
-/// Optical switches on the course that nobody could tell anything.
+/// Optical switches in the migration that no driver reaches.
 fn undriven(known: Measurements<'_>, course: &MigrationPlan) -> Vec<Reason> {
     let opticals = course.waves.iter().flat_map(|wave| wave.circuits.keys());
     let missing = opticals.filter(|optical| !known.ingest.is_driven(**optical));
@@ -173,7 +173,7 @@ pub(super) fn wanted(
     wanted
 }
 
-/// A node on the course that the plan does not speak for.
+/// A node in the migration that the plan does not speak for.
 pub(super) fn beyond(course: &MigrationPlan, claims: &ResourceSet) -> Option<NodeId> {
     let mut told = course.legs().flat_map(|(_, leg)| match leg {
         MigrationStep::Round(round) => round.keys().copied().collect(),
@@ -198,7 +198,7 @@ pub(super) fn down(world: &World<'_>, circuits: &Circuits) -> BTreeSet<LinkId> {
     lightless.chain(world.down()).collect()
 }
 
-/// None when nobody has said so lately.
+/// None without a recent report.
 fn sees_light(known: Measurements<'_>, fibre: &Fibre) -> Option<bool> {
     let observed = known.ingest.observations().node(fibre.node)?;
     let counters = observed.counters.get(&fibre.interface)?;
@@ -206,7 +206,7 @@ fn sees_light(known: Measurements<'_>, fibre: &Fibre) -> Option<bool> {
     is_fresh.then_some(counters.value.up)
 }
 
-/// What the nodes of a round shall hold: their pins as before, and the new routes.
+/// What the nodes of a round should hold: their pins as before, and the new routes.
 fn holdings(
     turn: &DecisionContext<'_>,
     round: &Round,
@@ -261,7 +261,7 @@ impl Controller {
     ) {
         let is_late = self.waited(turn) >= turn.known.policy.begin_within;
         let connected = all_connected(turn.known, round.keys().copied().collect());
-        // Of hundreds of nodes the judge takes part of a second, and while one of them is missing this is asked at every
+        // Of hundreds of nodes the checker takes part of a second, and while one of them is missing this is asked at every
         // tick.
         let is_settled = journey.is_held() && !self.is_urged;
         if connected.is_err() && (!is_late || is_settled) {
@@ -299,7 +299,7 @@ impl Controller {
         let is_again = has_failed && self.waited(turn) >= self.pause(turn, journey);
         let due = self.due_installs(turn, step);
         let is_to_be_confirmed = journey.is_unconfirmed() && step.all_done();
-        // What was sound when it was told first need not be so now.
+        // A step that was sound at its first instruction may be unsound now.
         if !is_again && due.is_empty() && !is_to_be_confirmed {
             return;
         }
@@ -322,12 +322,12 @@ impl Controller {
         self.install_all(turn, due, journey.is_unconfirmed());
     }
 
-    /// On the way back it is tried some times before a person hears that it does not come about.
+    /// During a rollback it is tried some times before a person hears that it does not come about.
     fn has_tried_enough(&self, turn: &DecisionContext<'_>) -> bool {
         self.is_exhausted(turn) || self.in_vain >= turn.known.policy.most_sends.max(1)
     }
 
-    /// Whoever is held asks seldom.
+    /// A held plan retries seldom.
     fn pause(&self, turn: &DecisionContext<'_>, journey: &Migration) -> Duration {
         let policy = turn.known.policy;
         if self.is_urged {
@@ -485,7 +485,7 @@ impl Controller {
     /// One that holds what nobody wanted does not come to hold anything else by being asked.
     fn is_at_a_loss(&self, turn: &DecisionContext<'_>) -> bool {
         match &self.unclear {
-            // It may not be asked again for long: a port carries packets, or the leg is sound no more.
+            // It may not be asked again for long: a port carries packets, or the step is sound no more.
             Some(why) if may_pass(why) => {
                 self.in_vain >= turn.known.policy.most_sends.max(1) || self.is_exhausted(turn)
             }
@@ -576,7 +576,7 @@ pub(super) fn may_pass(why: &NotSwitched) -> bool {
     )
 }
 
-/// Whether the leg is sound for the network as it is now, wherever others are on their courses.
+/// Whether the step is sound for the network as it is now, wherever others are in their migrations.
 fn judge(
     turn: &DecisionContext<'_>,
     plan: &Plan,
@@ -587,7 +587,7 @@ fn judge(
     check_leg(&network(turn, &around, &down), leg).map_err(reasons)
 }
 
-/// The leg on which it is.
+/// The step on which it is.
 fn judge_now(
     turn: &DecisionContext<'_>,
     plan: &Plan,
@@ -681,7 +681,7 @@ pub(super) fn is_given_up(
     begins || !turn.out.is_settled()
 }
 
-/// A way back that was laid for a network that was another is laid anew from where things are, if that
+/// A rollback that was laid for a network that was another is laid again from where things are, if that
 /// leads on now.
 fn give_up(turn: &mut DecisionContext<'_>, plan: &Plan, journey: &Migration, reasons: Vec<Reason>) {
     let is_stale = journey.leads_back() && judge_now(turn, plan, journey).is_err();
@@ -696,7 +696,7 @@ fn give_up(turn: &mut DecisionContext<'_>, plan: &Plan, journey: &Migration, rea
     }
 }
 
-/// Gives it up, and goes back to where it began. What is on the way back already waits.
+/// Gives it up, and goes back to where it began. A rollback in progress waits.
 pub(super) fn balk(
     turn: &mut DecisionContext<'_>,
     plan: &Plan,

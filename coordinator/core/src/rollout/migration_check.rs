@@ -1,9 +1,10 @@
-//! Courses on trial. In a network of thousands of nodes the judge takes part of a second for each leg, and nothing else is
-//! decided meanwhile: a large course is judged one leg at a time, with whatever is urgent in between. No plan departs
-//! before its last leg was found sound.
+//! Checks migrations. In a network of thousands of nodes the checker takes part of a second for each step, and
+//! nothing else is decided meanwhile. So a large migration is checked one step at a time, with urgent work in
+//! between. No plan starts before its last step was found sound.
 //!
-//! All legs are judged in one network, and the verdict holds in that one alone. Where something has changed by the time
-//! that somebody asks for it, such as a link that is down or another plan on its way, the course is laid and judged anew.
+//! All steps are checked in one network, and the verdict holds for that one alone. If something has changed by the
+//! time that the verdict is used, such as a failed link or another running plan, the migration is planned and checked
+//! again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -24,13 +25,13 @@ use crate::log::state::{Phase, State};
 use crate::plan::migration::{NoSafeOrder, course};
 use crate::plan::plan_check;
 
-/// Next hops on a course that is judged at once: a quarter of those that one leg of the largest plan may have.
+/// Next hops in a migration that is judged at once: a quarter of those that one step of the largest plan may have.
 const MAX_HOPS_PER_TRIAL: usize = 1 << 16;
-/// How often a changed network begins the trial anew. After that all legs are judged at once, or a plan would never begin
+/// How often a changed network begins the trial again. After that all steps are judged at once, or a plan would never begin
 /// where links come and go.
 const MAX_CHANGES: u32 = 3;
 
-/// The courses of plans that have not begun.
+/// The migrations of plans that have not begun.
 #[derive(Debug, Clone)]
 pub(crate) struct Judge {
     cases: BTreeMap<Generation, Case>,
@@ -40,24 +41,24 @@ pub(crate) struct Judge {
 #[derive(Debug, Clone)]
 struct Case {
     trial: Arc<Trial>,
-    /// How often the network has changed since somebody last had a verdict.
+    /// How often the network has changed since the last verdict.
     changes: u32,
 }
 
-/// One course, as far as it was judged.
+/// One migration, as far as it was checked.
 #[derive(Debug, Clone)]
 pub(super) struct Trial {
     plan: Plan,
     pub(super) basis: Basis,
     pub(super) course: MigrationPlan,
-    /// What all legs are to lead to.
+    /// What all steps are to lead to.
     wanted: (Tables, Circuits),
     check: CourseCheck,
-    /// None while legs are left.
+    /// None while steps are left.
     pub(super) verdict: Option<Result<(), Vec<Unsound>>>,
 }
 
-/// All that the judge looks at besides the plan, the fabric and the policy.
+/// Everything that the checker depends on besides the plan, the fabric and the policy.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Basis {
     /// The one in force, and the one that the plan has to name as its parent.
@@ -77,7 +78,7 @@ impl Default for Judge {
 }
 
 impl Judge {
-    /// Longer courses are judged leg by leg.
+    /// Longer migrations are judged step by step.
     pub(crate) fn at_once(max_hops_at_once: usize) -> Self {
         let cases = BTreeMap::new();
         Self {
@@ -86,12 +87,12 @@ impl Judge {
         }
     }
 
-    /// Whether a leg waits to be judged.
+    /// Whether a step waits to be judged.
     pub(crate) fn is_under_way(&self) -> bool {
         self.cases.values().any(|it| it.trial.verdict.is_none())
     }
 
-    /// Judges one leg. Whether a verdict came of it.
+    /// Judges one step. Whether a verdict came of it.
     pub(crate) fn check_next(&mut self, fabric: &Fabric, policy: &Policy) -> bool {
         let mut cases = self.cases.values_mut();
         let Some(case) = cases.find(|it| it.trial.verdict.is_none()) else {
@@ -117,7 +118,7 @@ impl Judge {
         course.legs().nth(1).is_none() || hops(course) <= self.max_hops_at_once
     }
 
-    /// Somebody asks for this verdict, or waits until it has come.
+    /// A request needs this verdict, or waits for it.
     fn handle_asked(&mut self, trial: &Arc<Trial>) {
         let generation = trial.plan.generation;
         if self.is_at_once(&trial.course) {
@@ -204,7 +205,7 @@ impl Basis {
     }
 }
 
-/// The course of a plan in the network as it is now, if the judge has found each leg of it sound.
+/// The migration of a plan in the network as it is now, if the checker has found each step of it sound.
 pub(super) fn laid(turn: &mut DecisionContext<'_>, plan: &Plan) -> Result<Arc<Trial>, Hindrance> {
     let trial = trial(turn, plan)?;
     turn.judge.handle_asked(&trial);
@@ -219,7 +220,7 @@ pub(super) fn laid(turn: &mut DecisionContext<'_>, plan: &Plan) -> Result<Arc<Tr
     }
 }
 
-/// What is known of its course, or the course laid, and judged if that is done at once.
+/// What is known of its migration, or the migration laid, and judged if that is done at once.
 pub(super) fn trial(turn: &DecisionContext<'_>, plan: &Plan) -> Result<Arc<Trial>, Hindrance> {
     let basis = Basis::of(turn, plan);
     let case = turn.judge.cases.get(&plan.generation);
@@ -236,7 +237,7 @@ pub(super) fn trial(turn: &DecisionContext<'_>, plan: &Plan) -> Result<Arc<Trial
     Ok(Arc::new(trial))
 }
 
-/// With no leg judged.
+/// With no step judged.
 fn begun(turn: &DecisionContext<'_>, plan: &Plan, basis: Basis) -> Result<Trial, Hindrance> {
     let objections = plan_check::objections(turn.world(), turn.state, plan);
     if !objections.is_empty() {

@@ -1,9 +1,9 @@
-//! What the leader does about each plan on its way: begins it, sends its instructions and waits for
-//! the answers, judges it, takes it back.
+//! What the leader does about each running plan: starts it, sends its instructions, waits for the answers, judges it,
+//! rolls it back.
 //!
-//! All that matters is in the replicated state; kept here is only since when this leader has seen
-//! it so, and when it sent what. A leader that starts anew therefore goes on where the log ends: it
-//! sends instructions without an answer again, and judges by readings of its own time.
+//! All essential state is replicated. This room only keeps since when this leader has seen it, and when it sent what.
+//! So a new leader continues where the log ends: it sends unanswered instructions again, and judges by its own
+//! readings.
 
 use std::collections::BTreeMap;
 use std::mem::{Discriminant, discriminant};
@@ -46,7 +46,7 @@ pub(crate) use migration::{base_of, course_of, is_needed};
 pub(crate) use migration_check::Judge;
 pub(crate) use start::{Hindrance, first_step};
 
-/// What the leader may look at, and where it puts what it decides.
+/// The leader's inputs, and the outbox for its decisions.
 pub(crate) struct DecisionContext<'a> {
     pub(crate) known: Measurements<'a>,
     pub(crate) lazy_world: &'a LazyWorld<'a>,
@@ -67,7 +67,7 @@ impl DecisionContext<'_> {
         self.out.append(self.known.now, change);
     }
 
-    /// Proposed and approved at once, by whoever has asked for what it does.
+    /// Proposes and approves a plan at once, in the name of `by`.
     pub(crate) fn carry_out(&mut self, plan: Plan, by: Author) {
         let generation = plan.generation;
         let proposed = self.proposal(plan, by.clone());
@@ -106,7 +106,7 @@ impl DecisionContext<'_> {
     }
 }
 
-/// Each plan by itself: what they need they do not share.
+/// The controller of each running plan; plans share no controller state.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Controllers {
     plans: BTreeMap<Generation, Controller>,
@@ -124,22 +124,22 @@ pub(crate) struct Controller {
     switched: BTreeMap<OpticalId, Moment>,
     /// An answer of a driver that leaves open what the device holds.
     unclear: Option<NotSwitched>,
-    /// How often something was told on this leg that led to nothing, though the next may.
+    /// How often something was told on this step that led to nothing, though the next may.
     in_vain: u32,
     quietness: Option<IdleTracker>,
     light: Option<link_up_check::LinkUpCheck>,
     /// Of whom it wants to hear much.
     closeness: close_sampling::CloseSampling,
-    /// When what moves on this leg was last seen to be idle.
+    /// When what moves on this step was last seen to be idle.
     proven: Option<Moment>,
-    /// Somebody wants it tried again at once.
+    /// An operator has requested a retry at once.
     is_urged: bool,
 }
 
 /// Stalls per stage that restart its timeouts, so that a coordinator which stalls all the time still ends a plan.
 const MAX_STALLS: u32 = 3;
 
-/// With another stage, all waiting begins anew.
+/// With another stage, all waiting begins again.
 type Stage = (
     Generation,
     Discriminant<Phase>,
@@ -147,7 +147,7 @@ type Stage = (
     Option<Leg>,
     Steered,
 );
-/// Whether it leads back, which leg it is, and how far that has come.
+/// Whether it leads back, which step it is, and how far that has come.
 type Leg = (bool, usize, Discriminant<state::Stage>, Option<Token>);
 
 impl Controllers {
@@ -361,7 +361,7 @@ impl Controller {
         }
     }
 
-    /// Switches that are silent are asked on; when one refuses, all are told anew from time to
+    /// Switches that are silent are asked on; when one refuses, all are told again from time to
     /// time, since an agent answers the same instruction always the same. That is soon where a
     /// switch has only said what to go beyond.
     fn keep_trying(
@@ -492,7 +492,7 @@ fn put_back(turn: &mut DecisionContext<'_>, plan: Generation, undo: &Undo) {
     begin_undo(turn, plan, switches, undo.reasons.clone());
 }
 
-/// All of these switches shall hold again what they hold by the routes in force.
+/// All of these switches should hold again what they hold by the routes in force.
 fn begin_undo(
     turn: &mut DecisionContext<'_>,
     plan: Generation,

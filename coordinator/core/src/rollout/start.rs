@@ -1,4 +1,4 @@
-//! May a plan begin? Asked when it is approved, and again just before its first instruction.
+//! Whether a plan may start. Checked at its approval, and again just before its first instruction.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::plan::{change_freeze, plan_check, stale_pins};
 use crate::rollout::forwarding_rules;
 use crate::rollout::verify::concerned;
 
-/// Why a plan may not be carried out.
+/// Why a plan may not start.
 pub(crate) enum Hindrance {
     /// Not now: something is not known yet, or not there.
     Unready(Vec<Reason>),
     /// Not at all.
     Wrong(Vec<Reason>),
-    /// Not before its course was judged, which goes on leg by leg.
+    /// Not before its migration was judged, which goes on step by step.
     Unjudged,
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn first_step(turn: &mut DecisionContext<'_>, plan: &Plan) -> Result<
     }
 }
 
-/// A plan for flows that are gone mends nothing, nor does one against pins that serve again.
+/// A plan for flows that are gone repairs nothing, nor does one against pins that serve again.
 /// Whether it was dropped.
 pub(super) fn drop_if_pointless(turn: &mut DecisionContext<'_>, plan: &Plan) -> bool {
     let mut reasons: Vec<_> = ended(turn.known, plan).collect();
@@ -74,7 +74,7 @@ pub(super) fn drop_if_pointless(turn: &mut DecisionContext<'_>, plan: &Plan) -> 
     pointless
 }
 
-/// A plan on offer goes when it is pointless, or nobody has wanted it for long.
+/// A proposed plan is withdrawn when it is pointless, or was not approved in time.
 pub(super) fn drop_unless_of_use(turn: &mut DecisionContext<'_>, plan: &Plan, waited: Duration) {
     if !drop_if_pointless(turn, plan) && waited >= turn.known.policy.offer_for {
         turn.decide(Change::PlanWithdrawn {

@@ -1,5 +1,4 @@
-//! Whether a plan that was carried out did what it was made for: judged by readings before and
-//! after, never by hope.
+//! Whether an applied plan achieved its purpose, by readings before and after.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +14,7 @@ use crate::log::rate_summary::{RateSummary, scaled};
 use crate::log::reason::Reason;
 use crate::log::verdict::{Decision, Judged, JudgedIteration, Verdict};
 
-/// What was measured after a plan.
+/// Measurements after a plan.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct After {
     pub(crate) rates: BTreeMap<FlowKey, RateSummary>,
@@ -24,7 +23,7 @@ pub(crate) struct After {
 }
 
 /// The flows a plan is made for: those that it moves, and those that it is to speed up or slow down. One that moves
-/// none is made for something else, whatever it foretells.
+/// none is made for something else, whatever it predicts.
 pub(crate) fn concerned(plan: &Plan) -> BTreeSet<FlowKey> {
     if plan.moves.is_empty() {
         return BTreeSet::new();

@@ -193,7 +193,7 @@ fn ask_everything(cluster: &mut Cluster) {
     }
 }
 
-/// Followers read what the leader wrote, and one that starts anew comes to the same state.
+/// Followers read what the leader wrote, and one that starts again comes to the same state.
 fn assert_log_can_be_read(cluster: &mut Cluster) {
     for command in &cluster.log {
         let written = postcard::to_stdvec(command).unwrap();

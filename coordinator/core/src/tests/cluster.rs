@@ -20,7 +20,7 @@ use crate::{
 
 /// Time goes on in steps of this.
 const STEP_INTERVAL: Duration = Duration::from_millis(20);
-/// Agents report, and time passes for the core, every so many steps.
+/// Agents report, and time passes for the core, every this many steps.
 const STEPS_PER_TICK: u64 = 5;
 
 /// On their way, with whom they come from.
@@ -41,7 +41,7 @@ pub(crate) struct Cluster {
     /// Instructions and acks take one step to arrive.
     to_agents: Vec<(NodeId, Instruction)>,
     to_core: Acks,
-    /// The coordinator dies when its log has so many entries, and starts anew.
+    /// The coordinator dies when its log has this many entries, and starts again.
     pub(crate) dies_at: Vec<usize>,
     pub(crate) restarts: usize,
     /// What happens to acks on their way.

@@ -24,7 +24,7 @@ fn why_it_stays(response: Response) -> String {
     }
 }
 
-/// All coordinators read more, whoever leads.
+/// All coordinators read more, whichever coordinator leads.
 #[test]
 fn lowered_version_waits_for_operator() {
     let (mut cluster, _, generation) = planned();

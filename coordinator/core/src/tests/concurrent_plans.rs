@@ -154,7 +154,7 @@ fn claimed_resources_refuse_with_plan_number() {
     let taken = cluster.core.state().taken(second, &claims);
     assert_eq!(taken.map(|(by, _)| by), Some(first));
     cluster.apply(second);
-    // There is nothing else to mend.
+    // There is nothing else to repair.
     assert_eq!(
         cluster.ask(Request::Plan),
         Response::Refused(Refused::Busy { running: first })

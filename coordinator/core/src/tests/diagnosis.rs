@@ -146,7 +146,7 @@ fn bad_host_is_named_as_host() {
     assert_eq!(only(&mut cluster), (Class::FaultyHost, "h5".to_owned()));
 }
 
-/// So many flows of probes as hosts are told to send, in all.
+/// This many flows of probes as hosts are told to send, in all.
 fn asked(cluster: &Cluster) -> usize {
     let lists = cluster.network.probes.values();
     lists.map(|list| list.flows.len()).sum()

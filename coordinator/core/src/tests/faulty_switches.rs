@@ -27,7 +27,7 @@ fn refusing_switch_rolls_plan_back() {
     ));
 }
 
-/// The plan stays where it is for as long as the switch resists, and then is taken back.
+/// The plan stays where it is for as long as the switch resists, and then is rolled back.
 fn held_until_it_obeys(mut cluster: Cluster) {
     cluster.run_until("held", |c| phase(c) == Some(Phase::Held));
     cluster.run_for(Duration::from_secs(40));

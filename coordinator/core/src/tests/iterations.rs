@@ -1,4 +1,4 @@
-//! What plans promise to jobs whose traffic has a beat, and whether it is believed.
+//! What plans promise to jobs whose traffic has an iteration period, and whether it is accepted.
 
 use std::time::Duration;
 
@@ -19,17 +19,17 @@ use crate::{Outcome, Reason};
 
 const ONE_SECOND: Duration = Duration::from_secs(1);
 
-/// h0 is heard to do so many iterations of 40 ms of work and what else they take.
+/// h0 is heard to do this many iterations of 40 ms of work and what else they take.
 fn beat(cluster: &mut Cluster, period_ms: u64, iterations: u32) {
     beat_of(cluster, period_ms, iterations, 1);
 }
 
-/// So many iterations are heard as one.
+/// This many iterations are heard as one.
 fn beat_of(cluster: &mut Cluster, period_ms: u64, iterations: u32, as_one: u64) {
     beat_of_bytes(cluster, period_ms, iterations, as_one << 20);
 }
 
-/// Of so many bytes each way.
+/// Of this many bytes each way.
 fn beat_of_bytes(cluster: &mut Cluster, period_ms: u64, iterations: u32, bytes: u64) {
     let beat = IterationPeriod {
         period: TimeSpan::from_millis(period_ms),
@@ -46,7 +46,7 @@ fn beat_of_bytes(cluster: &mut Cluster, period_ms: u64, iterations: u32, bytes: 
     say(cluster, "h0", vec![rhythm]);
 }
 
-/// Two flows meet, one of them of a job with a beat.
+/// Two flows meet, one of them of a job with an iteration period.
 fn promised() -> (Cluster, Generation, Iteration) {
     let (mut cluster, _) = collision(Mode::Manual);
     cluster.run_for(SETTLE_TIME);
@@ -124,7 +124,7 @@ fn relay_host_period_must_match_flows() {
     }
 }
 
-/// Whoever asks before a beat is heard is told of it when asking again.
+/// Whoever asks before an iteration period is heard is told of it when asking again.
 #[test]
 fn offer_is_renewed_once_period_known() {
     let (mut cluster, _) = collision(Mode::Manual);

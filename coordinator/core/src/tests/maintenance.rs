@@ -112,7 +112,7 @@ fn maintenance_drains_and_restores_switch() {
     );
 }
 
-/// Whoever leads next, and whatever is drained besides.
+/// Whichever coordinator leads next, and whatever is drained besides.
 #[test]
 fn maintenance_survives_new_leader_and_drains() {
     let mut cluster = cluster();

@@ -1,4 +1,4 @@
-//! Who is let in and who is not: tokens, what becomes of them over restarts, and being shut out.
+//! Who is admitted and who is not: tokens, what becomes of them over restarts, and being shut out.
 
 use std::time::Duration;
 

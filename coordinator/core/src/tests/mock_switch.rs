@@ -102,7 +102,7 @@ impl Switch {
         Ok(self.holding())
     }
 
-    /// The agent starts anew and remembers no answer.
+    /// The agent starts again and remembers no answer.
     pub(crate) fn forget(&mut self) {
         self.answers.clear();
         (self.generation, self.token) = (Generation(0), Token(0));

@@ -329,7 +329,7 @@ impl Network {
         }
     }
 
-    /// What came of twenty probes of each flow that this host shall probe by.
+    /// What came of twenty probes of each flow that this host should probe by.
     pub(crate) fn probed(&self, node: NodeId) -> Vec<Reading> {
         let flows = self
             .probes

@@ -1,4 +1,4 @@
-//! Another order of a registered job's ranks, as a plan: it is told at the next start, and taken back as any other.
+//! Another order of a registered job's ranks, as a plan: it is told at the next start, and rolled back as any other.
 
 use std::collections::BTreeMap;
 
@@ -70,7 +70,7 @@ fn better_rank_order_applies_and_reverts() {
         let asked = gate_of(&mut cluster, Some(JOB_NAME), &BOTH_RACKS_HOSTS);
         assert_eq!(asked.order, better);
         assert_eq!(start(&mut cluster, JOB_NAME).allocation.order, better);
-        // Whoever leads next knows the same.
+        // Whichever coordinator leads next knows the same.
         cluster.start_anew();
         cluster.reconnect();
         cluster.run_for(SETTLE_TIME);

@@ -21,7 +21,7 @@ fn jobs(cluster: &mut Cluster) -> Vec<JobStatus> {
     jobs
 }
 
-/// One rank on each of these hosts, each of which sends the next one so much a second, past the kernel.
+/// One rank on each of these hosts, each of which sends the next one this much a second, past the kernel.
 fn ring(cluster: &mut Cluster, hosts: &[&str], bits_per_s: u64, busy_ms: impl Fn(usize) -> u64) {
     timed_ring(cluster, hosts, bits_per_s, (busy_ms, |_| 0));
 }
@@ -289,7 +289,7 @@ fn groups_across_hosts_or_racks_found() {
     assert_eq!(found((both, "AllReduce"), &along), []);
 }
 
-/// Ten all-reduces by so many ranks on so many hosts, of so many bytes each; each takes so long, and a little longer
+/// Ten all-reduces by this many ranks on this many hosts, of this many bytes each; each takes so long, and a little longer
 /// for whoever does not come last.
 fn reduce(cluster: &mut Cluster, [ranks, hosts]: [u32; 2], bytes: u64, ms: u64) {
     for rank in 0..ranks {

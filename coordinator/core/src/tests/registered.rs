@@ -277,7 +277,7 @@ fn phase_forecast_lasts_until_job_end() {
     assert!(!enter("gradients", Some(mbps(80))).is_empty());
     let told = registered(&mut cluster);
     assert_eq!(told[0].phase.as_ref().unwrap().name, "gradients");
-    // Whoever leads next begins with what was told.
+    // Whichever coordinator leads next begins with what was told.
     let state = cluster.core.clone().into_state();
     let fabric = Arc::clone(&cluster.network.fabric);
     cluster.core = Core::resume(Policy::default(), fabric, state);
@@ -429,7 +429,7 @@ fn reorderable_ranks_keep_reported_order() {
     assert_eq!(started.order, best);
     assert_eq!(registered(&mut cluster)[0].hosts, best);
     assert_eq!(cluster.log.len(), written);
-    // Whoever says where ranks are is believed.
+    // Whoever says where ranks are is accepted.
     register(&mut cluster, "train", &elsewhere);
     assert_eq!(registered(&mut cluster)[0].hosts, texts(&elsewhere));
 }

@@ -9,7 +9,7 @@ use super::cluster::Cluster;
 use super::mock_switch::Mood;
 use crate::{Effect, Recording};
 
-/// With a change that is kept, one that is taken back, questions, and a switch that sulks.
+/// With a change that is kept, one that is rolled back, questions, and a switch that sulks.
 fn eventful() -> Cluster {
     let mut cluster = Cluster::new(Mode::Auto);
     cluster.network.start("h0", "h3", 1000, 0);

@@ -14,7 +14,7 @@ use crate::{Change, Core, Outcome, Phase, Rollout};
 
 const SETTLE_TIME: Duration = Duration::from_secs(2);
 
-/// A collision, and an operator who wants it mended as often as it takes.
+/// A collision, and an operator who wants it repaired as often as it takes.
 fn run_with_deaths(deaths: &[usize], trouble: impl Fn(&mut Cluster)) -> Cluster {
     let mut cluster = Cluster::new(Mode::Manual);
     cluster.network.start("h0", "h3", 1000, 0);

@@ -1,4 +1,4 @@
-//! Changes that were kept, and are taken back.
+//! Changes that were kept, and are rolled back.
 
 use std::time::Duration;
 

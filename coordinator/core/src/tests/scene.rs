@@ -1,4 +1,4 @@
-//! A collision and a plan to mend it, and what tests ask of a cluster.
+//! A collision and a plan to repair it, and what tests ask of a cluster.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(super) fn collision(mode: Mode) -> (Cluster, [FlowKey; 2]) {
     (cluster, flows)
 }
 
-/// The same, with a plan to mend it.
+/// The same, with a plan to repair it.
 pub(super) fn planned() -> (Cluster, [FlowKey; 2], Generation) {
     let (mut cluster, flows) = collision(Mode::Manual);
     cluster.run_for(SETTLE_TIME);

@@ -77,7 +77,7 @@ fn spoofed_reports_have_no_effect() {
     assert!(discarded(lying, "h5") > 10);
 }
 
-/// Who comes first is believed, rightly or not, and people are told of both.
+/// Who comes first is accepted, rightly or not, and people are told of both.
 #[test]
 fn conflicting_address_claims_are_named() {
     let mut cluster = Cluster::new(Mode::Manual);

@@ -1,5 +1,5 @@
-//! Anything else: a program that speaks to the device. It is started once for each request, reads
-//! one line of JSON on its standard input and writes one on its standard output.
+//! Any other device: a program that speaks to it. It is started once for each request, reads one line of JSON on its
+//! standard input and writes one on its standard output.
 //!
 //! | request                                       | answer                              |
 //! |-----------------------------------------------|-------------------------------------|
@@ -7,9 +7,8 @@
 //! | `{"verb":"connect","circuit":[1,9]}`          | `{}`                                |
 //! | `{"verb":"disconnect","circuit":[1,9]}`       | `{}`                                |
 //!
-//! What it cannot do it answers with `{"error":"why"}`, or by ending with another code than 0. It
-//! gets typed ports only, never text to paste into a command, and is killed when its time is over or when
-//! it says more than anybody needs.
+//! It reports a failure by `{"error":"why"}`, or by ending with another code than 0. It gets typed ports only, never
+//! text to paste into a command. It is killed at its timeout, or when its output exceeds the limit.
 
 use std::io;
 use std::process::Stdio;

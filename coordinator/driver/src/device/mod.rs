@@ -1,4 +1,4 @@
-//! Optical switches by the languages they speak.
+//! Optical switches by protocol.
 
 mod exec;
 mod netconf;
@@ -196,7 +196,7 @@ fn read_secret(path: &Path) -> Result<String, PrepareError> {
     Ok(read_file(path)?.trim_end().to_owned())
 }
 
-/// The device's own names of circuits that shall go.
+/// The device's own names of circuits that should go.
 fn named(circuits: &[Circuit], held: &[Pair]) -> Result<Vec<Pair>, DeviceError> {
     let name = |&circuit: &Circuit| {
         let found = held.iter().find(|pair| pair.circuit() == circuit);

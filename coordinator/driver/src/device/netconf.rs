@@ -1,7 +1,7 @@
 //! NETCONF, over the system's `ssh`: all circuits of a step in one transaction, under lock.
 //!
-//! A commit that waits to be confirmed is never asked for, though servers offer it: the device would go
-//! back by itself after it has been read, and what was said of it would be untrue.
+//! Confirmed commit is never used, though servers offer it: the device would roll back by itself after it has been
+//! read, and the report would be wrong.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -51,7 +51,7 @@ impl Netconf {
         Self { settings, patience }
     }
 
-    /// Nothing of a person's own settings counts, and nobody is asked for anything.
+    /// Ignores the user's own ssh settings, and never prompts.
     fn ssh(&self) -> Command {
         let NetconfSettings { host, port, .. } = &self.settings;
         let known = format!("UserKnownHostsFile={}", self.settings.known_hosts.display());
@@ -103,7 +103,7 @@ impl Session for Call {
         Ok(pairs.into_iter().map(Pair::circuit).collect())
     }
 
-    /// Nobody else changes anything meanwhile, so what goes still has the name that was read.
+    /// No other session changes anything meanwhile, so removed circuits still have the names that were read.
     async fn change(&mut self, verb: Verb, circuits: &[Circuit]) -> Result<(), DeviceError> {
         for (done, store) in self.locked().iter().enumerate() {
             if let Err(error) = self.call(&Request::Lock(*store)).await {

@@ -26,7 +26,7 @@ impl Restconf {
         settings: &RestconfSettings,
         patience: Duration,
     ) -> Result<Self, PrepareError> {
-        // Whoever came first has chosen, and that is as well.
+        // The provider that was installed first stays, which is fine.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut client = Client::builder().timeout(patience).no_proxy();
         if let Some(path) = &settings.authority {

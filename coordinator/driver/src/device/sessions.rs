@@ -1,5 +1,4 @@
-//! Lines that stay open from one request to the next, for devices that are slow to let anybody in. They
-//! are asked for one thing after the other.
+//! Sessions that stay open between requests, for devices with a slow login. Requests run one after the other.
 
 use reweave_common::circuit::{Circuit, CircuitSet};
 use tokio::sync::Mutex;
@@ -31,7 +30,7 @@ impl<O: Opens> Sessions<O> {
         Self { device, kept }
     }
 
-    /// Devices hang up on those who were silent for long, and start anew. They are called again.
+    /// Devices hang up on those who were silent for long, and start again. They are called again.
     pub(super) async fn read(&self) -> Result<CircuitSet, DeviceError> {
         let mut kept = self.kept.lock().await;
         if let Some(mut session) = kept.take()
@@ -46,7 +45,7 @@ impl<O: Opens> Sessions<O> {
         Ok(found)
     }
 
-    /// Never asked twice: what failed may have been done. Whoever changes has read just before.
+    /// Never repeated: a failed change may have been made. The caller has read just before.
     pub(super) async fn change(&self, verb: Verb, circuits: &[Circuit]) -> Result<(), DeviceError> {
         let mut kept = self.kept.lock().await;
         let mut session = match kept.take() {

@@ -1,5 +1,5 @@
-//! Devices that are programs: what the contract asks of them, and what becomes of those that break it.
-//! Devices that hang up.
+//! Devices that are programs: the contract of a device, and the reaction to those that break it. Devices that hang
+//! up.
 
 use std::fs;
 use std::path::PathBuf;

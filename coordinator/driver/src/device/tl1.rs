@@ -1,4 +1,4 @@
-//! TL1: a line of text that stays open, on which each request has a number of its own.
+//! TL1: a text session that stays open, with a number for each request.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -19,7 +19,7 @@ struct World {
     is_busy: bool,
     /// Says nothing of what it does.
     silent: bool,
-    /// The driver dies after so many effects.
+    /// The driver dies after this many effects.
     dies_after: Option<usize>,
     moved: usize,
 }

@@ -1,12 +1,11 @@
-//! How batches lie in a file, and how one that ends early is told from one that is damaged.
+//! The file format of batches, and how a truncated batch is distinguished from a damaged one.
 //!
-//! A batch is the length of its payload, a checksum of that length, a checksum of the payload, each
-//! four bytes, little-endian, and the payload. The length has a checksum of its own, or one flipped
-//! bit in it could make all that follows look like the unfinished end of the file. Both checksums begin
-//! with the place of the batch, the byte of the file at which it begins, which is not stored: a write that a
-//! disk misdirects onto an older batch of the same length would else pass for that. Payloads are
-//! whitened and filled up to whole words: whatever they hold, no part of a sector that was written
-//! reads as zeros, and no bit that flips makes it do so.
+//! A batch is the length of its payload, a checksum of that length, a checksum of the payload, each four bytes,
+//! little-endian, and the payload. The length has a checksum of its own, since a flipped bit in it could make all
+//! that follows look like the unfinished end of the file. Both checksums begin with the offset of the batch in the
+//! file, which is not stored. Otherwise a write that a disk misdirects onto an older batch of the same length would
+//! pass for that. Payloads are whitened and padded to whole words: no part of a written sector reads as zeros, and no
+//! flipped bit makes it do so.
 
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
-//! What a replica must not forget, as records in a file that only grows, or is replaced as a whole.
+//! A replica's durable records, in a file that only grows, or is replaced as a whole.
 //!
-//! Pure: bytes in and out. All records of one [`Batch`] are there after a crash or none is, and a
-//! batch that was made durable is there as it was or the file is known to be damaged.
+//! Pure: bytes in and out. After a crash, all records of one [`Batch`] are there or none. A durable batch is intact,
+//! or the file is known to be damaged.
 
 mod frame;
 
@@ -27,7 +27,7 @@ pub enum Record {
     Vote(Vote),
 }
 
-/// Records that belong together.
+/// Records that are written atomically.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Batch {
     pub records: Vec<Record>,
@@ -35,7 +35,7 @@ pub struct Batch {
     pub is_whole: bool,
 }
 
-/// What the records of a file come to.
+/// The state that the records of a file result in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Saved {
     pub member: MemberId,

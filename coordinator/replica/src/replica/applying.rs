@@ -1,4 +1,4 @@
-//! What has been agreed on, one entry after the other, and snapshots of what it led to.
+//! Applies agreed entries, one after the other, and snapshots.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use crate::effect::{Applied, Effect, RequestId};
 use crate::exact::decode_exact;
 use crate::wire::{Content, Snapshot};
 
-/// What an entry holds.
+/// The content of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Proposal {
     pub request: RequestId,
@@ -29,7 +29,7 @@ impl Proposal {
     }
 }
 
-/// A snapshot that the shell has been asked for, and what was there besides when it was.
+/// A requested snapshot, and the state of the replica at the request.
 pub(super) struct SnapshotDue {
     index: u64,
     term: u64,

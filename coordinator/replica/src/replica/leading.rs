@@ -1,4 +1,4 @@
-//! What only a leader does: proposals, reads, changes of membership.
+//! The leader's part: proposals, reads, changes of membership.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ impl Replica {
         Ok(())
     }
 
-    /// Whoever reads when this is ready sees all that was agreed on before now.
+    /// A read after this is ready sees all that was agreed on before now.
     pub fn read(&mut self, read: ReadId) -> Result<(), NotLeading> {
         if !self.leads() {
             return Err(NotLeading);
@@ -59,7 +59,7 @@ impl Replica {
         proposed.map_err(|_| ChangeRefused::Busy)
     }
 
-    /// Whoever leads goes last, and a quorum of those that remain must be there.
+    /// Whichever coordinator leads goes last, and a quorum of those that remain must be there.
     fn would_go_on(&mut self, change: &Change) -> Result<(), ChangeRefused> {
         let own = self.id();
         let voters = self.members.voters_after(change);
@@ -92,7 +92,7 @@ impl Replica {
         voters.filter(move |id| *id == own || lately(id))
     }
 
-    /// Somebody else shall lead, if anybody can but these.
+    /// Transfers leadership to another replica, if one can lead that is not among these.
     pub fn resign(&mut self, unfit: &BTreeSet<MemberId>) {
         if self.leads() {
             let voters = self.members.configuration.voters.iter().copied();
@@ -158,7 +158,7 @@ impl Replica {
             .extend(ready.into_iter().map(Effect::ReadReady));
     }
 
-    /// What was proposed may be agreed on all the same; nobody here will hear of it.
+    /// The proposals may still be agreed on; no caller here gets an answer.
     pub(super) fn step_down(&mut self) {
         self.proposals.clear();
         self.snapshots_out.clear();
@@ -190,7 +190,7 @@ impl Replica {
     pub(super) fn promote_who_caught_up(&mut self) {
         let raft = &self.node.raft;
         let lag = self.timing.promotion_lag;
-        // A young log is short; whoever holds nothing of it has not been heard yet.
+        // A young log is short; a replica that holds nothing of it has not answered yet.
         let needed = raft.raft_log.last_index().saturating_sub(lag).max(1);
         let caught_up = |id: &MemberId| {
             let peer = raft.prs().get(id.0);

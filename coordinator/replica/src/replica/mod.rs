@@ -1,4 +1,4 @@
-//! One replica: Raft's own machine, and around it what Raft leaves to others.
+//! One replica: Raft's state machine, and what Raft leaves to its users.
 
 mod applying;
 mod leading;
@@ -21,7 +21,7 @@ pub use applying::Proposal;
 use applying::SnapshotDue;
 pub use leading::MAX_PROPOSAL_BYTES;
 
-/// What a cluster begins with, the same for all who found it.
+/// The initial state of a cluster, the same for all founders.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Founding {
     pub members: BTreeMap<MemberId, Member>,
@@ -29,7 +29,7 @@ pub struct Founding {
     pub state: Vec<u8>,
 }
 
-/// What a snapshot holds besides the state that the shell makes of the entries.
+/// The content of a snapshot besides the state that the shell makes of the entries.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Envelope {
     members: Members,
@@ -47,9 +47,9 @@ pub struct Replica {
     effects: VecDeque<Effect>,
     /// What is being made durable; until then nothing new comes out.
     writing: Option<Writing>,
-    /// What was last told of who leads.
+    /// The last leader that was reported.
     told: Standing,
-    /// Whoever led last.
+    /// The last leader.
     led: MemberId,
     reads: Reads,
     ticks: usize,
@@ -64,7 +64,7 @@ pub struct Replica {
     compacting: Option<RaftSnapshot>,
     /// One could not be written, and is not asked for again before this tick.
     compaction_retry: Option<usize>,
-    /// A snapshot shall hold this entry, however few have come since the last one.
+    /// A snapshot should hold this entry, however few have come since the last one.
     compact_to: u64,
     /// Since the last snapshot.
     bytes_applied: usize,
@@ -79,7 +79,7 @@ struct Writing {
     restored: Option<u64>,
 }
 
-/// For people who want to know how it goes.
+/// The replica's status, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
     pub id: MemberId,
@@ -161,7 +161,7 @@ impl Envelope {
         decode_exact(data).ok()
     }
 
-    /// Whoever begins with nothing where there is something would lead with nothing.
+    /// Refuses an unreadable snapshot: a replica that began empty instead would lead with an empty state.
     fn of(snapshot: &Snapshot) -> Result<Self, StartError> {
         let index = snapshot.index;
         Self::decode(&snapshot.data).ok_or(StartError::UnknownSnapshot { index })
@@ -203,7 +203,7 @@ impl Replica {
         Ok(replica)
     }
 
-    /// Whoever is the only one needs nobody's vote, and waits for nobody.
+    /// A single replica needs no other vote, and does not wait.
     fn campaign_if_alone(&mut self) {
         let configuration = &self.members.configuration;
         let alone = configuration.voters == [self.id()] && configuration.voters_outgoing.is_empty();
@@ -304,7 +304,7 @@ impl Replica {
     }
 
     /// A leader tells nobody of commits that it has not seen them hold. Of one that does not vote here nothing of the kind is
-    /// believed, nor handed on: Raft would end over it.
+    /// accepted, nor handed on: Raft would end over it.
     fn lost_log(&self, heartbeat: &Message) -> Result<(), LostLog> {
         if !self.members().votes_ever(heartbeat.from) {
             return Ok(());
@@ -467,7 +467,7 @@ impl Replica {
         self.node.raft.state == StateRole::Leader
     }
 
-    /// And nobody was told.
+    /// And this was not reported yet.
     fn has_lost_the_lead(&self) -> bool {
         match self.told {
             Standing::Leads { term } => self.elected() != Some(term),

@@ -1,4 +1,4 @@
-//! A file is replaced as a whole: the new one is written beside it, synced, and renamed.
+//! Replaces a file as a whole: the new one is written beside it, synced, and renamed.
 
 use std::io;
 use std::path::{Path, PathBuf};

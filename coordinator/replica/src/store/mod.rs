@@ -1,12 +1,12 @@
 //! The log on disk: one file, appended to, or replaced as a whole.
 //!
-//! What a crash cut short at its end was never acknowledged to anybody and is cut off; anything else
-//! that is not as it was written, or less than was acknowledged, means that the file cannot be believed,
-//! and nothing is started on it. After the first error nothing more is written: whoever does not know what reached the disk
-//! must not go on. But what a full disk took of an append is cut off again, and nothing has happened.
+//! What a crash truncated at its end was never acknowledged, and is cut off. Any other difference from what was
+//! written, or fewer records than were acknowledged, means a damaged file, and nothing is started on it. After the
+//! first error nothing more is written, since it is unknown what reached the disk. One case is harmless: the part of
+//! an append that a full disk took is cut off again.
 //!
-//! A compacted file is written beside by the [`Disk`]: it may take a second, and heartbeats go on meanwhile. What
-//! is appended until then goes to the old file, and to the end of the new one before that takes its place.
+//! The [`Disk`] writes a compacted file beside the old one: that may take a second, and heartbeats go on meanwhile.
+//! Appends until then go to the old file, and to the end of the new one before it replaces the old one.
 
 mod beside;
 mod error;
@@ -53,7 +53,7 @@ pub struct Written<F> {
     pub length: usize,
 }
 
-/// A log and all that was in it.
+/// A log and its content.
 #[derive(Debug)]
 pub struct Opened<D: Disk> {
     pub store: Store<D>,
@@ -251,7 +251,7 @@ impl<D: Disk> Store<D> {
         }
     }
 
-    /// From now on a log without this entry is not believed. To be said before anybody hears of it.
+    /// From now on a log without this entry is refused. To be called before any peer gets the entry.
     pub fn acknowledge(&mut self, index: u64) {
         self.note(0, index);
     }

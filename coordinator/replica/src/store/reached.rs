@@ -1,9 +1,9 @@
-//! How far a log had come, in a small file beside it. Without that a log that is gone looks like one
-//! that never was, and one without its end like one that a crash cut short.
+//! How far a log had come, in a small file beside it. Without that, a lost log looks like one that never existed, and
+//! one without its end like one that a crash truncated.
 //!
-//! It is written in place once what it tells of is on disk, so whatever of it gets to the disk is true. It is synced with
-//! each new term, and otherwise when [`Store::sync_reached`](super::Store::sync_reached) is called: after a loss of power
-//! it may say too little by that much, never too much.
+//! It is written in place after the log is on disk, so any part of it that reaches the disk is true. It is synced
+//! with each new term, and otherwise when [`Store::sync_reached`](super::Store::sync_reached) is called. After a
+//! power loss it may lag by that much, and is never ahead.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use super::error::{LogError, failed};
 use crate::disk::{Disk, DiskFile};
 use crate::journal::Saved;
 
-/// What was said to others, and must stand in the log from then on.
+/// What was acknowledged to others, and must be in the log from then on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Reach {
     /// Of the latest vote.

@@ -1,13 +1,12 @@
-//! Room on the disk. A log that found none in the middle of a write could not go on; so some is kept
-//! ahead of it, for what is under way and for elections, and nothing more is decided once there is
-//! little left for anybody.
+//! Reserved disk space. A log that found none in the middle of a write could not go on. So some is kept ahead of it,
+//! for writes in progress and for elections, and nothing more is decided once little is left.
 
 use super::error::is_lack;
 use crate::disk::DiskFile;
 
 /// With less there is no room.
 const MIN_FREE_BYTES: u64 = 16 << 20;
-/// With so much there is room again: not now some and then none.
+/// From this amount on there is room again: the hysteresis keeps the state from flapping.
 const RESUME_FREE_BYTES: u64 = 2 * MIN_FREE_BYTES;
 /// Always kept behind the end of the log, where the file system can do that.
 const PREALLOCATED_BYTES: u64 = 1 << 20;
@@ -31,7 +30,7 @@ impl DiskReserve {
         self.is_full
     }
 
-    /// Of what is kept, so much is left for a log that ends here.
+    /// Of what is kept, this much is left for a log that ends here.
     fn kept(&self, end: u64) -> u64 {
         self.kept_until.saturating_sub(end)
     }
@@ -62,12 +61,12 @@ impl DiskReserve {
         self.is_full |= !self.keep(file, end);
     }
 
-    /// Anew, for a file that took the place of the one before.
+    /// Reserves again, for a file that replaced the previous one.
     pub(super) fn forget(&mut self) {
         self.kept_until = 0;
     }
 
-    /// False where there is not enough. Some file systems keep nothing for anybody.
+    /// False if there is not enough. Some file systems reserve nothing.
     fn keep(&mut self, file: &mut impl DiskFile, end: u64) -> bool {
         if self.kept(end) >= PREALLOCATED_BYTES {
             return true;

@@ -89,7 +89,7 @@ fn partitioned_leader_steps_down_without_loss() {
     }
 }
 
-/// Whoever leads takes each entry that comes for its own.
+/// Whichever coordinator leads takes each entry that comes for its own.
 #[test]
 fn deposed_leader_learns_before_applying() {
     let mut room = Room::of(3);

@@ -1,4 +1,4 @@
-//! Who asked for what, over whichever way; and those who ask over HTTP and are nobody.
+//! Audit entries for requests over HTTP, unauthenticated ones included.
 
 use axum::extract::{Request, State};
 use axum::http::HeaderMap;

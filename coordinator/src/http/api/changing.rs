@@ -1,4 +1,4 @@
-//! What operators ask for that changes something, or may.
+//! Operators' requests that change something, or may.
 
 use axum::Json;
 use axum::extract::State;

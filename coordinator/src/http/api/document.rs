@@ -1,4 +1,4 @@
-//! The API's description of itself, as OpenAPI 3.1 has it.
+//! The API's description of itself, in OpenAPI 3.1.
 
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response as Answer};

@@ -1,4 +1,4 @@
-//! The cluster's state as it changes, as server-sent events: what is made for all who look, handed to each.
+//! The cluster's state as server-sent events: encoded once, and sent to each viewer.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::server_context::ServerContext;
 /// Whoever is told nothing for longer takes the line for dead.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const KEEPALIVE_FRAME: &[u8] = b":\n\n";
-/// Whoever was shut out is shown no more after that.
+/// Whoever was revoked is shown no more after that.
 const ACCESS_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 pub(super) fn follow(

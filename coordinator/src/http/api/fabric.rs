@@ -1,4 +1,4 @@
-//! The fabric as a picture needs it: who is there, and what connects whom.
+//! The fabric for the dashboard: nodes and links.
 
 use reweave_common::fabric::{Fabric, Role};
 use serde::Serialize;

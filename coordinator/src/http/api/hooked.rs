@@ -1,4 +1,4 @@
-//! What programs elsewhere are posted, as OpenAPI 3.1 has webhooks.
+//! The webhooks, in OpenAPI 3.1.
 
 use serde_json::{Map, Value, json};
 

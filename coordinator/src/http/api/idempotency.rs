@@ -1,8 +1,7 @@
-//! Requests that are sent again, because nobody knows whether the first arrived, and have the answer of
-//! the first: those with the same `Idempotency-Key`.
+//! Idempotent requests: a repetition with the same `Idempotency-Key` gets the answer of the first request.
 //!
-//! Answers are kept by the coordinator that gave them. One that leads later does not know them, and
-//! need not: a plan that is made anew changes nothing, and approving one that runs neither.
+//! The coordinator that answered keeps the answer. A later leader does not have it, and does not need it: making a
+//! plan again changes nothing, and neither does approving a running one.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

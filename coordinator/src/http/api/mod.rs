@@ -1,7 +1,7 @@
 //! The API for scripts and for the page: JSON over HTTP, versioned by its path.
 //!
-//! It asks the core the way sessions do, in the name of whoever made the token, so that a role may do
-//! here what it may do there, and nothing is decided here.
+//! It calls the core as sessions do, in the name of the token's owner. So a role has the same rights here as there,
+//! and nothing is decided here.
 
 mod audit;
 mod changing;

@@ -1,4 +1,4 @@
-//! What orchestrators tell of their jobs, and ask before they place them.
+//! Requests of orchestrators: registration and phases of jobs, and checks before placement.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,4 +1,4 @@
-//! What went wrong, as RFC 9457 has it: one shape for every refusal, with what to do next.
+//! Problem details (RFC 9457): one format for every refusal, with the remedy.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! How often each visitor may ask, so that a script that runs wild takes nothing from other people.
+//! Rate limit for each client, so that a runaway script does not affect others.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -19,12 +19,12 @@ use crate::server_context::ServerContext;
 const REQUESTS_PER_S: f64 = 50.0;
 /// For pages that ask for much at once when they are opened.
 const BURST_REQUESTS: f64 = 100.0;
-/// Strangers from everywhere may ask so many times as often as one visitor.
+/// Strangers from everywhere may ask this many times as often as one visitor.
 const STRANGER_FACTOR: f64 = 20.0;
 /// They are remembered while they have not all their requests back.
 const MAX_BUDGETS: usize = 4096;
 
-/// How many requests each visitor may still make.
+/// The remaining requests of each client.
 #[derive(Clone, Default)]
 pub(super) struct RateLimits(Arc<Mutex<Budgets>>);
 

@@ -1,4 +1,4 @@
-//! What can be asked of the cluster without changing it.
+//! Requests that change nothing.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,5 +1,5 @@
-//! The sandbox: traffic of the past, flows, a job or a trace, played with variants. Nothing here asks the core for
-//! anything but who asks; what comes of it is told to them alone.
+//! The sandbox: simulates past traffic, flows, a job or a trace with variants. It calls the core only to identify the
+//! client, and only the client gets the result.
 
 mod plays;
 mod recorded;

@@ -1,4 +1,4 @@
-//! Plans on offer, each with a tag that stands for what is shown of it; and approvals of what was shown.
+//! Proposed plans with an `ETag` for what is shown of them, and approvals of what was shown.
 
 use axum::extract::State;
 use axum::http::{HeaderMap, header};

@@ -1,9 +1,9 @@
-//! One look at the cluster for all who ask at about the same time.
+//! One status of the cluster for all requests at about the same time.
 //!
-//! Where thousands report, a look costs the core, and its encoding a core of the machine, more than an answer
-//! may take. It is made once, and good for whoever asks until something is decided, or for a short while;
-//! while people look, the next is there before that is over. Fifty viewers cost what one does, and the rest
-//! no more than sending takes. Who may look, and whether nobody else leads, is asked each time.
+//! With thousands of agents, a status costs the core, and its encoding a core of the machine, more than an answer may
+//! take. It is made once, and valid until a decision is made, or for a short while. While clients ask, the next one
+//! is ready before it expires. Fifty viewers cost as much as one, plus the sending. Permissions and leadership are
+//! checked for each request.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -61,7 +61,7 @@ struct Seen {
 #[derive(Debug, Clone, Copy)]
 pub(in crate::http) struct Fresh {
     begun: Instant,
-    /// It shows so many decisions for sure.
+    /// It shows this many decisions for sure.
     decisions: u64,
 }
 
@@ -74,7 +74,7 @@ impl Fresh {
         }
     }
 
-    /// Whether it is new enough for whoever knows of so many decisions.
+    /// Whether it is new enough for whoever knows of this many decisions.
     pub(in crate::http) fn is_good(self, decisions: u64) -> bool {
         self.decisions >= decisions && self.begun.elapsed() < STATUS_TTL
     }
@@ -148,7 +148,7 @@ impl StatusCache {
             }
             if self.somebody_looks() {
                 let _turn = self.0.turn.lock().await;
-                // Those who follow are told of trouble, and who asks is told anew.
+                // Those who follow are told of trouble, and who asks is told again.
                 let _ = self.make().await;
             } else {
                 self.0.shown.send_if_modified(|shown| {

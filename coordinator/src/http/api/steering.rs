@@ -1,4 +1,4 @@
-//! A plan on its way is stopped, goes on, or is given up.
+//! Holds, resumes and aborts a running plan.
 
 use axum::Json;
 use axum::extract::State;

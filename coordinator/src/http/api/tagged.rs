@@ -1,4 +1,4 @@
-//! Answers that say whether they have changed: who has the same one already is sent nothing.
+//! Answers with an `ETag`: a client with the current version gets no body.
 
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -12,7 +12,7 @@ use crate::hex::hex;
 /// Enough to tell answers apart.
 const ETAG_BYTES: usize = 12;
 
-/// JSON, and what it is told apart by. Cheap to clone.
+/// JSON, and its `ETag`. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Tagged {
     body: Bytes,

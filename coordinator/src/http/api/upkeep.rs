@@ -1,4 +1,4 @@
-//! Work on switches, and jobs that nothing is to be changed under.
+//! Maintenance of switches, and frozen jobs.
 
 use axum::Json;
 use axum::extract::State;

@@ -1,5 +1,4 @@
-//! Who asks over HTTP: whoever has a token that the cluster knows the digest of, and over TLS also whoever has
-//! shown a certificate.
+//! Authentication over HTTP: a token whose digest the cluster has, or over TLS a certificate.
 
 use axum::extract::{ConnectInfo, FromRequestParts};
 use axum::http::header::{AUTHORIZATION, HOST, ORIGIN};

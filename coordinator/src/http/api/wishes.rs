@@ -1,4 +1,4 @@
-//! What a plan shall bring about, where that is not to mend what is found.
+//! Plans on request, other than repairs of findings.
 
 use std::collections::BTreeMap;
 

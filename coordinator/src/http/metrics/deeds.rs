@@ -1,4 +1,4 @@
-//! What came of plans, and of what others were to be told.
+//! Metrics of plans, and of events sent to other programs.
 
 use super::page::{Kind, Page};
 use crate::counters::{Ending, EventCounters, Fate};

@@ -1,4 +1,4 @@
-//! How evenly flows are spread.
+//! Metrics of flow imbalance.
 
 use reweave_common::operator::Imbalances;
 

@@ -1,4 +1,4 @@
-//! The log, and who agrees on it: all coordinators tell of these, whoever leads.
+//! Metrics of the log and of agreement, which all coordinators report, followers included.
 
 use reweave_replica::{MemberId, Status};
 

@@ -1,4 +1,4 @@
-//! What `/metrics` says, in the text format of Prometheus.
+//! `/metrics`, in the text format of Prometheus.
 
 mod deeds;
 mod evenness;
@@ -22,7 +22,7 @@ pub(super) use log::Log;
 use page::{Kind, Page, count};
 pub(super) use work::Work;
 
-/// What there is to tell of a coordinator.
+/// The inputs of a coordinator's metrics.
 #[derive(Default)]
 pub(super) struct Sight<'s> {
     pub(super) leads: bool,

@@ -1,4 +1,4 @@
-//! What slows jobs, and how they fare: only who leads knows.
+//! Metrics of findings and jobs, which only the leader has.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use reweave_common::operator::{Finding, Findings, Imbalances, JobStatus};
 use super::evenness::imbalances;
 use super::page::{Kind, Page, count};
 
-/// Each is a label: of more jobs, those are told that send most.
+/// Each is a label: of more jobs, those that send most are reported.
 const MAX_JOBS: usize = 100;
 /// Beside the classes of causes.
 const USELESS_PIN_CLASS: &str = "useless-pin";

@@ -1,5 +1,5 @@
-//! A file that was cut short, damaged, or half replaced. What the bytes themselves allow is tried
-//! where they are written; here it is the file and its folder.
+//! A file that is truncated, damaged, or half replaced. The format has its own tests; these cover the file and its
+//! folder.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
@@ -30,7 +30,7 @@ impl Scratch {
         open(&self.path(), Some(saved()))
     }
 
-    /// The content of a log with so many entries, each written by itself.
+    /// The content of a log with this many entries, each written by itself.
     fn written(&self, entries: u64) -> Vec<u8> {
         let mut store = self.open().unwrap().store;
         for index in 1..=entries {

@@ -1,4 +1,4 @@
-//! The side that joins.
+//! The joining side.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -111,7 +111,7 @@ async fn knock(
     Ok(answer)
 }
 
-/// What we found wrong with the door comes before what TLS says of it.
+/// Our own reason against the join listener precedes TLS's error.
 fn refusal(
     address: SocketAddr,
     verdict: &OnceLock<PeerRefusal>,

@@ -1,4 +1,4 @@
-//! The side that lets newcomers in.
+//! The side that admits new members.
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,7 +24,7 @@ use crate::session::{CLOSE_DONE, Reader, Writer};
 use crate::tls;
 use crate::transport::{self, Waiting};
 
-/// Nodes join once; who comes in thousands at a time is no newcomer.
+/// Nodes join once, so thousands of connections at a time are no joining nodes.
 const HANDSHAKE_LIMITS: HandshakeLimits = HandshakeLimits {
     most: 64,
     most_turns: 32,
@@ -37,7 +37,7 @@ const WAITING_LIMITS: Waiting = Waiting {
     bytes: 1 << 20,
 };
 
-/// Hears newcomers, who have shown nothing yet.
+/// Accepts joining peers, which are not authenticated yet.
 pub struct JoinListener {
     endpoint: Endpoint,
     ours: Identity,
@@ -85,7 +85,7 @@ impl JoinListener {
     }
 }
 
-/// Somebody who has a secret and a key, and waits for an answer.
+/// A joining peer with a secret and a key, which waits for an answer.
 pub struct Applicant {
     connection: Connection,
     writer: Writer,
@@ -133,7 +133,7 @@ impl Applicant {
         self.answer(&JoinAnswer::Refused).await;
     }
 
-    /// Whoever asked leaves when it has the answer.
+    /// The applicant leaves when it has the answer.
     async fn answer(mut self, answer: &JoinAnswer) {
         let sending = async {
             if let Ok(frame) = frame::encode(answer)

@@ -1,9 +1,9 @@
-//! How somebody without a certificate gets one: with a token, at a door of its own.
+//! Joining: how a peer without a certificate gets one, with a token, at a separate listener.
 //!
-//! The door has its own port, so that nobody without a certificate ever comes as far as a handshake
-//! where sessions are. It shows the authority's certificate; whoever joins knows that one by its
-//! digest in the token, and nobody else's door. The key is made where it is used and stays there:
-//! what goes over the wire is the token's secret and a request that proves who has the key.
+//! The join listener has its own port, so that no peer without a certificate gets as far as a handshake where
+//! sessions are. It shows the authority's certificate, which the joining peer recognises by the digest in its token.
+//! The key is made where it is used and stays there. Only the token's secret and a request that proves possession of
+//! the key are sent.
 
 mod enter;
 mod join_listener;

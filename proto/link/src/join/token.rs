@@ -1,4 +1,4 @@
-//! A join token: what proves that somebody may join, and whom to join.
+//! A join token: proof of the right to join, and the identity of the cluster.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,7 +18,7 @@ pub(super) const SECRET_BYTES: usize = 32;
 /// Tells what it is, and of which version.
 const TOKEN_PREFIX: &str = "reweave1.";
 
-/// Whoever has it can join once, as this member, until it expires.
+/// Its bearer can join once, as this member, until it expires.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
     cluster: String,

@@ -1,4 +1,4 @@
-//! Whether a door is the right one, for somebody who knows the authority by its digest alone.
+//! Verifies a join listener, when only the digest of the authority is known.
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -15,7 +15,7 @@ use crate::verify::{PeerRefusal, PeerVerifier};
 pub(super) struct Newcomer {
     token: Token,
     provider: Arc<CryptoProvider>,
-    /// What is wrong with the door.
+    /// Why the join listener is refused.
     found: Arc<OnceLock<PeerRefusal>>,
 }
 

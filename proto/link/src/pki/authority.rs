@@ -1,4 +1,4 @@
-//! Whoever may sign: the authority of a cluster, or a coordinator's signer.
+//! Signing: the authority of a cluster, or a coordinator's signer.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -15,8 +15,7 @@ use super::{
     params, sole_uri,
 };
 
-/// Whoever holds this decides who belongs to the cluster: the authority itself for as long as it
-/// likes, a signer for a day.
+/// Its holder decides who belongs to the cluster: the authority itself without a limit in time, a signer for a day.
 pub struct Authority {
     cluster: ClusterName,
     /// What every member trusts.
@@ -160,7 +159,7 @@ impl Authority {
         Ok((chain, key))
     }
 
-    /// Signs whatever it is told to. Apart from tests, members are all that is ever signed.
+    /// Signs any certificate. Apart from tests, only members' certificates are signed.
     pub(crate) fn sign(
         &self,
         uris: &[&str],

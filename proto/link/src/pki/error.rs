@@ -1,4 +1,4 @@
-//! What can go wrong with certificates and keys. Each error names its file.
+//! Errors of certificates and keys. Each error names its file.
 
 use std::io;
 use std::path::{Path, PathBuf};

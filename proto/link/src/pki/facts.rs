@@ -1,4 +1,4 @@
-//! What a certificate says besides whose it is.
+//! Fields of a certificate besides its subject.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

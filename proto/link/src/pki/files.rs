@@ -1,4 +1,4 @@
-//! Certificates and keys on disk: whole or not at all, and keys for their owner alone.
+//! Certificates and keys on disk: written atomically, and keys readable by their owner alone.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write};
@@ -62,7 +62,7 @@ pub(crate) fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), PkiErr
     }
 }
 
-/// Whoever opens `path` meanwhile finds the old file or the new one, whole.
+/// A reader of `path` finds the complete old file or the complete new one.
 pub(crate) fn replace(path: &Path, text: &str, mode: u32) -> Result<(), PkiError> {
     let placed = written_beside(path, text, mode)?.persist(path);
     placed
@@ -87,7 +87,7 @@ pub(super) fn rename(from: &Path, to: &Path) -> Result<(), PkiError> {
 
 fn written_beside(path: &Path, text: &str, mode: u32) -> Result<NamedTempFile, PkiError> {
     let dir = path.parent().unwrap_or(Path::new("."));
-    // It is its owner's alone until it is told otherwise, whatever the process's umask.
+    // Readable by its owner alone until the mode is set, whatever the process's umask.
     let write = || {
         let mut file = NamedTempFile::new_in(dir)?;
         file.as_file()

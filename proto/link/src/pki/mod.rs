@@ -1,13 +1,12 @@
-//! The certificates of a cluster, and who may make them.
+//! The certificates of a cluster, and who may issue them.
 //!
-//! A cluster has one authority, whose key is needed to make a cluster and its coordinators, and may
-//! lie in a safe after that. Each coordinator has a *signer*: a certificate of the authority that
-//! allows it to sign members, for a day at a time. So nodes join and renew without the authority's
-//! key being on any machine that runs, and a coordinator that falls into other hands is shut out
-//! with all that it ever signed, while the cluster keeps its authority.
+//! A cluster has one authority, whose key is needed to make a cluster and its coordinators, and may lie in a safe
+//! after that. Each coordinator has a *signer*: a certificate of the authority that allows it to sign members, for a
+//! day at a time. So nodes join and renew without the authority's key being on any running machine. A compromised
+//! coordinator is revoked with all that it ever signed, while the cluster keeps its authority.
 //!
-//! A member's certificate serves both ends of TLS; what it may be used for follows from the role in
-//! its URI alone. Its serial number tells when it was let in.
+//! A member's certificate serves both ends of TLS; the role in its URI alone decides its use. Its serial number has
+//! the time of its admission.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -47,7 +46,7 @@ const MAX_VALIDITY: Duration = Duration::from_hours(24 * 3653);
 /// at once.
 const BACKDATING: Duration = Duration::from_mins(65);
 
-/// When a certificate is good.
+/// The validity period of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Validity {
     pub not_before: SystemTime,
@@ -112,7 +111,7 @@ pub(crate) fn chain_in(path: &Path, pem: &str) -> Result<Vec<CertificateDer<'sta
     }
 }
 
-/// The one URI a certificate is for; empty, which is nobody's name, when there is none or several.
+/// The one URI of a certificate; empty, which is no member's name, when there is none or several.
 pub(crate) fn sole_uri(certificate: &CertificateDer<'_>) -> Result<String, webpki::Error> {
     let parsed = webpki::EndEntityCert::try_from(certificate)?;
     let mut uris = parsed.valid_uri_names();

@@ -1,4 +1,4 @@
-//! What each kind of certificate may be used for.
+//! The permitted use of each kind of certificate.
 
 use std::net::IpAddr;
 

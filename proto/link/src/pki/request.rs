@@ -1,4 +1,4 @@
-//! A key that waits for its certificate. It never leaves the folder it was made for.
+//! A key with a pending certificate. It never leaves the folder it was made for.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! Everybody at once, as after a power cut, and those who are let in beside them.
+//! Everybody at once, as after a power cut, and those who are admitted beside them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -28,7 +28,7 @@ type Crowd = BTreeMap<String, usize>;
 
 /// One agent's day: it reports, is answered, and stays. A machine that is too busy to let everybody
 /// in at the first knock, or to let everybody be heard in time, makes some come again, which is how
-/// it shall be.
+/// it should be.
 async fn work(identity: Identity, coordinator: SocketAddr) {
     let mut dialer = Dialer::new(&identity, vec![coordinator], Role::Coordinator).unwrap();
     loop {
@@ -102,7 +102,7 @@ async fn two_hundred_sessions_at_once() {
     hosting.abort();
 }
 
-/// Members of the cluster agree with each other while thousands of agents are let in.
+/// Members of the cluster agree with each other while thousands of agents are admitted.
 #[test]
 fn favoured_peers_get_own_runtime() {
     let apart = tokio::runtime::Builder::new_multi_thread()

@@ -1,4 +1,4 @@
-//! Members that are shut out, and signers that are, or that do what they may not.
+//! Members that are revoked, and signers that are, or that do what they may not.
 
 use std::time::{Duration, SystemTime};
 

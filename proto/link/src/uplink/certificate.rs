@@ -1,4 +1,4 @@
-//! A member's certificate: where it lies, how it is had first, and how it is kept good.
+//! A member's certificate: its place, its first issue, and its renewal.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::join::{JoinError, Token, enter};
 use crate::pki::{KeyRequest, MEMBER_CERTIFICATE_FILE, PkiError};
 use crate::{Channel, Identity, LinkError, Role, Session};
 
-/// Certificates go by the time of day, which may be set anew at any time.
+/// Certificates go by the time of day, which may be set again at any time.
 const CHECK_INTERVAL: Duration = Duration::from_mins(1);
 
 pub struct Certificate {
@@ -77,12 +77,12 @@ impl Certificate {
         self.newest.subscribe()
     }
 
-    /// Who is shut out, for all certificates that this member has one after the other.
+    /// Who is revoked, for all certificates that this member has one after the other.
     pub fn shut_out(&self) -> StoredDenyList {
         self.shut_out.clone()
     }
 
-    /// Who the coordinators are, as far as was told.
+    /// The known coordinators.
     pub(super) fn known(&self) -> CoordinatorList {
         self.known.clone()
     }

@@ -1,5 +1,5 @@
-//! Who the coordinators are, as this member was last told. It is written down beside the certificate: of
-//! those whose addresses a member is started with, none need be left one day.
+//! The latest list of coordinators. It is stored beside the certificate: the addresses that a member is started with
+//! may all become obsolete.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -36,7 +36,7 @@ impl CoordinatorList {
         Self { path, seats }
     }
 
-    /// At once, and when a member starts here again. A list that cannot be is not believed.
+    /// At once, and when a member starts here again. A list that cannot be is not accepted.
     pub(super) fn note(&self, seats: Vec<CoordinatorAddress>) {
         if !is_sound(&seats) {
             return tracing::warn!(

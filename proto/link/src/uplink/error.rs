@@ -1,4 +1,4 @@
-//! What keeps a member from using its certificate.
+//! Errors that keep a member from using its certificate.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! The line of a member to the coordinators: kept up for as long as the member runs, by a task of its
-//! own. Agents and drivers have one each, and differ in what they say on it.
+//! A member's uplink to the coordinators: maintained by a task of its own as long as the member runs. Agents and
+//! drivers have one each, with different messages.
 
 mod certificate;
 mod coordinator_list;
@@ -36,23 +36,23 @@ const MAX_QUEUED_REPORTS: usize = 8;
 const MAX_QUEUED_ANSWERS: usize = 64;
 /// Clocks drift slowly, and are set rarely.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(10);
-/// How often is looked whether anything was heard; after so many looks in vain something is said
-/// that must be acknowledged, and after so many the coordinator is given up for another.
+/// How often is looked whether anything was heard; after this many looks in vain something is said
+/// that must be acknowledged, and after this many the coordinator is given up for another.
 const LIVENESS_INTERVAL: Duration = Duration::from_millis(100);
 const PING_AFTER_CHECKS: u32 = 5;
 const GIVE_UP_AFTER_CHECKS: u32 = 12;
 /// Saying goodbye takes no longer.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What one kind of member says and hears.
+/// The messages of one kind of member, in both directions.
 pub trait MemberProtocol: 'static {
     type Said: Serialize + SinceVersion + Send + Sync;
     type Heard: DeserializeOwned + Into<Order<Self::Told>> + Send;
-    /// What it is told to do.
+    /// Its instructions.
     type Told: Send;
     /// What it has to tell when there is room for it, and nothing is lost without it.
     type Measured: Send;
-    /// What turns that into words, anew for each session.
+    /// What turns that into words, again for each session.
     type Report: Default + Send;
 
     /// What the member's clock shows.
@@ -101,7 +101,7 @@ impl<D: MemberProtocol> Uplink<D> {
         }
     }
 
-    /// None when nobody keeps the line up any more, which is a fault.
+    /// None when the uplink's task has ended, which is a bug.
     pub async fn next(&mut self) -> Option<UplinkEvent<D::Told>> {
         self.events.recv().await
     }
@@ -171,7 +171,7 @@ async fn keep_up<D: MemberProtocol>(
     }
 }
 
-/// Waits for `work`, unless nobody wants to hear any more.
+/// Waits for `work`, unless the receiver is gone.
 async fn unless_closed<D: MemberProtocol, T>(
     tell: &EventSender<D>,
     work: impl Future<Output = T>,
@@ -236,7 +236,7 @@ async fn listen<D: MemberProtocol>(
             Ok(Order::Told(error_chain)) => drop(tell.send(UplinkEvent::Told(error_chain)).await),
             Ok(Order::Denied(list)) => shut_out.note(list),
             Ok(Order::DeniedMore(list)) => shut_out.note_more(list),
-            // An answer that nobody waits for is none.
+            // An answer without a waiting request is ignored.
             Ok(Order::Renewed { chain_pem }) => drop(renewed.try_send(chain_pem)),
             Ok(Order::Elsewhere(there)) => return SessionEnd::Elsewhere(there),
             // It is asked already.
@@ -322,7 +322,7 @@ pub fn coordinator(text: &str) -> Result<SocketAddr, AddrParseError> {
     text.parse().or_else(alone)
 }
 
-/// Where newcomers are heard: there, or else at the port after that of each coordinator.
+/// The join listeners: this address, or else the next port of each coordinator.
 pub fn doors(coordinators: &[SocketAddr], told: &[SocketAddr]) -> Vec<SocketAddr> {
     let beside = |to: &SocketAddr| SocketAddr::new(to.ip(), to.port().saturating_add(1));
     match told {

@@ -1,5 +1,5 @@
-//! Sessions with coordinators that do not lead, kept for the moment in which one of them does: whoever
-//! waits inside need not be let in then, together with everybody else.
+//! Standby sessions with coordinators that do not lead. After a leader change, a member with a standby session needs
+//! no new admission, together with all other members.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ use crate::identity::Identity;
 use crate::receive_limit::ReceiveFlag;
 use crate::session::{Channel, Session};
 
-/// Thousands that are let in together come for their reserves one after the other. Tests have one.
+/// Thousands of members that are admitted together open their standby sessions one after the other. Tests have one.
 const MAX_START_DELAY: TimeSpan = match cfg!(test) {
     false => TimeSpan::from_secs(30),
     true => TimeSpan::ZERO,
@@ -31,7 +31,7 @@ const ELECTION_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(super) struct StandbySessions {
     reserve: StandbyContext,
-    /// Kept to until somebody says who all the coordinators are.
+    /// Used until a coordinator sends the list of all coordinators.
     addresses: Vec<SocketAddr>,
     seats: watch::Receiver<Vec<CoordinatorAddress>>,
     kept: BTreeMap<SocketAddr, AbortHandle>,
@@ -75,7 +75,7 @@ impl StandbySessions {
         }
     }
 
-    /// Who all the coordinators are, as was told last.
+    /// The latest list of all coordinators.
     pub(super) fn seats(&self) -> Vec<CoordinatorAddress> {
         self.seats.borrow().clone()
     }
@@ -132,7 +132,7 @@ impl StandbySessions {
         }
     }
 
-    /// Whoever was let in by one that does not lead waits there, and need not come again for that.
+    /// A member that a follower has admitted waits there, and needs no new admission for that.
     pub(super) fn keep<D: MemberProtocol>(&mut self, session: Session) {
         let address = session.address();
         let keeping = self.reserve.clone().keep::<D>(address, Some(session));
@@ -188,7 +188,7 @@ impl StandbyContext {
             };
             match session {
                 Ok(session) if self.is_called::<D>(&session).await => {
-                    // Whoever kept it has gone otherwise.
+                    // The task that kept it has ended.
                     return drop(self.call.send(session).await);
                 }
                 Ok(_) => {}

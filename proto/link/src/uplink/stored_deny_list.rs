@@ -1,5 +1,5 @@
-//! Who is shut out of the cluster, as this member was last told. It is written down beside the
-//! certificate: whoever is shut out must not find a member that has just started and knows nothing.
+//! The latest deny list of the cluster. It is stored beside the certificate: a member that has just started must
+//! already refuse revoked peers.
 
 use std::fs;
 use std::io;
@@ -54,7 +54,7 @@ impl StoredDenyList {
         self.identity.deny(list);
     }
 
-    /// The same, of those who are shut out besides.
+    /// The same, of those who are revoked besides.
     pub(super) fn note_more(&self, more: DenyList) {
         let mut list = self.identity.denied().now().clone();
         list.add(more);

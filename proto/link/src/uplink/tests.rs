@@ -1,4 +1,4 @@
-//! To whom the line is kept up, and for how long.
+//! To which coordinator the uplink leads, and for how long.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::mpsc;
@@ -76,7 +76,7 @@ fn issued(authority: &Authority, home: &TempDir, role: Role, name: &str) -> std:
     folder
 }
 
-/// How long it takes until the agent leaves, with so many other addresses that it knows.
+/// How long it takes until the agent leaves, with this many other addresses that it knows.
 async fn leaves_after(others: usize) -> Duration {
     let home = tempfile::tempdir().unwrap();
     let authority = Authority::create(&home.path().join("authority"), "lab").unwrap();
@@ -216,7 +216,7 @@ impl Court {
         Self::known_to_the(2)
     }
 
-    /// The agent was started with the addresses of so many of them.
+    /// The agent was started with the addresses of this many of them.
     fn known_to_the(count: usize) -> Self {
         let home = tempfile::tempdir().unwrap();
         let authority = Authority::create(&home.path().join("authority"), "lab").unwrap();
@@ -334,7 +334,7 @@ async fn coordinator_learned_from_peer_is_found() {
     assert_eq!(again.peer().name, "h0");
 }
 
-/// Nobody has to be let in anew for it.
+/// Nobody has to be admitted again for it.
 #[tokio::test]
 async fn lost_leader_is_replaced_by_caller() {
     let mut court = Court::new();

@@ -1,4 +1,4 @@
-//! What nodes and optical switches hold on a course, leg by leg.
+//! The state of nodes and optical switches during a migration, step by step.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// Where the course begins.
+    /// Where the migration begins.
     pub(crate) fn first(tables: &Tables, circuits: &Circuits) -> Self {
         Self {
             tables: tables.clone(),
@@ -53,7 +53,7 @@ impl Held {
     }
 }
 
-/// A node that is told this follows the network's own routes.
+/// With this instruction a node follows the network's own routes.
 pub(crate) fn own_table(at: NodeId) -> ForwardingTable {
     ForwardingTable {
         at,

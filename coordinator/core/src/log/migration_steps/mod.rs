@@ -1,4 +1,4 @@
-//! The steps of a migration that the log itself works out: the way back over steps already taken, and a first step for
+//! The steps of a migration that the log itself computes: the rollback over completed steps, and a first step for
 //! nodes that may hold either of two tables.
 
 pub(crate) use held_state::own_table;

@@ -1,13 +1,13 @@
-//! The way back over the very legs that led here. What was sound on them is sound the other way round: a round is
-//! judged in all mixtures of before and after, and nothing passes circuits while they move, to either side. How
-//! much capacity nodes keep meanwhile is looked at anew.
+//! The rollback over exactly the completed steps. A sound step is sound in reverse: a round is checked in all
+//! mixtures of before and after, and no packet passes circuits while they move, in either direction. The capacity
+//! that nodes keep meanwhile is checked again.
 
 use reweave_common::fabric::Circuits;
 use reweave_common::migration_plan::{MigrationPlan, MigrationStep, Round, Tables, Wave};
 
 use super::held_state::Held;
 
-/// From behind so many legs to where the course began, at these tables and circuits.
+/// From behind this many steps to where the migration began, at these tables and circuits.
 pub(crate) fn retraced(
     course: &MigrationPlan,
     legs: usize,
@@ -26,7 +26,7 @@ pub(crate) fn retraced(
     MigrationPlan { waves }
 }
 
-/// What was there before a leg, of all that it changes.
+/// What was there before a step, of all that it changes.
 enum Undone {
     Round(Round),
     Switch(Circuits),

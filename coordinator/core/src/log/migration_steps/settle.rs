@@ -1,5 +1,5 @@
-//! A node that may hold either of two tables gets no third one before it has answered which it holds: every mixture on a
-//! course is judged with two per node.
+//! A node that may hold either of two tables gets no third one before it has answered which it holds: every mixture
+//! during a migration is checked with two tables per node.
 
 use reweave_common::fabric::Circuits;
 use reweave_common::forwarding::ForwardingTable;
@@ -9,7 +9,7 @@ use reweave_common::migration_plan::{
 
 use super::held_state::Held;
 
-/// The course with a round before each in which nodes would get a third table: there they are to hold the one that they
+/// The migration with a round before each in which nodes would get a third table: there they are to hold the one that they
 /// held for certain.
 pub(crate) fn settled(course: &MigrationPlan, tables: &Tables, unsure: &Round) -> MigrationPlan {
     let mut held = Held::first(tables, &Circuits::new());

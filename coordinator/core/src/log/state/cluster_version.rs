@@ -1,7 +1,7 @@
-//! The cluster version: nothing is decided that came after it.
+//! The cluster version: the log has no decision of a later version.
 //!
-//! It rises once all coordinators read more. An operator lowers it before coordinators of the release before take the
-//! places of those of this one: what the state holds then, and whatever is decided from then on, the earlier release knows.
+//! It rises once all coordinators can read more. An operator lowers it before coordinators of the previous release
+//! replace those of this one. From then on, the state and all decisions are readable by the previous release.
 
 use super::{Signed, State};
 

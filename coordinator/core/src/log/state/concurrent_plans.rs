@@ -1,5 +1,5 @@
-//! Plans side by side. Each speaks for what it claims alone, and none that was approved shares anything of
-//! that with another: whatever order they end in, the rest is as the others have left it.
+//! Concurrent plans. Each claims resources, and approved plans share none. So the order in which they end does not
+//! matter.
 
 use reweave_common::ids::NodeId;
 use reweave_common::migration_plan::Tables;

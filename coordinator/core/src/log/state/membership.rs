@@ -1,4 +1,4 @@
-//! Who is invited, and who is shut out.
+//! Invited and revoked members.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,9 +13,9 @@ use crate::log::command::Author;
 
 /// Tokens that are out at once: enough for all nodes of a cluster to join together.
 pub(crate) const MAX_TOKENS: usize = 8192;
-/// Whoever is in the cluster is told of all of them.
+/// Every member gets all of them.
 pub(crate) const MAX_REVOKED_MEMBERS: usize = 1 << 16;
-/// Secrets that let somebody in are remembered for so long, and so many of them: whoever asks late for the
+/// Secrets that let somebody in are remembered for so long, and this many of them: whoever asks late for the
 /// same token to be made, since no answer came, would open it a second time.
 const SPENT_TOKEN_TTL: Duration = Duration::from_hours(24);
 const MAX_SPENT_TOKENS: usize = 1 << 16;
@@ -26,12 +26,12 @@ pub(crate) const MAX_VISITORS: usize = 1024;
 pub struct Membership {
     /// Until they expire, used or not.
     tokens: BTreeMap<Digest, Invitation>,
-    /// Those that let somebody in, and until when they are remembered.
+    /// Used tokens, and until when they are remembered.
     spent: BTreeMap<Digest, Moment>,
     denied: DenyList,
     /// Until they expire.
     visitors: BTreeMap<Digest, Visitor>,
-    /// The last that was given, or up to which somebody was shut out.
+    /// The latest admission, or the latest one up to which a member was revoked.
     newest: Admission,
 }
 
@@ -57,18 +57,18 @@ struct Use {
     admission: Admission,
 }
 
-/// What somebody is let in with.
+/// A token that admits a member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pass {
     pub member: Member,
     pub admission: Admission,
 }
 
-/// Why somebody with a token is not let in.
+/// Why a token does not admit a member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NoEntry {
-    /// Nobody made it, or it expired long ago.
+    /// No such token was made, or it expired long ago.
     UnknownToken,
     Expired {
         member: Member,
@@ -97,11 +97,11 @@ impl fmt::Display for NoEntry {
     }
 }
 
-/// What a token is worth at a moment.
+/// The state of a token at a moment.
 pub(crate) enum AdmissionStatus {
-    /// Nobody has come with it yet.
+    /// The token has not been used yet.
     Open,
-    /// Whoever has this key has come with it, and may be told again.
+    /// The bearer of this key has used the token, and may get the same answer again.
     Admitted(Pass),
     Closed(NoEntry),
 }
@@ -146,7 +146,7 @@ impl Membership {
         }
     }
 
-    /// A secret that is known already is nobody's new token.
+    /// A known secret is refused as a new token.
     pub(super) fn invite(&mut self, at: Moment, token: Digest, invitation: Invitation) {
         self.tokens.retain(|_, held| at < held.expires);
         if self.tokens.len() < MAX_TOKENS && !self.spent.contains_key(&token) {
@@ -195,7 +195,7 @@ impl Membership {
         open.filter(|it| it.member == *member).count()
     }
 
-    /// A secret that is known already is nobody's new token.
+    /// A known secret is refused as a new token.
     pub(super) fn let_visit(&mut self, at: Moment, token: Digest, member: Member, expires: Moment) {
         self.visitors.retain(|_, held| at < held.expires);
         if self.visitors.len() < MAX_VISITORS {

@@ -1,12 +1,11 @@
-//! A running network on its course, leg by leg: rounds of tables, and circuits that move between.
+//! A migration of the running network, step by step: rounds of tables, and circuits that move between.
 //!
 //! ```text
-//! Due -> Unconfirmed -> Telling -------------> the next leg is due
+//! Due -> Unconfirmed -> Telling -------------> the next step is due
 //!  |                                             ^
 //!  +--> Proven -> Switching -> Switched ---------+
 //! ```
-//! On the way back nodes are told for good at once.
-//! Whatever happens, the way back is a course of its own, from where things are.
+//! Rollback rounds need no confirmation. A rollback is a migration of its own, from the present state.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +27,7 @@ use crate::log::reason::Reason;
 pub struct Migration {
     pub heading: Heading,
     pub course: MigrationPlan,
-    /// How many legs lie behind.
+    /// The number of completed steps.
     pub leg: usize,
     pub stage: Stage,
     /// Why it could not go on for too long, while it goes on being tried.
@@ -37,7 +36,7 @@ pub struct Migration {
     /// Nodes that may hold these instead.
     pub unsure: Round,
     pub circuits: Circuits,
-    /// What nodes were told on the way.
+    /// Instructions to nodes during the migration.
     pub installs: BTreeMap<NodeId, Install>,
 }
 
@@ -47,7 +46,7 @@ pub enum Heading {
     Back { reasons: Vec<Reason> },
 }
 
-/// How far the leg has come.
+/// The progress of a step.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Stage {
     Due,
@@ -58,11 +57,11 @@ pub enum Stage {
     /// The circuits are there; light has to come.
     Switched,
     // What came with 1.1 follows.
-    /// Nodes do it, and go back by themselves unless they are told that it stays.
+    /// Nodes apply it, and roll back unless it is confirmed.
     Unconfirmed(Step),
 }
 
-/// What the drivers of optical switches were told, and what they answered.
+/// The instructions to drivers of optical switches, and their answers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Moving {
     pub generation: Generation,
@@ -93,7 +92,7 @@ impl Migration {
         }
     }
 
-    /// Unless circuits may be moving, for nobody knows then where things are. On the way back that is another
+    /// Unless circuits may be moving, for nobody knows then where things are. During a rollback that is another
     /// way, for the same reasons as before.
     pub(super) fn turn_back(&mut self, course: MigrationPlan, reasons: Vec<Reason>) -> bool {
         if self.is_moving() {
@@ -108,7 +107,7 @@ impl Migration {
         true
     }
 
-    /// Over the legs that it has begun, to where it started from. On the way back nobody knows those any more.
+    /// Over the steps that it has begun, to where it started from. During a rollback nobody knows those any more.
     pub(crate) fn retraced(&self, start: (&Tables, &Circuits)) -> Option<MigrationPlan> {
         let has_begun = !matches!(self.stage, Stage::Due | Stage::Proven);
         let legs = self.leg + usize::from(has_begun);
@@ -144,7 +143,7 @@ impl Migration {
         unclear.map(|(&optical, _)| optical)
     }
 
-    /// What drivers were told, until all have done it.
+    /// Instructions to drivers, until all have followed.
     pub(crate) fn moving(&self) -> Option<&Moving> {
         match &self.stage {
             Stage::Switching(moving) => Some(moving),
@@ -152,7 +151,7 @@ impl Migration {
         }
     }
 
-    /// New circuits of this leg: light in them has not been confirmed. The plan began with `first` circuits. On the way
+    /// New circuits of this step: light in them has not been confirmed. The plan began with `first` circuits. On the way
     /// back, which begins elsewhere, none is known.
     pub(crate) fn unconfirmed_circuits(&self, first: &Circuits) -> Circuits {
         if self.leads_back() || self.stage != Stage::Switched {
@@ -215,7 +214,7 @@ impl Migration {
         }
     }
 
-    /// Whether a round was due, or is told once more.
+    /// Whether a round was due, or is repeated.
     pub(super) fn tell(&mut self, step: Step, is_confirmed_later: bool) -> bool {
         let is_due = self.stage == Stage::Due || self.step().is_some();
         let is_round = matches!(self.leg(), Some(MigrationStep::Round(_)));
@@ -276,7 +275,7 @@ impl Migration {
         }
     }
 
-    /// Whether circuits were about to move, or are told once more.
+    /// Whether circuits were about to move, or their instruction is repeated.
     pub(super) fn switch(
         &mut self,
         generation: Generation,
@@ -335,7 +334,7 @@ impl Moving {
         is_ours && target.is_some_and(|target| target.answer.is_none())
     }
 
-    /// Whether it says that the device holds what it held, or what it shall.
+    /// Whether it reports the old or the desired circuits.
     pub(crate) fn tells(&self, optical: OpticalId, readback: &Readback) -> bool {
         let answer = Some(readback.outcome.clone());
         let target = self.targets.get(&optical).cloned();
@@ -366,7 +365,7 @@ impl Target {
         self.held() == Some(&self.moved.desired)
     }
 
-    /// The circuits that the device told, if they are old or new.
+    /// The circuits that the device reports, if they are the old or the new ones.
     fn held(&self) -> Option<&CircuitSet> {
         let told = match self.answer.as_ref()? {
             Ok(found)

@@ -1,7 +1,7 @@
-//! What the commands lead to: the routes in force, the plan on its way, and what became of others.
+//! The replicated state: the routes in force, running plans, and the results of earlier ones.
 //!
-//! [`State::apply`] is total: a command that does not fit changes nothing. The same commands lead
-//! to the same state, on every machine and after every restart.
+//! [`State::apply`] is total: a command that does not fit changes nothing. The same commands lead to the same state,
+//! on every machine and after every restart.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -39,7 +39,7 @@ pub(crate) use plan_control::Steered;
 pub use rollout::{Ended, Outcome, Phase, Rollout, Signed, Undo};
 pub use step::{Step, StepAnswer, Target};
 
-/// So many plans that have ended are remembered; the log has them all.
+/// Ended plans that are remembered; the log has them all.
 const MAX_HISTORY_PLANS: usize = 256;
 /// They are remembered whole, to go back to, and all of them go into each snapshot: on large fabrics fewer have room.
 const MAX_HISTORY_ENTRIES: usize = 1 << 19;
@@ -79,7 +79,7 @@ pub struct State {
     lowered: Option<Signed>,
 }
 
-/// The routes that were committed, or put back.
+/// The routes that were committed, or restored by a rollback.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct InForce {
     pub generation: Generation,
@@ -87,12 +87,12 @@ pub struct InForce {
     pub tables: Tables,
     /// Of the optical switches that a plan has switched.
     pub circuits: Circuits,
-    /// What each switch that ever got an instruction was told last.
+    /// The last instruction to each switch.
     pub installs: BTreeMap<NodeId, Install>,
 }
 
 impl InForce {
-    /// What a node shall hold, as it was told last.
+    /// The desired state of a node, by its last instruction.
     pub fn holding(&self, node: NodeId) -> ForwardingState {
         let install = self.installs.get(&node);
         install.map_or_else(ForwardingState::default, |install| install.holding.clone())
@@ -144,7 +144,7 @@ impl State {
         self.history.iter()
     }
 
-    /// Who is invited, and who is shut out.
+    /// Who is invited, and who is revoked.
     pub fn membership(&self) -> &Membership {
         &self.membership
     }
@@ -159,12 +159,12 @@ impl State {
         &self.frozen
     }
 
-    /// Jobs that orchestrators have told of, by name.
+    /// Registered jobs, by name.
     pub fn registered(&self) -> &BTreeMap<String, Registered> {
         &self.registered
     }
 
-    /// What a switch was told last, by a step under way or before it.
+    /// The last instruction to a switch, by a running step or before it.
     pub(crate) fn last_install(&self, node: NodeId) -> Option<Install> {
         let mut told = self.rollouts.iter().map(|it| it.last_install(node));
         let told = told.find(Option::is_some).flatten();
@@ -176,7 +176,7 @@ impl State {
         self.ended
     }
 
-    /// Higher than every generation that anybody ever heard of.
+    /// Higher than every known generation.
     pub fn next_generation(&self) -> Generation {
         Generation(self.newest.0.saturating_add(1))
     }
@@ -257,7 +257,7 @@ impl State {
         }
     }
 
-    /// What is decided of members, versions, switches and jobs, whatever plans there are.
+    /// Decisions about members, versions, switches and jobs, independent of plans.
     fn obey(&mut self, at: Moment, change: Change) {
         match change {
             Change::Invited {
@@ -418,7 +418,7 @@ impl State {
         }
     }
 
-    /// Somebody has followed this already, though it may be lost from the log.
+    /// A node has followed this already, though it may be lost from the log.
     fn go_beyond(&mut self, (held, token): (Generation, Token)) {
         let is_credible =
             |claimed: u64, known: u64| claimed <= MAX_CLAIM.min(known.saturating_add(MAX_AHEAD));

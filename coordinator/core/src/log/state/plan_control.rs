@@ -1,4 +1,4 @@
-//! What people want of a plan that is on its way. It is in the log, so whoever leads next keeps to it.
+//! Operators' requests to hold, resume or abort a running plan. They are in the log, so a new leader follows them.
 
 use reweave_common::operator::Steering;
 use reweave_common::plan::Generation;
@@ -14,7 +14,7 @@ pub struct Steered {
     pub stopped: Option<Signed>,
     /// It goes back, and is never kept.
     pub aborted: Option<Author>,
-    /// How often it was told to try again at once.
+    /// The number of requests to retry at once.
     pub urged: u32,
 }
 
@@ -23,7 +23,7 @@ impl Rollout {
         self.steered.stopped.is_some()
     }
 
-    /// Why it is taken back, if a person wants that and lets it be done now.
+    /// Why it is rolled back, if a person wants that and lets it be done now.
     pub(crate) fn aborted(&self) -> Option<Reason> {
         let by = self.steered.aborted.clone().filter(|_| !self.is_stopped());
         by.map(|by| Reason::Aborted { by })

@@ -1,4 +1,4 @@
-//! In which order registered jobs are told that their ranks follow each other, as plans have made it.
+//! The rank orders of registered jobs, as plans have made them.
 
 use reweave_common::plan::{Plan, RankOrder};
 
@@ -17,13 +17,13 @@ impl State {
         }
     }
 
-    /// Whether the job is still told what this was made for.
+    /// Whether the job still has the order that this was made for.
     pub(crate) fn fits(&self, order: &RankOrder) -> bool {
         let told = self.registered.get(&order.job);
         told.and_then(|job| job.order.as_ref()) == Some(&order.before)
     }
 
-    /// Jobs of the plan that are over, or are told something else by now.
+    /// Jobs of the plan that are over, or have another order by now.
     pub(crate) fn other_ranks(&self, plan: &Plan) -> Vec<Reason> {
         let unfit = plan.orders.iter().filter(|order| !self.fits(order));
         let reason = |order: &RankOrder| Reason::OtherRanks {

@@ -1,4 +1,4 @@
-//! A plan on its way, from proposal to end.
+//! A rollout: a plan from proposal to end.
 //!
 //! ```text
 //! Proposed -> Approved -> Unconfirmed -> Confirming -> Verifying -> committed
@@ -36,7 +36,7 @@ pub struct Rollout {
     pub claims: ResourceSet,
     pub proposed: Signed,
     pub approved: Option<Signed>,
-    /// Whoever approved it wants it though flows become slower.
+    /// The approval forces it even if flows become slower.
     pub anyway: bool,
     /// The rates of the flows just before anything was installed.
     pub before: Vec<Before>,
@@ -61,28 +61,28 @@ pub enum Phase {
     RollingBack(Undo),
     /// Taking it back could not be confirmed in time; it is tried on.
     Held(Undo),
-    /// Tables and circuits on their course, there or back.
+    /// Tables and circuits in their migration, there or back.
     Travelling(Box<Migration>),
     // What came with 1.1 follows.
-    /// Switches do it, and go back by themselves unless they are told that it stays.
+    /// Switches apply it, and roll back unless it is confirmed.
     Unconfirmed(Step),
-    /// All of them have done it, and are told that it stays.
+    /// All of them have applied it, and get the confirmation.
     Confirming(Step),
 }
 
-/// The way back.
+/// The rollback of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Undo {
     pub reasons: Vec<Reason>,
     /// All that may hold the plan's rules.
     pub switches: BTreeSet<NodeId>,
-    /// Switches that are known to hold the parent's rules, whatever else they refuse.
+    /// Switches that are known to hold the parent's rules, regardless of later refusals.
     clean: BTreeSet<NodeId>,
     /// Absent until the intent is in the log.
     pub step: Option<Step>,
 }
 
-/// A plan that is not on its way any more.
+/// A plan that has ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ended {
     pub plan: Plan,
@@ -112,7 +112,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Whether any switch was told anything.
+    /// Whether any switch got an instruction.
     pub(crate) fn changed_something(&self) -> bool {
         matches!(self, Self::Committed | Self::RolledBack { .. })
     }
@@ -192,7 +192,7 @@ impl Rollout {
         }
     }
 
-    /// What it has told this node last.
+    /// Its last instruction to this node.
     pub(super) fn last_install(&self, node: NodeId) -> Option<Install> {
         let now = self.phase.step().and_then(|step| step.install(node));
         now.or_else(|| self.phase.journey()?.installs.get(&node).cloned())
@@ -221,7 +221,7 @@ impl Rollout {
         }
     }
 
-    /// For these reasons it cannot be taken back, besides those it is taken back for.
+    /// For these reasons it cannot be rolled back, besides those it is rolled back for.
     pub(super) fn hold(&mut self, reasons: Vec<Reason>) {
         if let Phase::RollingBack(undo) = &self.phase {
             let mut undo = undo.clone();
@@ -295,7 +295,7 @@ impl Phase {
         }
     }
 
-    /// Whether a node may hold what it was told last by this, or not.
+    /// Whether it is uncertain that a node holds its last instruction.
     pub(crate) fn is_unsure_of(&self, node: NodeId) -> bool {
         let may_go_back = match self {
             Self::Unconfirmed(step) => step.targets.contains_key(&node),
@@ -308,7 +308,7 @@ impl Phase {
             || journey.is_some_and(|it| it.unsure_now().contains_key(&node))
     }
 
-    /// Whether nodes go back by themselves from what they are told now.
+    /// Whether nodes roll back the present instruction without a confirmation.
     pub(crate) fn is_unconfirmed(&self) -> bool {
         match self {
             Self::Unconfirmed(_) => true,

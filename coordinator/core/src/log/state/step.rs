@@ -1,4 +1,4 @@
-//! One round of instructions to switches, and what each answered.
+//! One round of instructions to switches, and the answer of each.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub struct Target {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename = "Answer")]
 pub enum StepAnswer {
-    /// It read back exactly what it was told to hold.
+    /// It read back exactly the instructed state.
     Done,
     Refused(InstallRefusal),
     /// It read back something else.
@@ -49,7 +49,7 @@ impl Step {
         }
     }
 
-    /// The same once more, under another token: nobody has answered to that yet.
+    /// Repeats it under another token, without any answer yet.
     pub(super) fn again(mut self, token: Token) -> Self {
         self.token = token;
         for target in self.targets.values_mut() {
@@ -68,14 +68,14 @@ impl Step {
         })
     }
 
-    /// What every switch of the step was told.
+    /// The instruction to every switch of the step.
     pub(super) fn installs(&self) -> impl Iterator<Item = (NodeId, Install)> {
         self.targets
             .keys()
             .filter_map(|&node| Some((node, self.install(node)?)))
     }
 
-    /// What those were told that did it.
+    /// The instructions to those that succeeded.
     pub(super) fn confirmed_installs(&self) -> impl Iterator<Item = (NodeId, Install)> {
         self.installs().filter(|(node, _)| self.is_done(*node))
     }
@@ -105,7 +105,7 @@ impl Step {
             .map(|(&node, _)| node)
     }
 
-    /// Those that did not do what they were told, with what they said.
+    /// Those that did not follow, with their answers.
     pub(crate) fn failures(&self) -> impl Iterator<Item = (NodeId, &StepAnswer)> {
         let answered = self
             .targets

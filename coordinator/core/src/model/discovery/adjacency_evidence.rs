@@ -1,5 +1,4 @@
-//! What speaks for two interfaces being joined: what LLDP says, who routes over whom, which way packets were
-//! traced, and whose addresses are the two of one /31.
+//! Evidence that two interfaces are joined: LLDP, next hops of routes, traced paths, and two addresses of one /31.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -10,7 +9,7 @@ use reweave_common::observations::NodeObservations;
 
 use crate::model::world::{World, other_of_two};
 
-/// An interface of a node, or a node of which nobody says by which.
+/// An interface of a node, or a node whose interface is unknown.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Seat {
     pub(super) node: String,
@@ -27,7 +26,7 @@ pub(super) enum Sign {
     Subnet,
 }
 
-/// The signs of each pair of seats, in order.
+/// The evidence for each pair of seats, in order.
 pub(super) type Signs = BTreeMap<[Seat; 2], BTreeSet<Sign>>;
 
 impl Sign {

@@ -1,5 +1,5 @@
-//! The fabric as its agents see it. What several signs say is taken before what one does; what contradicts
-//! that is left out, and what is not sure says so.
+//! The fabric as its agents see it. Several pieces of evidence outweigh a single one; contradictory evidence is left
+//! out, and doubtful links are marked.
 
 mod adjacency_evidence;
 

@@ -1,4 +1,4 @@
-//! What a diagnosis goes by, as the cluster is measured now.
+//! The evidence of a diagnosis, as the cluster is measured now.
 
 mod partial_traces;
 mod ports;

@@ -1,4 +1,4 @@
-//! Ways that lead out of sight: a trace did not come to their ends.
+//! Partial paths: traces that ended before their destination.
 
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::NodeId;

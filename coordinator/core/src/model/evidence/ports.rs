@@ -1,4 +1,4 @@
-//! What interfaces and NICs say.
+//! Evidence from interfaces and NICs.
 
 use std::collections::{BTreeMap, BTreeSet};
 

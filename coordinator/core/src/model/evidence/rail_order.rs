@@ -1,5 +1,5 @@
-//! Which NIC of a host leads to which of the switches that it hangs on: a host whose cables were swapped has its
-//! rails the other way round than all beside it.
+//! Which NIC of a host leads to which of its switches: a host with swapped cables has its rails in another order than
+//! its peers.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What a ring of hosts brings to links, where nobody has seen it yet.
+//! The load that a ring of hosts brings to links, before any of its flows was seen.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use reweave_common::routes::hops_to;
 use reweave_common::snapshot::Hop;
 use reweave_common::units::Rate;
 
-/// By hop, in Gb/s, when each host sends so much to the next, spread evenly over ways of equal length.
+/// By hop, in Gb/s, when each host sends this much to the next, spread evenly over ways of equal length.
 pub(super) fn loads(fabric: &Fabric, hosts: &[NodeId], rate: Rate) -> BTreeMap<Hop, f64> {
     let mut loads = BTreeMap::new();
     let next = hosts.iter().cycle().skip(1);

@@ -1,5 +1,5 @@
-//! From observations and the fabric to a snapshot: addresses become nodes, routers become hops, and
-//! what is too old or not known for sure is left out.
+//! From observations and the fabric to a snapshot: addresses become nodes, routers become hops, and what is too old
+//! or uncertain is left out.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,10 +36,10 @@ pub(crate) use path::Passed;
 pub(crate) use wiring::other_of_two;
 pub use wiring::{End, Reporting, Wiring};
 
-/// Of a link's rate: with so much on it, packets may have to wait for as long as that goes on.
+/// Of a link's rate: with this much on it, packets may have to wait for as long as that goes on.
 const MIN_QUEUEING_LOAD: f64 = 0.75;
 
-/// All there is to know by, at one moment.
+/// All inputs of a decision, at one moment.
 #[derive(Clone, Copy)]
 pub(crate) struct Measurements<'a> {
     pub(crate) fabric: &'a Arc<Fabric>,
@@ -57,7 +57,7 @@ pub(crate) struct Measurements<'a> {
     pub(crate) now: Moment,
 }
 
-/// What follows from it.
+/// The measured cluster, derived from the inputs once per decision.
 pub(crate) struct World<'a> {
     pub(crate) known: Measurements<'a>,
     nodes: wiring::Reporting<'a>,
@@ -228,7 +228,7 @@ impl World<'_> {
         })
     }
 
-    /// What may be wrong without anybody seeing it.
+    /// What may be wrong without evidence.
     pub(crate) fn not_seen(&self) -> NotSeen {
         let nodes = self.known.fabric.nodes();
         let silent = nodes.filter(|(node, _)| !self.known.is_heard(*node));
@@ -271,7 +271,7 @@ impl World<'_> {
         down.map(|(hop, _)| hop.link).collect()
     }
 
-    /// What this end has sent; or, where nobody says, what the other end has received.
+    /// What this end has sent, or else what the other end has received.
     fn link_state(&self, hop: Hop) -> Option<LinkState> {
         let far = Hop {
             from: self.known.fabric.link(hop.link).far(hop.from).node,
@@ -384,7 +384,7 @@ impl World<'_> {
         Some((traced, passed))
     }
 
-    /// Whoever has reported lately, and what.
+    /// Recent reports, by node.
     pub(crate) fn reporting(&self) -> impl Iterator<Item = (NodeId, &NodeObservations)> {
         self.nodes.iter().map(|(&node, observed)| (node, *observed))
     }

@@ -9,7 +9,7 @@ use reweave_common::snapshot::Hop;
 
 use super::Wiring;
 
-/// What is known of one node on the way, and of the link to it; nothing of it hangs on the others.
+/// What is known of one node of a path, and of the link to it, independent of the other nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Passed {
     pub(crate) node: Option<NodeId>,

@@ -14,7 +14,7 @@ use reweave_common::observations::NodeObservations;
 use reweave_common::sample::Interface;
 use reweave_common::snapshot::Hop;
 
-/// What is known of the ends of links.
+/// Known interfaces at the ends of links.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Wiring {
     /// By the node at this end.
@@ -31,7 +31,7 @@ pub struct End {
     pub address: Ipv4Addr,
 }
 
-/// Nodes that can be believed, and what they said.
+/// Nodes with current reports, and these.
 pub type Reporting<'o> = BTreeMap<NodeId, &'o NodeObservations>;
 /// An interface of a node.
 type Seat = (NodeId, String);

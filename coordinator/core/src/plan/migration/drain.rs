@@ -1,5 +1,5 @@
-//! Tables without the links that are to go dark: what does not pass them stays as it is, and the
-//! rest goes the shortest way to where it does.
+//! Tables without the links that are to go dark. Nodes whose packets to a destination do not pass these links keep
+//! their routes; the others take the shortest path to such a node.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Small random fabrics of circuits, and what may be set up on them.
+//! Small random fabrics of circuits, and possible circuits on them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::forwarding::{ForwardingTable, NextHop};
 use reweave_common::migration_plan::Tables;
 
-/// Knuth's and splitmix's: any sequence that looks drawn will do.
+/// Pseudo-random numbers for examples: Knuth's and splitmix's constants.
 pub(crate) struct Chance(pub(crate) u64);
 
 impl Chance {

@@ -1,9 +1,9 @@
-//! In what order a running network goes from some tables and circuits to others, so that packets
-//! arrive at every moment on the way.
+//! The order in which a running network moves from one set of tables and circuits to another, so that packets arrive
+//! at every moment.
 //!
-//! Circuits move in waves. Before each, packets are led around what goes dark; that is the safe
-//! harbour, for the network works already without the links that move. Tables change in rounds: of
-//! each, nothing circles whoever has followed already.
+//! Circuits move in waves. Before each wave, packets are led around the links that go dark. The network then works
+//! without the links that move. Tables change in rounds, and no round creates a loop, whichever nodes have already
+//! followed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ mod rounds;
 #[cfg(test)]
 mod tests;
 
-/// Where a course begins.
+/// The state before a migration.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct MigrationStart<'a> {
     pub(crate) fabric: &'a Fabric,
@@ -38,7 +38,7 @@ pub(crate) struct MigrationStart<'a> {
     pub(crate) pace: RoundWidth,
 }
 
-/// There is no such order: something would be cut off, or keep too little.
+/// No safe order exists: every order would cut off a host, or leave too little capacity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NoSafeOrder;
 
@@ -74,7 +74,7 @@ pub(crate) fn course(
     Ok(MigrationPlan { waves })
 }
 
-/// How far a course has been laid.
+/// How far a migration has been laid.
 struct Position<'a> {
     from: MigrationStart<'a>,
     tables: Tables,

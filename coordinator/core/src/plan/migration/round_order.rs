@@ -1,14 +1,14 @@
-//! Who goes in which round, towards one destination.
+//! The round of each node, for one destination.
 //!
-//! All nodes are put in a row from the destination on, so that whoever has not followed yet sends only to nodes
-//! before it. Whoever would do so by its new way, too, may follow in this round: a packet comes nearer to the
-//! front with every hop, whoever of the round has followed already.
+//! All nodes are ordered from the destination on, so that a node that has not followed yet sends only to nodes before
+//! it. A node whose new next hops are before it, too, may follow in this round: a packet comes nearer to the front
+//! with every hop, whichever nodes of the round have already followed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::ids::NodeId;
 
-/// How many follow in a round.
+/// How many nodes follow in a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RoundWidth {
     /// As many as can without a circle.
@@ -18,7 +18,7 @@ pub(crate) enum RoundWidth {
     Narrow,
 }
 
-/// What changes towards one destination.
+/// What changes for one destination.
 pub(super) struct Change {
     pub(super) to: NodeId,
     /// Where packets may go next: before, and after.

@@ -54,7 +54,7 @@ fn round(
     nodes.into_iter().map(table).collect()
 }
 
-/// By destination: the nodes that send there otherwise than they shall, or may do so.
+/// By destination: the nodes that send there otherwise than they should, or may do so.
 fn changed(at: &Position<'_>, wanted: &Tables) -> BTreeMap<NodeId, BTreeSet<NodeId>> {
     let mut changed: BTreeMap<NodeId, BTreeSet<NodeId>> = BTreeMap::new();
     let tables = [&at.tables, wanted, &at.unsure].into_iter().flatten();

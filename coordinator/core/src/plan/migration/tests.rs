@@ -1,5 +1,5 @@
-//! Courses on small random fabrics, against a walker that tries every mixture of nodes that have
-//! followed a round and nodes that have not, and every way a packet may take through it.
+//! Migrations of small random fabrics, against a walker that tries every mixture of nodes that have followed a round
+//! and nodes that have not, and every path that a packet may take through it.
 
 use reweave_check::{Network, Unsound, check_course};
 use reweave_common::forwarding::NextHop;
@@ -60,7 +60,7 @@ impl Case {
         check_course(&network, course, (&self.after.0, &self.after.1))
     }
 
-    /// Whether at every moment of this course every packet arrives, and none passes what moves.
+    /// Whether at every moment of this migration every packet arrives, and none passes what moves.
     fn loses_nothing(&self, course: &MigrationPlan) -> bool {
         let (mut tables, mut circuits) = self.before.clone();
         course.legs().all(|(_, leg)| match leg {
@@ -191,7 +191,7 @@ fn is_narrow(unsound: &Unsound) -> bool {
     matches!(unsound, Unsound::TooNarrow { .. })
 }
 
-/// From behind each of its legs, a course leads back to where it began. Whoever has gained capacity on the way may
+/// From behind each of its steps, a migration leads back to where it began. Whoever has gained capacity on the way may
 /// lose too much of it at once, and waits then.
 #[test]
 fn retraced_migration_loses_nothing() {

@@ -1,5 +1,5 @@
-//! Which flows of probes there are to choose from: in a large cluster not all that could be sent, but as
-//! many as can be traced. Each host probes some of its peers by all its ports, and the rest by one.
+//! Candidate flows of probes: in a large cluster not all possible ones, but as many as can be traced. Each host
+//! probes some of its peers from all its ports, and the rest from one.
 
 use std::net::Ipv4Addr;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use super::{FIRST_SOURCE_PORT, flows};
 
 /// Of more, tracing all of their ways would take too long.
 pub(super) const MAX_TRACED_FLOWS: usize = 1 << 16;
-/// From one host to the next, those of its peers that it probes by all ports are others by so many: no
+/// From one host to the next, those of its peers that it probes by all ports are others by this many: no
 /// two hosts of a rack need look at the same racks.
 const PEER_STRIDE: usize = 7;
 
@@ -31,7 +31,7 @@ impl Pair {
     }
 }
 
-/// What each address may have of all flows that there are to choose from.
+/// The share of each address in all candidate flows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Share {
     ports: u16,
@@ -39,7 +39,7 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// Where so many addresses would use so many ports each.
+    /// Where this many addresses would use this many ports each.
     pub(super) fn of(addresses: usize, ports: u16) -> Self {
         let each = (MAX_TRACED_FLOWS / addresses.max(1)).max(1);
         let ports = ports.min(u16::try_from(each).unwrap_or(u16::MAX)).max(1);

@@ -1,9 +1,8 @@
-//! Who probes whom: every host the others, each by a few source ports, so that all the paths between
-//! two racks are covered but for one time in a hundred. Which port takes which is traced, and then few
-//! of them are left.
+//! The probe schedule: every host probes the others, each from a few source ports, enough to cover all paths between
+//! two racks in 99 of 100 cases. The path of each port is traced, and then few of them are kept.
 //!
-//! In a large cluster a host probes the next [`MAX_PEERS`] in the fabric's order, and so each is
-//! probed by as many; and most of them by one port, since not all ways can be traced.
+//! In a large cluster a host probes the next [`MAX_PEERS`] in the fabric's order, and so each is probed by as many.
+//! Most of them are probed from one port, since not all paths can be traced.
 
 mod candidates;
 mod selection;
@@ -34,7 +33,7 @@ const MAX_PEERS: usize = 64;
 const FIRST_SOURCE_PORT: u16 = 7400;
 /// With fewer, one that is lost says little; with more, each is probed too seldom.
 const SOURCE_PORT_COUNTS: std::ops::RangeInclusive<usize> = 4..=64;
-/// How sure it shall be that every path between two racks is probed.
+/// How sure it should be that every path between two racks is probed.
 const MIN_COVERAGE: f64 = 0.99;
 /// Probes take no more than one part in this of a host's slowest link.
 const MIN_RATE_DIVISOR: u64 = 1000;
@@ -51,11 +50,11 @@ pub(crate) struct ProbeSchedule {
     /// agent that is gone, the host, or the way there.
     addresses: Addresses,
     selection: Selection,
-    /// How often what is told has changed.
+    /// How often the lists have changed.
     edition: u64,
     /// Which edition was the first with a host's addresses as they are.
     since: BTreeMap<NodeId, u64>,
-    /// When each agent was told last, and from which edition.
+    /// When each agent got its last list, and of which edition.
     told: BTreeMap<NodeId, (Moment, u64)>,
     looks: IntervalTimer,
 }
@@ -76,7 +75,7 @@ impl ProbeSchedule {
         self.told.remove(&node);
     }
 
-    /// Tells hosts whom to probe, where that has changed or was told a while ago.
+    /// Sends probe lists to hosts, if a list has changed or was sent a while ago.
     pub(crate) fn advance(&mut self, known: Measurements<'_>, out: &mut Outbox) {
         if self.looks.is_due(known.now, known.policy.look_every) {
             self.learn(addresses(known));
@@ -132,7 +131,7 @@ impl ProbeSchedule {
         }
     }
 
-    /// Whom a host shall probe, from which of its addresses and to which.
+    /// Whom a host should probe, from which of its addresses and to which.
     fn peers(&self, node: NodeId) -> impl Iterator<Item = (NodeId, Vec<[Ipv4Addr; 2]>)> {
         let addresses = &self.addresses;
         let after = addresses.range(node..).skip(1);
@@ -145,7 +144,7 @@ impl ProbeSchedule {
         self.addresses.values().map(Vec::len).sum()
     }
 
-    /// Whom a host shall probe by which ports, where there are so many addresses.
+    /// Whom a host should probe by which ports, where there are this many addresses.
     fn pairs(
         &self,
         known: Measurements<'_>,
@@ -180,7 +179,7 @@ impl ProbeSchedule {
         self.selection.coverage(fabric)
     }
 
-    /// Those who were told the longest ago first.
+    /// Those with the oldest lists first.
     fn due(&self, known: Measurements<'_>) -> Vec<NodeId> {
         let hosts = self.addresses.keys().copied();
         let there = hosts.filter(|node| known.ingest.is_connected(*node));
@@ -247,7 +246,7 @@ fn pairs(own: &[Ipv4Addr], theirs: &[Ipv4Addr]) -> Vec<[Ipv4Addr; 2]> {
     own.iter().enumerate().filter_map(pair).collect()
 }
 
-/// By so many source ports the hosts of a rack together see all ways to another one of its size.
+/// By this many source ports the hosts of a rack together see all ways to another one of its size.
 fn ports(fabric: &Fabric, node: NodeId) -> u16 {
     let far = |at: NodeId, link: &LinkId| fabric.link(*link).far(at).node;
     let rack = fabric.links_of(node).first().map(|link| far(node, link));

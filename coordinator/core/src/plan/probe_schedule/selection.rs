@@ -1,7 +1,7 @@
-//! Which of all flows of probes are sent on, once it is known which ways they go: of every two hosts
-//! one at least, and few that cross every link both ways often enough and tell links apart.
+//! Selects the flows of probes to keep, once their paths are known: at least one for every two hosts, and few that
+//! cross every link in both directions often enough and tell links apart.
 //!
-//! At first, and when ways are others than they were, all are sent until their ways have been traced.
+//! At first, and after paths have changed, all flows are sent until their paths have been traced.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,7 +23,7 @@ const SELECTION_INTERVAL: Duration = Duration::from_secs(5);
 const EXPLORATION_TIMEOUT: Duration = Duration::from_secs(60);
 /// Where not all is known, all are sent again after this.
 const EXPLORATION_INTERVAL: Duration = Duration::from_secs(600);
-/// So many flows at least cross each link each way, where as many can: that is forty probes a second.
+/// This many flows at least cross each link each way, where as many can: that is forty probes a second.
 const MIN_FLOWS_PER_LINK: u32 = 4;
 /// An answer has to fit into one message.
 const MAX_SELDOM_HOPS: usize = 64;

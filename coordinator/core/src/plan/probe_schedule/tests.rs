@@ -1,4 +1,4 @@
-//! Whom each host probes by how many ports, and what is left of that once ways are known.
+//! The peers and ports that each host probes, before and after paths are known.
 
 use std::sync::Arc;
 

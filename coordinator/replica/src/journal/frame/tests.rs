@@ -214,7 +214,7 @@ fn foreign_files_differ_from_other_versions() {
     }
 }
 
-/// A claim to be of another version is believed of a whole line with a number only: whoever is told to
+/// A claim to be of another version is accepted of a whole line with a number only: whoever is told to
 /// start that version looks for it in vain.
 #[test]
 fn damaged_header_is_no_other_version() {

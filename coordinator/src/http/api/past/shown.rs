@@ -1,4 +1,4 @@
-//! One moment of the history, as the page shows what is now.
+//! One moment of the history, in the format of the present state.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What somebody wants to be played: one thing, and no more than there is patience for.
+//! Requests to the sandbox: exactly one kind of traffic, within limits.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};

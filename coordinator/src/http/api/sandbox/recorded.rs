@@ -1,4 +1,4 @@
-//! Traces that recorders wrote of a job, sent along.
+//! Recorded traces of a job in a request.
 
 use std::iter::repeat_n;
 

@@ -1,4 +1,4 @@
-//! What is played, read and ready, and how each variant fares with it.
+//! The decoded traffic of a simulation, and its result for each variant.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Ways to one host, before and after: what the judge and the rounds make of them, against a walker that tries
+//! Ways to one host, before and after: what the checker and the rounds make of them, against a walker that tries
 //! every part of the nodes that may have followed already.
 
 use reweave_check::check_leg;
@@ -85,7 +85,7 @@ impl Full {
         })
     }
 
-    /// Whether all at once loses packets; the judge says the same, and rounds one after the other lose none.
+    /// Whether all at once loses packets; the checker says the same, and rounds one after the other lose none.
     fn compare(&self, before: &[usize], after: &[usize]) -> bool {
         let differs = |at: &usize| before[*at] != after[*at];
         let changed = (0..self.last()).filter(differs);
