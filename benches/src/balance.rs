@@ -1,12 +1,12 @@
 //! Imbalance of many flows, and the moves that mend it.
 
 use reweave_common::fabric::Fabric;
-use reweave_planner::assign::Work;
-use reweave_planner::fim::of_listed;
-use reweave_planner::paths::Atlas;
-use reweave_planner::paths::listed::{self, Listed};
-use reweave_planner::rebalance::{Options, rebalance};
-use reweave_planner::sim::ecmp::Ecmp;
+use reweave_repair::assign::Work;
+use reweave_repair::fim::of_listed;
+use reweave_repair::paths::Atlas;
+use reweave_repair::paths::ecmp::Ecmp;
+use reweave_repair::paths::listed::{self, Listed};
+use reweave_repair::rebalance::{Options, rebalance};
 
 use crate::cost::{peak_mib, timed};
 use crate::dice::Dice;

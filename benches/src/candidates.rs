@@ -8,9 +8,9 @@ use reweave_common::explicit_paths::{ExplicitPaths, GroupRing};
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::{NodeId, Rank};
 use reweave_common::iteration::Iteration;
-use reweave_planner::workload::Settings;
-use reweave_planner::workload::candidates::{Candidate, Jobs, Judge, Seat};
-use reweave_planner::workload::job::preset::{Batch, Preset};
+use reweave_sim::workload::Settings;
+use reweave_sim::workload::candidates::{Candidate, Jobs, Judge, Seat};
+use reweave_sim::workload::job::preset::{Batch, Preset};
 
 use crate::cost::{peak_mib, timed};
 use crate::dice::Dice;
@@ -101,7 +101,7 @@ fn measure(name: &str, mut search: Box<dyn Search>) {
     );
 }
 
-fn mean_ms(times: &[reweave_planner::sim::SimTime]) -> f64 {
+fn mean_ms(times: &[reweave_sim::sim::SimTime]) -> f64 {
     times.iter().map(|time| time.millis()).sum::<f64>() / times.len() as f64
 }
 

@@ -9,15 +9,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use reweave_common::timings::Timings;
+use reweave_design::crew::Alone;
+use reweave_design::parallel::operators::Search;
+use reweave_design::parallel::together::Pairing;
+use reweave_design::parallel::{Help, Progress, together};
+use reweave_design::topology::Request;
 use reweave_formats::topoopt;
-use reweave_planner::crew::Alone;
-use reweave_planner::parallel::operators::Search;
-use reweave_planner::parallel::together::Pairing;
-use reweave_planner::parallel::{Help, Progress, together};
-use reweave_planner::topology::Request;
-use reweave_planner::workload::job::JobFile;
-use reweave_planner::workload::job::operators::{Model, Split};
-use reweave_planner::workload::{Choices, Settings};
+use reweave_sim::workload::job::JobFile;
+use reweave_sim::workload::job::operators::{Model, Split};
+use reweave_sim::workload::{Choices, Settings};
 
 use crate::cost::{peak_mib, timed};
 use crate::topology::request;

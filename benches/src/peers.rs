@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use reweave_planner::sim::{self, Outcome, Problem, SimTime, raw};
+use reweave_sim::sim::{self, Outcome, Problem, SimTime, raw};
 
 use crate::cost::timed;
 use crate::dice::Dice;

@@ -1,6 +1,6 @@
 //! Circuits for what gates counted last, in a region of 32 hosts.
 
-use reweave_planner::cluster::regional::{Counts, Region};
+use reweave_design::cluster::regional::{Counts, Region};
 
 use crate::cost::timed;
 use crate::dice::Dice;

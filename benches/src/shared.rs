@@ -11,11 +11,11 @@ use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_common::iteration::Iteration;
 use reweave_common::units::Rate;
-use reweave_planner::sim::ecmp::Ecmp;
-use reweave_planner::topology::{self, Job, Limits, Request, candidates};
-use reweave_planner::workload::candidates::{Candidate, Jobs, Judge, Seat};
-use reweave_planner::workload::job::preset::{Batch, Gpu, Preset};
-use reweave_planner::workload::{Settings, Spreading};
+use reweave_design::topology::{self, Job, Limits, Request, candidates};
+use reweave_repair::paths::ecmp::Ecmp;
+use reweave_sim::workload::candidates::{Candidate, Jobs, Judge, Seat};
+use reweave_sim::workload::job::preset::{Batch, Gpu, Preset};
+use reweave_sim::workload::{Settings, Spreading};
 
 use crate::cost::{peak_mib, timed};
 use crate::dice::Dice;

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_common::snapshot::Hop;
-use reweave_planner::causes::{Evidence, Ground, Probe, Probed, localise};
-use reweave_planner::paths::Atlas;
-use reweave_planner::placement::{Demand, Request, place};
-use reweave_planner::probes::{Candidate, choose, cover};
-use reweave_planner::sim::ecmp::{Ecmp, Fields};
+use reweave_design::placement::{Demand, Request, place};
+use reweave_repair::causes::{Evidence, Ground, Probe, Probed, localise};
+use reweave_repair::paths::Atlas;
+use reweave_repair::paths::ecmp::{Ecmp, Fields};
+use reweave_repair::probes::{Candidate, choose, cover};
 
 use crate::cost::{peak_mib, timed};
 use crate::dice::Dice;

@@ -2,14 +2,14 @@
 //! built for them: the rows of the table in docs/planning.md.
 
 use reweave_common::units::Bytes;
-use reweave_planner::crew::Alone;
-use reweave_planner::parallel::presets::{Search, Words};
-use reweave_planner::parallel::together::{self, Dealing, Pairing};
-use reweave_planner::parallel::{Help, Progress, others};
-use reweave_planner::topology::prices::PUBLISHED_PRICES;
-use reweave_planner::topology::{Job, Request, Rival};
-use reweave_planner::workload::Settings;
-use reweave_planner::workload::job::preset::{Batch, Gpu, Parallelism, Preset};
+use reweave_design::crew::Alone;
+use reweave_design::parallel::presets::{Search, Words};
+use reweave_design::parallel::together::{self, Dealing, Pairing};
+use reweave_design::parallel::{Help, Progress, others};
+use reweave_design::topology::prices::PUBLISHED_PRICES;
+use reweave_design::topology::{Job, Request, Rival};
+use reweave_sim::workload::Settings;
+use reweave_sim::workload::job::preset::{Batch, Gpu, Parallelism, Preset};
 
 use crate::cost::{peak_mib, timed};
 use crate::topology::request;

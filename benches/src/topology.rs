@@ -5,8 +5,8 @@ use std::time::Duration;
 use reweave_common::ids::Rank;
 use reweave_common::iteration::{Iteration, IterationBuilder, Operation, TaskWork};
 use reweave_common::units::{Bytes, Rate};
-use reweave_planner::topology::{self, Failed, Job, Limits, Request};
-use reweave_planner::workload::Settings;
+use reweave_design::topology::{self, Failed, Job, Limits, Request};
+use reweave_sim::workload::Settings;
 
 use crate::cost::{peak_mib, timed};
 

@@ -16,7 +16,7 @@ use reweave_common::moment::Moment;
 use reweave_common::plan::{Generation, Pin, Plan};
 use reweave_common::snapshot::{FlowState, Hop, LinkState, Snapshot};
 use reweave_common::units::Rate;
-use reweave_planner::Policy;
+use reweave_repair::Policy;
 use reweave_tests::world::chance::Chance;
 use reweave_tests::world::network::addresses::{host_address, rule_of_pin};
 use reweave_tests::world::network::forwarding::Kernels;
@@ -168,8 +168,8 @@ fn planned(seed: u64) -> Vec<(Scene, Plan)> {
 impl Scene {
     fn plan(&self) -> Option<Plan> {
         let (snapshot, policy) = (self.snapshot(), Policy::default());
-        let findings = reweave_planner::diagnose(&snapshot, &policy);
-        reweave_planner::plan(&snapshot, &findings, &policy)
+        let findings = reweave_repair::diagnose(&snapshot, &policy);
+        reweave_repair::plan(&snapshot, &findings, &policy)
     }
 
     fn check(&self, plan: &Plan) -> Result<(), Vec<Unsound>> {

@@ -158,16 +158,16 @@ mod tests {
     fn missing_arrow_is_named_with_line() {
         let check = planted(
             "reweave-check",
-            &[
-                ours("reweave-common", false),
-                ours("reweave-planner", false),
-            ],
+            &[ours("reweave-common", false), ours("reweave-repair", false)],
         );
         let message = only(check);
-        assert!(message.starts_with(
-            "coordinator/check/Cargo.toml:5: reweave-check must not use reweave-planner; it may \
+        assert!(
+            message.starts_with(
+                "coordinator/check/Cargo.toml:5: reweave-check must not use reweave-repair; it may \
              use reweave-common"
-        ), "{message}");
+            ),
+            "{message}"
+        );
     }
 
     #[test]

@@ -10,7 +10,7 @@ use reweave_common::ids::Rank;
 use reweave_common::iteration::Iteration;
 use reweave_formats::topoopt::TaskGraph;
 use reweave_formats::{chakra as traces, flight_recorder};
-use reweave_planner::workload::{Network, Settings, recorded, simulate};
+use reweave_sim::workload::{Network, Settings, recorded, simulate};
 
 use crate::cost::{peak_mib, timed};
 
@@ -121,7 +121,7 @@ impl Tasks for TaskGraph {
     }
 }
 
-impl Tasks for reweave_planner::workload::Timeline {
+impl Tasks for reweave_sim::workload::Timeline {
     fn tasks(&self) -> usize {
         self.finish.len()
     }

@@ -5,9 +5,9 @@
 
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
-use reweave_planner::sim::ecmp::{Ecmp, Fields};
-use reweave_planner::sim::network::{Compass, Costs, Network, Towards, Way};
-use reweave_planner::sim::{Problem, SimTime};
+use reweave_repair::paths::ecmp::{Ecmp, Fields};
+use reweave_sim::sim::network::{Compass, Costs, Network, Towards, Way};
+use reweave_sim::sim::{Problem, SimTime};
 
 pub(super) const SEED: u64 = 1;
 

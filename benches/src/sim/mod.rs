@@ -3,7 +3,7 @@
 mod jobs;
 pub(crate) mod patterns;
 
-use reweave_planner::sim::{self, Problem};
+use reweave_sim::sim::{self, Problem};
 
 use crate::cost::{peak_mib, timed};
 use jobs::Placement;

@@ -8,7 +8,7 @@ use reweave_common::cause::Cause;
 use reweave_common::fabric::Fabric;
 use reweave_common::operator::{Explanation, Refused, Request, Response};
 use reweave_common::units::Rate;
-use reweave_planner::causes::{self, Evidence};
+use reweave_repair::causes::{self, Evidence};
 use serde::Serialize;
 use serde_json::{Map, Value};
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use reweave_common::operator::{Lanes, Request, Response};
 use reweave_formats::nccl::Environment;
-use reweave_planner::tuning::{Combination, Protocol};
+use reweave_sim::tuning::{Combination, Protocol};
 
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
@@ -116,7 +116,7 @@ impl Derived {
 mod tests {
     use reweave_common::fabric::Fabric;
     use reweave_common::operator::Lane;
-    use reweave_planner::collectives::Algorithm;
+    use reweave_sim::collectives::Algorithm;
 
     use super::*;
 

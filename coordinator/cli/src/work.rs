@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use reweave_common::ids::{NodeId, Rank};
 use reweave_common::timings::Timings;
+use reweave_design::parallel::presets;
 use reweave_formats::topoopt;
-use reweave_planner::parallel::presets;
-use reweave_planner::workload::job::operators::{Model, OperatorError, Split};
-use reweave_planner::workload::job::preset::{Parallelism, PresetError};
-use reweave_planner::workload::job::{JobFile, Losses, PresetJob, Work};
-use reweave_planner::workload::{Choices, Settings};
+use reweave_sim::workload::job::operators::{Model, OperatorError, Split};
+use reweave_sim::workload::job::preset::{Parallelism, PresetError};
+use reweave_sim::workload::job::{JobFile, Losses, PresetJob, Work};
+use reweave_sim::workload::{Choices, Settings};
 
 use crate::error::CliError;
 use crate::sim::input;

@@ -93,7 +93,7 @@ pub(super) fn read(table: Table<'_>) -> Result<Policy, InputError> {
     Ok(policy)
 }
 
-type PlannerPolicy = reweave_planner::Policy;
+type PlannerPolicy = reweave_repair::Policy;
 
 struct Reader<'t>(Document<'t>);
 

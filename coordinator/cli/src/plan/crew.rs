@@ -4,7 +4,7 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::thread;
 
-use reweave_planner::crew::{Crew, Piece};
+use reweave_design::crew::{Crew, Piece};
 
 pub(super) struct Cores;
 

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use reweave_planner::crew::InTime;
-use reweave_planner::topology::prices::{Bill, TREE_CABLES_PER_PORT, TREE_SWITCH_PORTS_PER_PORT};
-use reweave_planner::topology::{self, Case, Failed, Job, Lost, Outlook, Proposal, Request, Rival};
-use reweave_planner::workload::effects::Interval;
-use reweave_planner::workload::job::Losses;
+use reweave_design::crew::InTime;
+use reweave_design::topology::prices::{Bill, TREE_CABLES_PER_PORT, TREE_SWITCH_PORTS_PER_PORT};
+use reweave_design::topology::{self, Case, Failed, Job, Lost, Outlook, Proposal, Request, Rival};
+use reweave_sim::workload::effects::Interval;
+use reweave_sim::workload::job::Losses;
 use serde::Serialize;
 
 use super::crew::Cores;
@@ -199,7 +199,7 @@ impl Explained {
         );
         if let Some(interval) = &self.interval {
             page.heading("Error of the fluid model");
-            let row = |it: &reweave_planner::workload::effects::Cost| {
+            let row = |it: &reweave_sim::workload::effects::Cost| {
                 [it.effect.to_owned(), format!("{:.2}", it.ms)]
             };
             page.table(["effect", "by itself ms"], interval.costs.iter().map(row));

@@ -10,8 +10,8 @@ use reweave_common::operator::{
     AgentStatus, Discovered, DiscoveredLink, Finding, LinkStatus, MeasuredPairs, Request, Response,
 };
 use reweave_common::units::Rate;
-use reweave_planner::placement::{self, Pairs};
-use reweave_planner::rebalance::worth;
+use reweave_design::placement::{self, Pairs};
+use reweave_repair::rebalance::worth;
 
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use reweave_common::input::{Document, InputError, Number};
-use reweave_planner::topology::prices::Prices;
+use reweave_design::topology::prices::Prices;
 use serde::Deserialize;
 use toml::Spanned;
 

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 
 use clap::Args;
 use reweave_common::fabric::Fabric;
-use reweave_planner::paths::Atlas;
-use reweave_planner::probes::{self, Cover, ProbeFlow, Untraced};
-use reweave_planner::sim::ecmp::Ecmp;
+use reweave_repair::paths::Atlas;
+use reweave_repair::paths::ecmp::Ecmp;
+use reweave_repair::probes::{self, Cover, ProbeFlow, Untraced};
 use serde::Serialize;
 
 use super::balance::{Policy, table};

@@ -7,9 +7,9 @@ use clap::Args;
 use reweave_common::explicit_paths::ExplicitPaths;
 use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::NodeId;
-use reweave_planner::placement::{self, Demand, Placed, Request};
-use reweave_planner::workload::job::Work;
-use reweave_planner::workload::{self, Network, effects};
+use reweave_design::placement::{self, Demand, Placed, Request};
+use reweave_sim::workload::job::Work;
+use reweave_sim::workload::{self, Network, effects};
 use serde::Serialize;
 
 use super::measured::Cluster;

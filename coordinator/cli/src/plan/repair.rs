@@ -11,12 +11,12 @@ use std::time::Instant;
 
 use clap::Args;
 use reweave_common::iteration::Iteration;
-use reweave_planner::cluster::Switching;
-use reweave_planner::crew::NO_DEADLINE;
-use reweave_planner::topology::prices::PUBLISHED_PRICES;
-use reweave_planner::topology::{self, Design, Failed, Job, Proposal, Request, Worth};
-use reweave_planner::workload::job::Losses;
-use reweave_planner::workload::job::Work;
+use reweave_design::cluster::Switching;
+use reweave_design::crew::NO_DEADLINE;
+use reweave_design::topology::prices::PUBLISHED_PRICES;
+use reweave_design::topology::{self, Design, Failed, Job, Proposal, Request, Worth};
+use reweave_sim::workload::job::Losses;
+use reweave_sim::workload::job::Work;
 use serde::Serialize;
 
 use super::crew::Cores;

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use reweave_common::units::{Bytes, Rate};
-use reweave_planner::topology::{Limits, Pair, Panel, Reach, Request, TopologyError, pair};
+use reweave_design::topology::{Limits, Pair, Panel, Reach, Request, TopologyError, pair};
 use serde::{Deserialize, Serialize};
 
 use super::tables;

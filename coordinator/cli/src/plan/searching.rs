@@ -4,8 +4,8 @@ use std::io::{self, IsTerminal};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use reweave_planner::parallel::Progress;
-use reweave_planner::sim;
+use reweave_design::parallel::Progress;
+use reweave_sim::sim;
 
 use crate::voice::tell_as_is;
 

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use reweave_common::ids::Rank;
-use reweave_planner::parallel::presets;
-use reweave_planner::parallel::together::Pairing;
-use reweave_planner::workload::job::operators::{Model, Split};
-use reweave_planner::workload::job::preset::{Parallelism, Zero};
+use reweave_design::parallel::presets;
+use reweave_design::parallel::together::Pairing;
+use reweave_sim::workload::job::operators::{Model, Split};
+use reweave_sim::workload::job::preset::{Parallelism, Zero};
 use serde::{Deserialize, Serialize};
 
 use super::explained::Explained;

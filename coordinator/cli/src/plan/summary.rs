@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use reweave_planner::routing::Order;
-use reweave_planner::topology::{Altered, Family, Lost, Pair, Patch, Proposal, counted, pair};
-use reweave_planner::workload::effects::Interval;
+use reweave_design::routing::Order;
+use reweave_design::topology::{Altered, Family, Lost, Pair, Patch, Proposal, counted, pair};
+use reweave_sim::workload::effects::Interval;
 use serde::{Deserialize, Serialize};
 
 use super::tables::{self, Tables};

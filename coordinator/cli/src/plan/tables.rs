@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::forwarding::ForwardingTable;
 use reweave_common::ids::{LinkId, NodeId};
-use reweave_planner::routing::{Entry, Ground, Order, Routes};
-use reweave_planner::topology::{Pair, Proposal, Wiring};
+use reweave_design::routing::{Entry, Ground, Order, Routes};
+use reweave_design::topology::{Pair, Proposal, Wiring};
 use serde::{Deserialize, Serialize};
 
 /// By host.

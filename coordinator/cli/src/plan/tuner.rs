@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use reweave_common::fabric::Fabric;
 use reweave_common::iteration::Operation;
 use reweave_common::units::Rate;
-use reweave_planner::tuning::{
+use reweave_sim::tuning::{
     self, ALGORITHMS, Calibration, Calibrations, Choice, Combination, DEFAULT_CHANNEL_COUNTS,
     Ground, PROTOCOLS, Printed, Rival, Run, Survey,
 };

@@ -1,6 +1,6 @@
 //! Variants for people: one with all there is to say of it, or several side by side.
 
-use reweave_planner::sandbox::{Compared, Fullest, JobCompared, JobOutcome, Outcome};
+use reweave_sim::sandbox::{Compared, Fullest, JobCompared, JobOutcome, Outcome};
 use serde::Serialize;
 
 use super::show;

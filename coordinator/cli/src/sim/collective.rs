@@ -8,11 +8,11 @@ use std::time::Instant;
 use clap::{Args, ValueEnum};
 use reweave_common::iteration::Operation;
 use reweave_common::units::Rate;
-use reweave_planner::collectives::{
+use reweave_sim::collectives::{
     self, Algorithm as Known, Collective, CollectiveError, bound, bus_factor,
 };
-use reweave_planner::sim::network::Network;
-use reweave_planner::workload;
+use reweave_sim::sim::network::Network;
+use reweave_sim::workload;
 use serde::Serialize;
 
 use super::costs::{Costs, Hashing};

@@ -2,10 +2,10 @@
 
 use clap::{Args, ValueEnum};
 use reweave_common::units::Rate;
-use reweave_planner::paths::linux::{HashPolicy, LinuxHash};
-use reweave_planner::sim::SimTime;
-use reweave_planner::sim::ecmp::Ecmp;
-use reweave_planner::sim::network;
+use reweave_repair::paths::ecmp::Ecmp;
+use reweave_repair::paths::linux::{HashPolicy, LinuxHash};
+use reweave_sim::sim::SimTime;
+use reweave_sim::sim::network;
 
 use crate::error::CliError;
 

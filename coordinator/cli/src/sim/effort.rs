@@ -1,8 +1,8 @@
 //! How much a simulation may take, and a word now and then for who waits.
 
 use clap::Args;
-use reweave_planner::sim::{self, Outcome, Problem, SimError};
-use reweave_planner::workload::SimulationError;
+use reweave_sim::sim::{self, Outcome, Problem, SimError};
+use reweave_sim::workload::SimulationError;
 
 use super::progress::Progress;
 use crate::error::CliError;

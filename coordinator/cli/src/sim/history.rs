@@ -7,7 +7,7 @@ use clap::Args;
 use reweave_common::moment::Moment;
 use reweave_common::traffic::Burst;
 use reweave_history::{Kind, written};
-use reweave_planner::sandbox::{Compared, Traffic, compare};
+use reweave_sim::sandbox::{Compared, Traffic, compare};
 
 use super::costs::Costs;
 use super::past::Looked;

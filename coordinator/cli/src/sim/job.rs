@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use reweave_common::explicit_paths::ExplicitPaths;
-use reweave_planner::workload::job::JobFile;
+use reweave_sim::workload::job::JobFile;
 
 use super::input;
 use super::run::{Scene, Uncertainty};

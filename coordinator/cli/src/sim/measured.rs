@@ -7,9 +7,9 @@ use reweave_common::flow::FlowKey;
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::snapshot::Hop;
 use reweave_history::{Figures, HealthSeen, Kind, LinkSeen, ProbesSeen, Seen, Window};
-use reweave_planner::causes::Probe;
-use reweave_planner::paths::Atlas;
-use reweave_planner::workload::losses::{Loss, Received, losses};
+use reweave_repair::causes::Probe;
+use reweave_repair::paths::Atlas;
+use reweave_sim::workload::losses::{Loss, Received, losses};
 use serde::Serialize;
 
 /// What there is to know of losses.

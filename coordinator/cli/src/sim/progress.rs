@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
-use reweave_planner::sim;
+use reweave_sim::sim;
 
 use crate::voice::tell_as_is;
 

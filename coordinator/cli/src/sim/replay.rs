@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Args;
 use reweave_common::units::Rate;
 use reweave_formats::topoopt::TaskGraph;
-use reweave_planner::workload::Settings;
+use reweave_sim::workload::Settings;
 
 use super::input;
 use super::run::{Scene, Uncertainty};

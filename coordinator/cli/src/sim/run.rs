@@ -8,10 +8,10 @@ use reweave_common::explicit_paths::ExplicitPaths;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::iteration::Iteration;
-use reweave_planner::sim::SimTime;
-use reweave_planner::workload::effects::{self, Effects, Interval, Setting};
-use reweave_planner::workload::losses::Loss;
-use reweave_planner::workload::{self, LaneLoad, Network, Settings};
+use reweave_sim::sim::SimTime;
+use reweave_sim::workload::effects::{self, Effects, Interval, Setting};
+use reweave_sim::workload::losses::Loss;
+use reweave_sim::workload::{self, LaneLoad, Network, Settings};
 
 use super::progress::Progress;
 use super::{MAX_SIMULATION_WORK, measured, past, show};

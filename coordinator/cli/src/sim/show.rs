@@ -1,10 +1,8 @@
 //! The cost of an iteration, for scripts and for people.
 
-use reweave_planner::workload::effects::{Cost, Interval};
-use reweave_planner::workload::losses::Known;
-use reweave_planner::workload::{
-    Chosen, Evaluation, Exposed, LaneLoad, RankTime, Segment, Stretch,
-};
+use reweave_sim::workload::effects::{Cost, Interval};
+use reweave_sim::workload::losses::Known;
+use reweave_sim::workload::{Chosen, Evaluation, Exposed, LaneLoad, RankTime, Segment, Stretch};
 use serde::Serialize;
 
 use super::measured::Lossy;

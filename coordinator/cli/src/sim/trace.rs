@@ -10,9 +10,9 @@ use reweave_common::ids::Rank;
 use reweave_common::iteration::Iteration;
 use reweave_common::recorded_exchange::RecordedExchange;
 use reweave_formats::{chakra, flight_recorder, nccl_inspector};
-use reweave_planner::workload::Settings;
-use reweave_planner::workload::job::Work;
-use reweave_planner::workload::recorded::{self, RecordedError};
+use reweave_sim::workload::Settings;
+use reweave_sim::workload::job::Work;
+use reweave_sim::workload::recorded::{self, RecordedError};
 
 use super::input;
 use super::run::{Scene, Uncertainty};

@@ -8,11 +8,11 @@ use clap::Args;
 use reweave_common::fabric::Fabric;
 use reweave_common::traffic::Burst;
 use reweave_history::{Covered, written};
-use reweave_planner::sandbox::{
+use reweave_sim::sandbox::{
     Compared, Effort, JobCompared, SandboxError, Variant, VariantFile, as_seen, compare_jobs,
 };
-use reweave_planner::sim::network;
-use reweave_planner::workload::job::{JobFile, Work};
+use reweave_sim::sim::network;
+use reweave_sim::workload::job::{JobFile, Work};
 use serde::Serialize;
 
 use super::abreast::{self, Sides};

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use libtest_mimic::Failed;
-use reweave_planner::workload::job::preset::{Measured, measured};
+use reweave_sim::workload::job::preset::{Measured, measured};
 use serde_json::{Map, Value};
 
 use crate::Test;

@@ -11,7 +11,7 @@ use reweave_common::operator::{
     Explanation, JobStatus, MeasuredPair, MeasuredPairs, Promise, Refused,
 };
 use reweave_common::units::Rate;
-use reweave_planner::causes::{BesidePeers, PairFacts, beside_peers};
+use reweave_repair::causes::{BesidePeers, PairFacts, beside_peers};
 
 use super::LeaderView;
 use crate::log::millis::millis;

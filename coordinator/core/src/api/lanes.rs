@@ -7,7 +7,7 @@ use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::operator::{Lane, Lanes, Response};
 use reweave_common::routes::ways_to;
 use reweave_common::snapshot::Hop;
-use reweave_planner::paths::drained;
+use reweave_repair::paths::drained;
 
 use super::registered_jobs::several;
 use crate::model::evidence::rdma_device;

@@ -13,8 +13,8 @@ use reweave_common::operator::{
 };
 use reweave_common::plan::Plan;
 use reweave_common::units::Rate;
-use reweave_planner::causes::PairFacts;
-use reweave_planner::placement::{self, Demand, Pairs, Placed};
+use reweave_design::placement::{self, Demand, Pairs, Placed};
+use reweave_repair::causes::PairFacts;
 
 use super::LeaderView;
 use super::jobs::host;

@@ -7,7 +7,7 @@ use reweave_common::circuit::{CircuitSet, OpticalName};
 use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::operator::{Refused, Response};
 use reweave_common::plan::{Generation, Plan};
-use reweave_planner::Unsuited;
+use reweave_repair::Unsuited;
 
 use crate::log::command::Author;
 use crate::log::state::State;

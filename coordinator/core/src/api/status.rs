@@ -11,7 +11,7 @@ use reweave_common::operator::{
     Phase, Pin, Refused, RefusedPeer, RunningChange, Status, Useless, UselessPin, hops,
 };
 use reweave_common::snapshot::{self, FlowState, LinkState};
-use reweave_planner::paths::drained;
+use reweave_repair::paths::drained;
 
 use super::LeaderView;
 use super::path_bandwidths::{bandwidths, spare};

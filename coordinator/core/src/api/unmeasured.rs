@@ -6,7 +6,7 @@ use reweave_common::cause::Class;
 use reweave_common::hardware::Lack;
 use reweave_common::observations::NodeObservations;
 use reweave_common::operator::LackStatus;
-use reweave_planner::causes::UnsentFacts;
+use reweave_repair::causes::UnsentFacts;
 
 use crate::model::evidence::unsent;
 use crate::model::world::Measurements;

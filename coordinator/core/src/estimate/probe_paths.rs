@@ -13,7 +13,7 @@ use reweave_common::observations::TimedReading;
 use reweave_common::probing::PROBE_PORT;
 use reweave_common::sample::TracedPath;
 use reweave_common::snapshot::Hop;
-use reweave_planner::paths::Learned;
+use reweave_repair::paths::Learned;
 
 use crate::ingest::round_robin::RoundRobin;
 use crate::ingest::telemetry::{Ingest, probed};

@@ -18,7 +18,7 @@ pub struct Policy {
     pub mode: Mode,
     /// What the planner goes by. Its `least_gain` is also the gain that must be measured, and
     /// readings older than its `most_age` count for nothing here either.
-    pub planner: reweave_planner::Policy,
+    pub planner: reweave_repair::Policy,
     /// A rate is taken from this many readings, before a change and after. Default 5: one odd
     /// reading moves the mean of five by a fifth of its error.
     pub readings: usize,
@@ -86,7 +86,7 @@ impl Default for Policy {
     fn default() -> Self {
         Self {
             mode: Mode::Manual,
-            planner: reweave_planner::Policy::default(),
+            planner: reweave_repair::Policy::default(),
             readings: 5,
             tolerance: 0.05,
             capacity_floor: 0.5,

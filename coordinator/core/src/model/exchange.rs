@@ -6,7 +6,7 @@ use reweave_common::flow::FlowKey;
 use reweave_common::ids::NodeId;
 use reweave_common::observations::RecentReadings;
 use reweave_common::snapshot::FlowState;
-use reweave_planner::causes::{Exchange, ExchangedPair, ToldCollective, Way};
+use reweave_repair::causes::{Exchange, ExchangedPair, ToldCollective, Way};
 
 use crate::estimate::rank_reports::{RankTransfer, Ranks, ReportedPair, Work};
 use crate::model::evidence::{name, named, way};

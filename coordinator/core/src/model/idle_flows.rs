@@ -12,7 +12,7 @@ use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
 use reweave_common::snapshot::{FlowState, Hop};
 use reweave_common::units::Rate;
-use reweave_planner::causes::{Demand, JobFacts};
+use reweave_repair::causes::{Demand, JobFacts};
 
 use crate::estimate::interval_timer::IntervalTimer;
 use crate::ingest::telemetry::Ingest;

@@ -5,7 +5,7 @@ use reweave_common::operator::{
     FlowImbalance, GroupImbalance, Hop, Imbalances, JobImbalance, LayerImbalance, hops,
 };
 use reweave_common::snapshot;
-use reweave_planner::fim::{GroupSpread, LayerSpread, Spread};
+use reweave_repair::fim::{GroupSpread, LayerSpread, Spread};
 
 use crate::log::state::InForce;
 use crate::model::jobs::{Job, jobs};
@@ -33,7 +33,7 @@ pub(crate) fn imbalances(
     let flows = jobs.iter().map(|job| job.flows.iter().map(|it| it.flow));
     let flows: Vec<Vec<_>> = flows.map(Iterator::collect).collect();
     let snapshot = world.snapshot(in_force);
-    let (mut found, alone) = reweave_planner::spreads(&snapshot, &known.policy.planner, &flows);
+    let (mut found, alone) = reweave_repair::spreads(&snapshot, &known.policy.planner, &flows);
     let layers = found.layers();
     let all = headline(known, &found);
     let above = |it: &GroupSpread| above_floor(&it.imbalance);
@@ -71,7 +71,7 @@ fn above_floor(imbalance: &Imbalance) -> f64 {
 }
 
 fn spread(known: Measurements<'_>, world: &World<'_>, in_force: &InForce) -> Spread {
-    reweave_planner::spread(&world.snapshot(in_force), &known.policy.planner)
+    reweave_repair::spread(&world.snapshot(in_force), &known.policy.planner)
 }
 
 fn headline(known: Measurements<'_>, found: &Spread) -> Option<FlowImbalance> {

@@ -11,8 +11,8 @@ use reweave_common::periodicity::{IterationPeriod, Periodicity};
 use reweave_common::snapshot::{FlowState, PeriodicJob, Snapshot};
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::{Bytes, Rate};
-use reweave_planner::Together;
-use reweave_planner::causes::JobFacts;
+use reweave_repair::Together;
+use reweave_repair::causes::JobFacts;
 
 use crate::estimate::rank_groups::RankGroups;
 use crate::estimate::rank_reports::{Ranks, ReportedPair};

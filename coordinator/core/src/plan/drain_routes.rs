@@ -11,7 +11,7 @@ use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::migration_plan::Tables;
 use reweave_common::plan::Plan;
 use reweave_common::routes::Routes;
-use reweave_planner::paths::drained;
+use reweave_repair::paths::drained;
 
 use crate::log::maintenance;
 use crate::log::state::State;

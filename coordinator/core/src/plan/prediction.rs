@@ -2,7 +2,7 @@
 
 use reweave_common::plan::Plan;
 use reweave_common::snapshot::Snapshot;
-use reweave_planner::{Promise, promised};
+use reweave_repair::{Promise, promised};
 
 use crate::log::state::State;
 use crate::model::evidence::lossy;

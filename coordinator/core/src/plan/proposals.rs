@@ -10,8 +10,8 @@ use reweave_common::operator::Explanation;
 use reweave_common::plan::{Pin, Plan, Report};
 use reweave_common::snapshot::Snapshot;
 use reweave_common::units::Rate;
-use reweave_planner::causes::{EvidenceError, Exchange, Sifted, explain_exchange, subject_of};
-use reweave_planner::paths::drained;
+use reweave_repair::causes::{EvidenceError, Exchange, Sifted, explain_exchange, subject_of};
+use reweave_repair::paths::drained;
 
 use crate::ingest::admission::Admissions;
 use crate::log::state::{InForce, State};
@@ -122,7 +122,7 @@ fn looked_at(
 ) -> (Snapshot, Vec<Finding>) {
     let policy = &world.known.policy.planner;
     let mut snapshot = jobs::snapshot(world, in_force);
-    let found = reweave_planner::diagnose(&snapshot, policy);
+    let found = reweave_repair::diagnose(&snapshot, policy);
     let all = snapshot.flows.len();
     snapshot.flows.retain(|it| !in_hand.contains(&it.flow));
     if !found.is_empty() {
@@ -132,7 +132,7 @@ fn looked_at(
     if snapshot.lossy.is_empty() && snapshot.flows.len() == all {
         return (snapshot, found);
     }
-    let found = reweave_planner::diagnose(&snapshot, policy);
+    let found = reweave_repair::diagnose(&snapshot, policy);
     (snapshot, found)
 }
 
@@ -179,7 +179,7 @@ fn mend(world: &World<'_>, state: &State) -> Option<Plan> {
     let in_hand = state.under_way().flat_map(|it| &it.claims.flows);
     let in_hand: BTreeSet<_> = in_hand.copied().collect();
     let (snapshot, findings) = looked_at(world, in_force, &in_hand);
-    let plan = reweave_planner::plan(&snapshot, &findings, policy)?;
+    let plan = reweave_repair::plan(&snapshot, &findings, policy)?;
     Some(Plan {
         generation: state.next_generation(),
         ..plan

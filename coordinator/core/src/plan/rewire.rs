@@ -7,8 +7,8 @@ use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::migration_plan::Tables;
 use reweave_common::plan::Plan;
 use reweave_common::routes::Routes;
-use reweave_planner::Unsuited;
-use reweave_planner::routing::Ground;
+use reweave_design::routing::Ground;
+use reweave_repair::Unsuited;
 
 use crate::log::maintenance;
 use crate::log::state::State;
@@ -51,7 +51,7 @@ pub(crate) fn wanted(world: &World<'_>, state: &State, wanted: &Circuits) -> Pla
     let snapshot = jobs::snapshot(world, state.in_force());
     let policy = &world.known.policy.planner;
     Plan {
-        iterations: reweave_planner::foretold(&snapshot, &plan.circuits, policy),
+        iterations: reweave_repair::foretold(&snapshot, &plan.circuits, policy),
         ..plan
     }
 }
@@ -59,7 +59,7 @@ pub(crate) fn wanted(world: &World<'_>, state: &State, wanted: &Circuits) -> Pla
 /// What suits the traffic there is, as it is seen now.
 pub(crate) fn suiting(world: &World<'_>, state: &State) -> Result<Plan, Unsuited> {
     let snapshot = jobs::snapshot(world, state.in_force());
-    let suited = reweave_planner::suited(&snapshot, &world.known.policy.planner)?;
+    let suited = reweave_repair::suited(&snapshot, &world.known.policy.planner)?;
     let mut wanted = suited.circuits;
     wanted.retain(|optical, circuits| snapshot.circuits.get(optical) != Some(circuits));
     Ok(Plan {

@@ -10,7 +10,7 @@ use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::plan::{Pin, Plan};
 use reweave_common::routes::Routes;
 use reweave_common::snapshot::Hop;
-use reweave_planner::paths::drained;
+use reweave_repair::paths::drained;
 
 use crate::log::state::InForce;
 use crate::model::world::{Measurements, World};

@@ -41,7 +41,7 @@ fn uneven() -> Network {
 
 /// Whoever has less than half of a link is too small to be looked after.
 fn cluster(network: Network) -> Cluster {
-    let planner = reweave_planner::Policy {
+    let planner = reweave_repair::Policy {
         elephant_share: 0.5,
         ..Default::default()
     };

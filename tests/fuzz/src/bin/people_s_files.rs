@@ -6,10 +6,10 @@ use std::sync::LazyLock;
 
 use reweave_common::fabric::Fabric;
 use reweave_common::scenario::Scenario;
-use reweave_planner::sim::ecmp::Ecmp;
-use reweave_planner::sim::network::{Costs, Network};
-use reweave_planner::sim::{flows, raw};
-use reweave_planner::workload::job::JobFile;
+use reweave_repair::paths::ecmp::Ecmp;
+use reweave_sim::sim::network::{Costs, Network};
+use reweave_sim::sim::{flows, raw};
+use reweave_sim::workload::job::JobFile;
 
 /// What is larger is rightly slow.
 const MAX_INPUT_BYTES: usize = 2048;

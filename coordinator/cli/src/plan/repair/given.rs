@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use reweave_planner::routing::Routes;
-use reweave_planner::topology::{Altered, Design, Failed, Family, Pair, Wiring, pair};
-use reweave_planner::workload::job::Losses;
-use reweave_planner::workload::job::Work;
+use reweave_design::routing::Routes;
+use reweave_design::topology::{Altered, Design, Failed, Family, Pair, Wiring, pair};
+use reweave_sim::workload::job::Losses;
+use reweave_sim::workload::job::Work;
 use serde::Deserialize;
 
 use crate::error::CliError;

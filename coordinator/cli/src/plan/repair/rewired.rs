@@ -1,6 +1,6 @@
 //! Other circuits for what failed, and whether they are worth it.
 
-use reweave_planner::topology::{Choice, Moved, Proposal, Rewiring, Way};
+use reweave_design::topology::{Choice, Moved, Proposal, Rewiring, Way};
 use serde::Serialize;
 
 use crate::page::Page;

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
-use reweave_planner::cluster::phases::{Player, Together, together};
-use reweave_planner::cluster::regional::{self, Advice, Region};
-use reweave_planner::cluster::{
+use reweave_design::cluster::phases::{Player, Together, together};
+use reweave_design::cluster::regional::{self, Advice, Region};
+use reweave_design::cluster::{
     Circuit, Degree, Fleet, JobEntry, Room, Running, Server, Spread, Unfit, lay,
 };
-use reweave_planner::topology::{Pair, counted, pair};
+use reweave_design::topology::{Pair, counted, pair};
 use serde::Serialize;
 
 use crate::error::CliError;

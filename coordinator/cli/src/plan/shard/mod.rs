@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use clap::Args;
-use reweave_planner::cluster::{
+use reweave_design::cluster::{
     ClusterFile, Event, Fleet, Forming, Ground, Job, JobEntry, Step, Training,
 };
 

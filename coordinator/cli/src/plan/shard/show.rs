@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use reweave_planner::cluster::phases::Together;
-use reweave_planner::cluster::{Circuit, Fleet, Running, Server, Step, Unfit, Waiting};
-use reweave_planner::crew::NO_DEADLINE;
-use reweave_planner::topology::counted;
-use reweave_planner::topology::prices::PUBLISHED_PRICES;
+use reweave_design::cluster::phases::Together;
+use reweave_design::cluster::{Circuit, Fleet, Running, Server, Step, Unfit, Waiting};
+use reweave_design::crew::NO_DEADLINE;
+use reweave_design::topology::counted;
+use reweave_design::topology::prices::PUBLISHED_PRICES;
 use serde::Serialize;
 
 use super::besides::{Beside, Experts, Sharing};

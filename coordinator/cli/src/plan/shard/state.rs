@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use reweave_planner::cluster::{Circuit, Fleet, Ground, Job, Lying, Server};
-use reweave_planner::topology::{Altered, Design, Family, Pair, Wiring};
+use reweave_design::cluster::{Circuit, Fleet, Ground, Job, Lying, Server};
+use reweave_design::topology::{Altered, Design, Family, Pair, Wiring};
 use serde::Deserialize;
 
 use crate::error::CliError;

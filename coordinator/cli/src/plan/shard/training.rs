@@ -7,13 +7,13 @@ use std::rc::Rc;
 
 use reweave_common::ids::NodeId;
 use reweave_common::units::{Bytes, Rate};
-use reweave_planner::cluster::{Ground, Spread, Training, Unfit};
-use reweave_planner::parallel::together::{self, Dealing};
-use reweave_planner::parallel::{Help, operators, presets};
-use reweave_planner::topology::{Limits, Request};
-use reweave_planner::workload::Settings;
-use reweave_planner::workload::job::preset::Batch;
-use reweave_planner::workload::job::{Losses, PresetJob};
+use reweave_design::cluster::{Ground, Spread, Training, Unfit};
+use reweave_design::parallel::together::{self, Dealing};
+use reweave_design::parallel::{Help, operators, presets};
+use reweave_design::topology::{Limits, Request};
+use reweave_sim::workload::Settings;
+use reweave_sim::workload::job::preset::Batch;
+use reweave_sim::workload::job::{Losses, PresetJob};
 
 use crate::error::CliError;
 use crate::plan::crew::Cores;

@@ -15,7 +15,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 
 use clap::Args;
-use reweave_planner::sim;
+use reweave_sim::sim;
 use serde_json::{Map, Number, Value, json};
 
 use super::input;

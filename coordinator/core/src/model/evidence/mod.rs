@@ -15,7 +15,7 @@ use reweave_common::probing::ProbeWindow;
 use reweave_common::rdma::RdmaReading;
 use reweave_common::snapshot::{FlowState, Hop};
 use reweave_common::units::Rate;
-use reweave_planner::causes::{
+use reweave_repair::causes::{
     Evidence, FlowFacts, HostFacts, JobFacts, PairFacts, Probed, Trace, UnsentFacts, Way, losses,
 };
 

@@ -2,7 +2,7 @@
 
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::NodeId;
-use reweave_planner::causes::Way;
+use reweave_repair::causes::Way;
 
 use super::{end, name, named};
 use crate::model::world::World;

@@ -6,7 +6,7 @@ use reweave_common::hardware::{Mac, Nic, Pcie};
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::snapshot::Hop;
 use reweave_common::units::Rate;
-use reweave_planner::causes::{HostFacts, PortFacts, Series};
+use reweave_repair::causes::{HostFacts, PortFacts, Series};
 
 use super::name;
 use crate::estimate::counter_trends::CounterTrends;

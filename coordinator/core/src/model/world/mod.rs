@@ -16,7 +16,7 @@ use reweave_common::operator::NotSeen;
 use reweave_common::sample::{Counters, TracedPath};
 use reweave_common::snapshot::{FlowState, Hop, LinkState, Snapshot};
 use reweave_common::units::Rate;
-use reweave_planner::paths::drained;
+use reweave_repair::paths::drained;
 
 use crate::estimate::counter_trends::CounterTrends;
 use crate::estimate::job_names::JobNames;

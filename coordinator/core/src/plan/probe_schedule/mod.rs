@@ -20,7 +20,7 @@ use reweave_common::moment::Moment;
 use reweave_common::operator::ProbeCoverage;
 use reweave_common::probing::{PROBE_PORT, ProbeList};
 use reweave_common::units::Rate;
-use reweave_planner::probes::ports_for;
+use reweave_repair::probes::ports_for;
 
 use crate::estimate::interval_timer::IntervalTimer;
 use crate::log::effect::Outbox;

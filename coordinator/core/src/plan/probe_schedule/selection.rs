@@ -11,8 +11,8 @@ use reweave_common::flow::FlowKey;
 use reweave_common::moment::Moment;
 use reweave_common::operator::{ProbeCoverage, hops};
 use reweave_common::snapshot::Hop;
-use reweave_planner::paths::Atlas;
-use reweave_planner::probes::{Candidate, choose};
+use reweave_repair::paths::Atlas;
+use reweave_repair::probes::{Candidate, choose};
 
 use super::Asked;
 use crate::estimate::interval_timer::IntervalTimer;

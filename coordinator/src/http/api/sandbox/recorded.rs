@@ -11,8 +11,8 @@ use reweave_common::iteration::Iteration;
 use reweave_common::recorded_exchange::RecordedExchange;
 use reweave_formats::chakra::{self, ChakraError};
 use reweave_formats::{flight_recorder, nccl_inspector};
-use reweave_planner::workload::job::Work;
-use reweave_planner::workload::{Settings, recorded};
+use reweave_sim::workload::job::Work;
+use reweave_sim::workload::{Settings, recorded};
 use serde::Deserialize;
 use utoipa::ToSchema;
 

@@ -8,12 +8,12 @@ use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
 use reweave_common::traffic::Burst;
 use reweave_formats::topoopt;
-use reweave_planner::sandbox::{
+use reweave_repair::paths::ecmp::Ecmp;
+use reweave_sim::sandbox::{
     Compared, Effort, Traffic, Variant, VariantFile, as_seen, compare, compare_jobs,
 };
-use reweave_planner::sim::ecmp::Ecmp;
-use reweave_planner::sim::network::Costs;
-use reweave_planner::workload::job::{JobFile, Work};
+use reweave_sim::sim::network::Costs;
+use reweave_sim::workload::job::{JobFile, Work};
 use serde_json::Value;
 
 use super::super::problem::Problem;

@@ -1,0 +1,256 @@
+//! The search for splits of operators.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use reweave_common::iteration::Iteration;
+use reweave_common::timings::Timings;
+use reweave_common::units::Bytes;
+use reweave_repair::dice::Dice;
+use reweave_sim::workload::Timeline;
+use reweave_sim::workload::job::operators::{Model, Split, timing};
+
+use super::ground::{Ground, Progress, computing_ms};
+use super::presets::spelled;
+use super::together::{Better, Dealing, Wanted};
+use super::towers::Towers;
+use crate::crew;
+use crate::topology::TopologyError;
+
+/// What is searched, and how long.
+#[derive(Debug, Clone, Copy)]
+pub struct Search<'s> {
+    pub model: &'s Model,
+    pub timings: &'s Timings,
+    pub servers: usize,
+    /// Of a server; no limit where there is no figure.
+    pub memory: Option<Bytes>,
+    pub seed: u64,
+    /// How many changes are simulated at most in each turn; as many as are worth the wait where nobody
+    /// says.
+    pub tries: Option<u32>,
+}
+
+/// What the changes of a turn may take in all when nobody says how many are tried: links that
+/// simulations look at, and for each task what it takes to think of it.
+const MAX_WORK_PER_TURN: u64 = 1 << 28;
+const WORK_PER_TASK: u64 = 100;
+const TRIES_RANGE: std::ops::RangeInclusive<u64> = 20..=300;
+
+/// Why no splits will do, and what would.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Crowded {
+    pub servers: usize,
+    pub memory: Bytes,
+    /// With so much there is room.
+    pub enough: Bytes,
+}
+
+impl fmt::Display for Crowded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "the operators do not fit into {} servers of {}; take servers of {}, or more of them",
+            self.servers,
+            spelled(self.memory),
+            spelled(self.enough)
+        )
+    }
+}
+
+/// A change that costs this part of an iteration more is taken once in e times.
+const ANNEALING_TEMPERATURE: f64 = 0.004;
+/// So many changes are thought of for each that is simulated: most cannot be.
+const PROPOSALS_PER_TRY: u32 = 16;
+/// So many changes of the same splits are simulated side by side. The first that is taken counts.
+const PARALLEL_SIMULATIONS: usize = 4;
+
+impl Dealing for Search<'_> {
+    type Deal = Vec<Split>;
+
+    fn place(&self) -> Vec<u32> {
+        (0..self.servers as u32).collect()
+    }
+
+    fn iteration(&self, splits: &Vec<Split>) -> Result<Iteration, TopologyError> {
+        let iteration = self.model.iteration(self.timings, splits, self.servers);
+        iteration.map_err(TopologyError::Operators)
+    }
+
+    fn better(
+        &self,
+        from: &Vec<Split>,
+        ground: &Ground<'_>,
+        _: Wanted,
+    ) -> Result<Better<Vec<Split>>, TopologyError> {
+        let iteration = self.iteration(from)?;
+        let Some(course) = TopologyError::unless_stopped(ground.course(&iteration))? else {
+            return Ok(Better::nothing());
+        };
+        let (ms, tries) = (course.end.millis(), self.tries(&iteration, &course));
+        let mut walk = Walk {
+            now: (from.clone(), ms),
+            best: (from.clone(), ms),
+            tried: 1,
+            bettered: 0,
+        };
+        let mut dice = Dice::new(self.seed);
+        let towers = Towers::of(self.model);
+        let mut thoughts = tries.saturating_mul(PROPOSALS_PER_TRY);
+        while walk.goes_on(tries) && thoughts > 0 {
+            let (now, now_ms) = &walk.now;
+            let changes = self.changes(now, *now_ms, &towers, &mut thoughts, &mut dice);
+            let time = |change: Change| {
+                let ms = ground.time_within(&change.iteration, change.patience_ms)?;
+                Ok((change.splits, ms))
+            };
+            let is_taken = |timed: &Result<(_, Option<f64>), _>| !matches!(timed, Ok((_, None)));
+            for timed in crew::each_until(ground.help.crew, changes, time, is_taken) {
+                let Some((splits, ms)) = TopologyError::unless_stopped(timed)? else {
+                    break;
+                };
+                walk.step(splits, ms);
+            }
+            if !(ground.help.go_on)(&walk.progress()) {
+                break;
+            }
+        }
+        Ok(Better {
+            deals: vec![walk.best],
+            all: false,
+            tried: walk.tried,
+            bound_ms: Some(self.bound_ms()),
+        })
+    }
+}
+
+/// Other splits, and how long an iteration with them may take for them to be taken.
+struct Change {
+    splits: Vec<Split>,
+    iteration: Iteration,
+    patience_ms: f64,
+}
+
+/// From splits to splits, each a little different.
+struct Walk {
+    now: (Vec<Split>, f64),
+    best: (Vec<Split>, f64),
+    tried: u32,
+    /// At which try the best were met.
+    bettered: u32,
+}
+
+impl Walk {
+    /// So many changes in a row may be for nothing.
+    fn goes_on(&self, tries: u32) -> bool {
+        let patience = (tries / 2).max(10);
+        self.tried < tries.min(self.bettered + patience)
+    }
+
+    /// To other splits, unless they take longer than there is patience for.
+    fn step(&mut self, splits: Vec<Split>, ms: Option<f64>) {
+        self.tried += 1;
+        let Some(ms) = ms else {
+            return;
+        };
+        if ms < self.best.1 {
+            self.best = (splits.clone(), ms);
+            self.bettered = self.tried;
+        }
+        self.now = (splits, ms);
+    }
+
+    fn progress(&self) -> Progress {
+        Progress {
+            tried: self.tried,
+            best_ms: self.best.1,
+        }
+    }
+}
+
+impl Search<'_> {
+    /// Changes take as much work as what they change, by and large.
+    fn tries(&self, iteration: &Iteration, course: &Timeline) -> u32 {
+        let one = course.work + WORK_PER_TASK * iteration.tasks().len() as u64;
+        let most = (MAX_WORK_PER_TURN / one.max(1)).clamp(*TRIES_RANGE.start(), *TRIES_RANGE.end());
+        self.tries.unwrap_or(most as u32)
+    }
+
+    /// What each server must hold.
+    pub fn memory(&self, splits: &[Split]) -> Vec<Bytes> {
+        let mut held = vec![Bytes::ZERO; self.servers];
+        for (nth, split) in splits.iter().enumerate() {
+            for rank in split {
+                held[rank.index()] += self.part(nth, split.len());
+            }
+        }
+        held
+    }
+
+    /// What one part of an operator needs that is split so often.
+    pub(super) fn part(&self, nth: usize, parts: usize) -> Bytes {
+        let kind = &self.model.operators[nth].timing;
+        timing(self.timings, kind, parts as u32).map_or(Bytes::ZERO, |timing| timing.memory)
+    }
+
+    /// Whether no server holds more than it can.
+    pub fn fits(&self, splits: &[Split]) -> bool {
+        let most = self.memory(splits).into_iter().max();
+        self.memory
+            .is_none_or(|memory| most.is_none_or(|most| most <= memory))
+    }
+
+    fn changes(
+        &self,
+        splits: &[Split],
+        ms: f64,
+        towers: &Towers,
+        thoughts: &mut u32,
+        dice: &mut Dice,
+    ) -> Vec<Change> {
+        let mut changes = Vec::with_capacity(PARALLEL_SIMULATIONS);
+        while changes.len() < PARALLEL_SIMULATIONS && *thoughts > 0 {
+            *thoughts -= 1;
+            let patience_ms = ms * (1.0 - ANNEALING_TEMPERATURE * libm::log(dice.part()));
+            changes.extend(self.change(splits, patience_ms, towers, dice));
+        }
+        changes
+    }
+
+    /// Another way to split, unless it cannot be or computing alone would last too long.
+    fn change(
+        &self,
+        splits: &[Split],
+        patience_ms: f64,
+        towers: &Towers,
+        dice: &mut Dice,
+    ) -> Option<Change> {
+        let mut changed = splits.to_vec();
+        self.mutate(&mut changed, towers, dice);
+        if changed == splits || !self.fits(&changed) {
+            return None;
+        }
+        let iteration = self.iteration(&changed).ok()?;
+        (computing_ms(&iteration) <= patience_ms).then_some(Change {
+            splits: changed,
+            iteration,
+            patience_ms,
+        })
+    }
+
+    /// Over how many servers an operator can be split, the fewest first.
+    pub(super) fn sizes(&self, nth: usize) -> Vec<usize> {
+        let kind = &self.model.operators[nth].timing;
+        let measured = self.timings.splits(kind).map(|(parts, _)| parts as usize);
+        let sizes: BTreeSet<_> = measured.chain([self.servers]).collect();
+        sizes
+            .into_iter()
+            .filter(|&parts| parts <= self.servers && self.can(nth, parts))
+            .collect()
+    }
+
+    pub(super) fn can(&self, nth: usize, parts: usize) -> bool {
+        let kind = &self.model.operators[nth].timing;
+        timing(self.timings, kind, parts as u32).is_some()
+    }
+}

@@ -1,0 +1,53 @@
+//! Jobs on what else could be built for them, each dealt out as suits it best there.
+
+use reweave_sim::workload::Settings;
+
+use super::ground::{Ground, Help};
+use super::together::{Dealing, Wanted};
+use crate::topology::{Request, Rival, TopologyError};
+
+/// What an iteration takes on another fabric.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Other<D> {
+    pub rival: Rival,
+    /// The best way to deal the model out that is known there, and the milliseconds; nothing where
+    /// there is no such fabric, or no time to find out.
+    pub best: Option<(D, f64)>,
+}
+
+/// From this way on, no rival is slower than with it. A fat tree that blocks nobody costs `fat_tree`
+/// times as much as patch panels.
+pub fn at_their_best<M: Dealing>(
+    model: &M,
+    deal: &M::Deal,
+    settings: &Settings,
+    (request, fat_tree): (&Request, f64),
+    help: Help<'_>,
+) -> Result<Vec<Other<M::Deal>>, TopologyError> {
+    let of = |rival: Rival| {
+        let fabric = (help.in_time)().then(|| rival.fabric(request, fat_tree));
+        let Some(fabric) = fabric.transpose()?.flatten() else {
+            return Ok(Other { rival, best: None });
+        };
+        let ground = Ground::bare(fabric, model.place(), settings, request, help);
+        let best = TopologyError::unless_stopped(best_on(model, deal, &ground))?;
+        Ok(Other { rival, best })
+    };
+    Rival::ALL.into_iter().map(of).collect()
+}
+
+fn best_on<M: Dealing>(
+    model: &M,
+    deal: &M::Deal,
+    ground: &Ground<'_>,
+) -> Result<(M::Deal, f64), TopologyError> {
+    let ms = |deal: &M::Deal| ground.time(&model.iteration(deal)?);
+    let best = (deal.clone(), ms(deal)?);
+    let wanted = Wanted {
+        best: 1,
+        most_ms: best.1,
+    };
+    let better = model.better(deal, ground, wanted)?;
+    let fastest = better.deals.into_iter().next();
+    Ok(fastest.filter(|(_, other)| *other < best.1).unwrap_or(best))
+}

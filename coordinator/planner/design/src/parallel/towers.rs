@@ -1,0 +1,47 @@
+//! Operators that stand one on another, and what of that stands side by side.
+
+use std::collections::BTreeMap;
+
+use reweave_repair::dice::Dice;
+use reweave_sim::workload::job::operators::Model;
+
+/// Runs of operators of which each is read by the next alone; in sets of those that are read by the
+/// same operator in the end, so that they can be computed at the same time.
+pub(super) struct Towers {
+    sets: Vec<Vec<Vec<usize>>>,
+}
+
+impl Towers {
+    pub(super) fn of(model: &Model) -> Self {
+        let mut readers = vec![Vec::new(); model.operators.len()];
+        for (nth, operator) in model.operators.iter().enumerate() {
+            operator
+                .inputs
+                .iter()
+                .for_each(|&input| readers[input].push(nth));
+        }
+        let below = |nth: usize| match model.operators[nth].inputs[..] {
+            [input] if readers[input].len() == 1 => Some(input),
+            _ => None,
+        };
+        let mut sets: BTreeMap<usize, Vec<Vec<usize>>> = BTreeMap::new();
+        for (nth, readers) in readers.iter().enumerate() {
+            let [reader] = readers[..] else { continue };
+            if below(reader) != Some(nth) {
+                let mut tower: Vec<_> = std::iter::successors(Some(nth), |&it| below(it)).collect();
+                tower.reverse();
+                sets.entry(reader).or_default().push(tower);
+            }
+        }
+        Self {
+            sets: sets.into_values().filter(|set| set.len() > 1).collect(),
+        }
+    }
+
+    pub(super) fn some(&self, dice: &mut Dice) -> Option<Vec<Vec<usize>>> {
+        match self.sets.len() {
+            0 => None,
+            sets => Some(self.sets[dice.below(sets)].clone()),
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! The moves worth making.
+//!
+//! One choice of moves beats another when, of the flows for which the two differ, the slowest is faster.
+//! So a flow that nothing can help hides nobody else's gain, and nobody is slowed down to where
+//! those are who gain by it. Differences below what the policy calls worthwhile are none.
+
+use std::collections::BTreeMap;
+
+use reweave_common::flow::Protocol;
+use reweave_common::plan::{LostBecause, Move};
+use reweave_common::snapshot::FlowState;
+use reweave_common::units::Rate;
+
+use super::detour::Detour;
+use super::model::Model;
+use crate::maxmin::Share;
+use crate::paths::Atlas;
+use crate::paths::ecmp::{Ecmp, Fields};
+use crate::paths::listed::{Listed, Movable};
+use crate::rebalance::{Options, rebalance};
+
+/// By flow.
+pub(super) type Detours = BTreeMap<usize, Detour>;
+
+/// All choices of so few moves are weighed; of more, each move by itself.
+const MAX_EXHAUSTIVE_MOVES: usize = 8;
+
+/// A choice of moves and what it brings.
+#[derive(Debug, Clone)]
+pub(super) struct Weighed {
+    pub(super) detours: Detours,
+    pub(super) shares: Vec<Share>,
+}
+
+pub(super) struct Answer {
+    pub(super) present: Weighed,
+    pub(super) best: Weighed,
+    /// What else was weighed, and why it is not the best: one choice of each other number of moves.
+    pub(super) lost: Vec<(Weighed, LostBecause)>,
+}
+
+impl Weighed {
+    pub(super) fn moves(&self) -> Vec<Move> {
+        self.detours.values().map(Detour::as_move).collect()
+    }
+}
+
+impl Answer {
+    pub(super) fn is_a_change(&self) -> bool {
+        !self.best.detours.is_empty()
+    }
+}
+
+/// Finds the fewest moves after which nothing is fuller than it must be, and of these the fewest that
+/// bring as much.
+pub(super) fn best(model: &Model<'_>, atlas: &mut Atlas<'_>) -> Answer {
+    let weighing = Weighing { model };
+    let (present, all) = (weighing.weigh(Detours::new()), detours(model, atlas));
+    let mut tried = match all.len() {
+        ..=MAX_EXHAUSTIVE_MOVES => weighing.choices(&present, &all),
+        _ => weighing.one_by_one(&present, all),
+    };
+    let best = tried.best;
+    tried.others.retain(|other| other.detours != best.detours);
+    let others = tried.others.into_iter().map(|other| {
+        let because = weighing.why_lost(&other, &best);
+        (other, because)
+    });
+    Answer {
+        lost: others.collect(),
+        present,
+        best,
+    }
+}
+
+/// The moves that rebalancing asks for.
+fn detours(model: &Model<'_>, atlas: &mut Atlas<'_>) -> Detours {
+    let appetites = model.appetites(atlas);
+    let flows = model.flows.iter().zip(&appetites).enumerate();
+    let listed = flows.map(|(id, (flow, appetite))| Listed {
+        id,
+        ends: [flow.state.from, flow.state.to],
+        fields: fields(flow.state),
+        bytes: appetite.bits_per_s(),
+        path: flow.path.to_vec(),
+        traced: true,
+        job: None,
+        movable: match flow.elephant {
+            true => Movable::Pin,
+            false => Movable::Never,
+        },
+        during_us: [None; 2],
+    });
+    let listed: Vec<_> = listed.collect();
+    let balanced = rebalance(atlas, &listed, &Ecmp::default(), &options(model, atlas));
+    let detour = |made: crate::rebalance::Move| {
+        let flow = made.flow;
+        (flow, Detour::new(model.flows[flow].state.flow, made, atlas))
+    };
+    balanced.moves.into_iter().map(detour).collect()
+}
+
+fn fields(state: &FlowState) -> Fields {
+    let [source, destination] = [state.from, state.to].map(|node| node.index() as u32);
+    Fields {
+        source,
+        destination,
+        source_port: state.flow.source.port(),
+        destination_port: state.flow.destination.port(),
+        protocol: match state.flow.protocol {
+            Protocol::Tcp => 6,
+            Protocol::Udp => 17,
+        },
+    }
+}
+
+fn options(model: &Model<'_>, atlas: &Atlas<'_>) -> Options {
+    let hops = (0..atlas.hops()).map(|index| atlas.hop(index));
+    let strangers = hops.clone().map(|hop| {
+        let left = model.capacities[atlas.index(hop)].bits_per_s();
+        (hop, model.observed.nominal(hop).bits_per_s() - left)
+    });
+    Options {
+        closed: hops.filter(|hop| !model.observed.is_usable(*hop)).collect(),
+        strangers: strangers.collect(),
+        lossy: model.observed.snapshot.lossy.clone(),
+        // A hop that has enough for all holds nobody back, however even it is.
+        enough: 1.0,
+        least_gain: 0.0,
+        elephant_share: 0.0,
+        ..Options::default()
+    }
+}
+
+struct Weighing<'m, 's> {
+    model: &'m Model<'s>,
+}
+
+/// What was weighed.
+struct Tried {
+    best: Weighed,
+    others: Vec<Weighed>,
+}
+
+impl Weighing<'_, '_> {
+    fn weigh(&self, detours: Detours) -> Weighed {
+        let shares = self.model.shares(&detours);
+        Weighed { detours, shares }
+    }
+
+    /// All choices of these moves, those of fewer moves first: more must be better.
+    fn choices(&self, present: &Weighed, all: &Detours) -> Tried {
+        let mut tried = Tried {
+            best: present.clone(),
+            others: vec![present.clone()],
+        };
+        for moves in 1..=all.len() {
+            let choices = (0..1u32 << all.len()).filter(|it| it.count_ones() as usize == moves);
+            let mut level: Option<Weighed> = None;
+            for choice in choices {
+                let chosen = all.iter().enumerate();
+                let chosen = chosen.filter(|(place, _)| choice & (1 << place) != 0);
+                let made = chosen.map(|(_, (&flow, detour))| (flow, detour.clone()));
+                let next = self.weigh(made.collect());
+                if level.as_ref().is_none_or(|best| self.beats(&next, best)) {
+                    level = Some(next);
+                }
+            }
+            tried.others.extend(level.clone());
+            tried.best = level
+                .filter(|level| self.beats(level, &tried.best))
+                .unwrap_or(tried.best);
+        }
+        tried
+    }
+
+    /// All moves at once, without those that bring nothing; or none, where they do harm together.
+    fn one_by_one(&self, present: &Weighed, all: Detours) -> Tried {
+        let whole = self.weigh(all);
+        let mut best = whole.clone();
+        let most = self.model.policy().most_evaluations;
+        for flow in whole.detours.keys().take(most) {
+            let mut fewer = best.detours.clone();
+            fewer.remove(flow);
+            let without = self.weigh(fewer);
+            if !self.beats(&best, &without) {
+                best = without;
+            }
+        }
+        if !self.beats(&best, present) {
+            best = present.clone();
+        }
+        Tried {
+            others: vec![present.clone(), whole],
+            best,
+        }
+    }
+
+    fn beats(&self, one: &Weighed, other: &Weighed) -> bool {
+        let least = 1.0 + self.model.policy().least_gain;
+        let faster = |a: Rate, b: Rate| a.bits_per_s() as f64 > b.bits_per_s() as f64 * least;
+        let pairs = one.shares.iter().zip(&other.shares);
+        let pairs = pairs.map(|(one, other)| (one.rate, other.rate));
+        let differing = pairs.filter(|&(a, b)| faster(a, b) || faster(b, a));
+        let slowest = differing.reduce(|(a, b), (c, d)| (a.min(c), b.min(d)));
+        slowest.is_some_and(|(a, b)| faster(a, b))
+    }
+
+    fn why_lost(&self, other: &Weighed, best: &Weighed) -> LostBecause {
+        let more_moves = other.detours.len() > best.detours.len();
+        match more_moves && !self.beats(best, other) {
+            true => LostBecause::MoreMoves,
+            false => LostBecause::Slower,
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! All shortest ways of a fabric. Hosts that hang on the same switches share them.
+
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use reweave_common::fabric::{Fabric, Role};
+use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::routes::hops_to;
+use reweave_common::snapshot::Hop;
+
+use super::ecmp::{Ecmp, Label};
+use super::remembered::Remembered;
+
+/// As many equal ways as a fat tree of switches with 32 ports has. Of more, the first are known.
+const MAX_PATHS: usize = 256;
+/// No sound way has more hops.
+const MAX_HOPS: usize = 64;
+
+/// Of nodes with fewer links, looking is as quick as remembering.
+const MIN_CACHED_LINKS: usize = 8;
+
+/// The place of a hop in tables: twice its link's, one more for the way from the second end.
+pub type HopIndex = usize;
+
+/// Finds ways, and remembers how far it is from everywhere to where it was asked for.
+pub struct Atlas<'f> {
+    pub fabric: &'f Fabric,
+    /// Links that lead nowhere now.
+    down: BTreeSet<LinkId>,
+    /// By goal.
+    distances: BTreeMap<NodeId, Vec<Option<u32>>>,
+    /// By switch and door: the links that lead closer.
+    closer: Remembered,
+    /// By node: the first of those that hang on the same switches.
+    twins: OnceCell<Vec<NodeId>>,
+}
+
+impl<'f> Atlas<'f> {
+    pub fn new(fabric: &'f Fabric) -> Self {
+        Self::without(fabric, BTreeSet::new())
+    }
+
+    /// Where some links are down, switches choose among the others.
+    pub fn without(fabric: &'f Fabric, down: BTreeSet<LinkId>) -> Self {
+        Self {
+            fabric,
+            down,
+            distances: BTreeMap::new(),
+            closer: Remembered::default(),
+            twins: OnceCell::new(),
+        }
+    }
+
+    pub fn hops(&self) -> usize {
+        2 * self.fabric.links().len()
+    }
+
+    pub fn index(&self, hop: Hop) -> HopIndex {
+        let second = self.fabric.link(hop.link).a.node != hop.from;
+        2 * hop.link.index() + usize::from(second)
+    }
+
+    pub fn hop(&self, index: HopIndex) -> Hop {
+        let link = LinkId::from_index(index / 2);
+        let ports = self.fabric.link(link).ports();
+        Hop {
+            from: ports[index % 2].node,
+            link,
+        }
+    }
+
+    pub fn far(&self, hop: Hop) -> NodeId {
+        self.fabric.link(hop.link).far(hop.from).node
+    }
+
+    /// Where the ways to an endpoint join: at the switch on whose only link it hangs, or at itself.
+    pub fn door(&self, to: NodeId) -> NodeId {
+        match self.fabric.links_of(to) {
+            [link] if self.fabric.node(to).role == Role::Host => {
+                self.fabric.link(*link).far(to).node
+            }
+            _ => to,
+        }
+    }
+
+    /// What is sent towards alike, but for the last link: all behind the same door, or of several doors.
+    pub fn goal(&self, to: NodeId) -> NodeId {
+        match self.door(to) {
+            door if door != to => door,
+            _ if self.fabric.node(to).role != Role::Host => to,
+            _ => self.twins.get_or_init(|| twins(self.fabric))[to.index()],
+        }
+    }
+
+    /// The links over which `at` may send towards an endpoint, in the order of its ports.
+    pub fn choices(&mut self, at: NodeId, to: NodeId) -> Vec<LinkId> {
+        let door = self.door(to);
+        if at == to {
+            return Vec::new();
+        }
+        if at == door {
+            let links = self.fabric.links_between(at, to);
+            return links.filter(|link| !self.down.contains(link)).collect();
+        }
+        self.closer(at, door).to_vec()
+    }
+
+    fn closer(&mut self, at: NodeId, door: NodeId) -> Arc<[LinkId]> {
+        if self.fabric.links_of(at).len() < MIN_CACHED_LINKS {
+            return self.closest(at, door).into();
+        }
+        if let Some(known) = self.closer.of([at, door]) {
+            return known;
+        }
+        let closest: Arc<[_]> = self.closest(at, door).into();
+        self.closer.insert([at, door], Arc::clone(&closest));
+        closest
+    }
+
+    fn closest(&mut self, at: NodeId, door: NodeId) -> Vec<LinkId> {
+        let (fabric, goal) = (self.fabric, self.goal(door));
+        let distances = self.distances.entry(goal);
+        let distances = distances.or_insert_with(|| hops_to(fabric, goal));
+        // Of hosts nothing is asked but of this one: they pass nothing on, and its twin has another place.
+        let hops = |node: NodeId| match fabric.node(node).role.forwards() {
+            _ if node == door => Some(0),
+            true => distances[node.index()],
+            false => None,
+        };
+        let (mut closest, mut least) = (Vec::new(), u32::MAX);
+        for &link in fabric.links_of(at) {
+            let Some(beyond) = hops(fabric.link(link).far(at).node) else {
+                continue;
+            };
+            if beyond < least {
+                closest.clear();
+                least = beyond;
+            }
+            if beyond == least {
+                closest.push(link);
+            }
+        }
+        closest.retain(|link| !self.down.contains(link));
+        closest
+    }
+
+    /// The way that hashing picks; nothing where there is none.
+    pub fn hashed(
+        &mut self,
+        [from, to]: [NodeId; 2],
+        ecmp: &Ecmp,
+        label: Label,
+    ) -> Option<Vec<Hop>> {
+        self.chosen([from, to], |at, links| {
+            ecmp.choose(at.index() as u32, label, links)
+        })
+    }
+
+    /// The way by these choices of a node among so many links.
+    pub fn chosen(
+        &mut self,
+        [from, to]: [NodeId; 2],
+        choose: impl Fn(NodeId, usize) -> usize,
+    ) -> Option<Vec<Hop>> {
+        let (mut at, mut hops) = (from, Vec::new());
+        while at != to && hops.len() < MAX_HOPS {
+            let links = self.choices(at, to);
+            let &link = links.get(choose(at, links.len()))?;
+            hops.push(Hop { from: at, link });
+            at = self.fabric.link(link).far(at).node;
+        }
+        (at == to).then_some(hops)
+    }
+
+    /// All shortest ways from a node to a door, in the order of their links.
+    pub fn ways(&mut self, from: NodeId, door: NodeId) -> Vec<Vec<Hop>> {
+        let mut found = Vec::new();
+        self.walk(from, door, &mut Vec::new(), &mut found);
+        found
+    }
+
+    fn walk(&mut self, at: NodeId, door: NodeId, hops: &mut Vec<Hop>, found: &mut Vec<Vec<Hop>>) {
+        if at == door {
+            return found.push(hops.clone());
+        }
+        for &link in self.closer(at, door).iter() {
+            if found.len() == MAX_PATHS {
+                return;
+            }
+            hops.push(Hop { from: at, link });
+            self.walk(self.fabric.link(link).far(at).node, door, hops, found);
+            hops.pop();
+        }
+    }
+
+    /// How far each node is from the nearest host: hosts are of tier 0, leaves of tier 1.
+    pub fn tiers(&self) -> Vec<u32> {
+        let fabric = self.fabric;
+        let mut tiers = vec![u32::MAX; fabric.nodes().len()];
+        let mut reached: Vec<_> = fabric.endpoints().collect();
+        for tier in 0.. {
+            // Many lead to the same switch, which is gone on from once.
+            reached.retain(|node| {
+                let known = &mut tiers[node.index()];
+                let is_new = *known == u32::MAX;
+                *known = tier.min(*known);
+                is_new
+            });
+            if reached.is_empty() {
+                break;
+            }
+            let next = reached.iter().flat_map(|&node| {
+                let links = fabric.links_of(node).iter();
+                links.map(move |&link| fabric.link(link).far(node).node)
+            });
+            reached = next.collect();
+        }
+        tiers
+    }
+}
+
+/// By node: the first of the hosts that have links to the same nodes.
+fn twins(fabric: &Fabric) -> Vec<NodeId> {
+    let mut firsts = BTreeMap::new();
+    let first = |node: NodeId| *firsts.entry(neighbours(fabric, node)).or_insert(node);
+    fabric.nodes().map(|(node, _)| node).map(first).collect()
+}
+
+/// Those that a node has links to, each once, in rising order.
+pub(crate) fn neighbours(fabric: &Fabric, node: NodeId) -> Vec<NodeId> {
+    let links = fabric.links_of(node).iter();
+    let mut beside: Vec<_> = links.map(|&it| fabric.link(it).far(node).node).collect();
+    beside.sort_unstable();
+    beside.dedup();
+    beside
+}

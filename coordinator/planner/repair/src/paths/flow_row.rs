@@ -1,0 +1,60 @@
+//! The cells of a flow's row: its ends, and the fields that switches hash. The simulator's table of flows and
+//! that of [`listed`](super::listed) flows have them in common.
+
+use std::net::Ipv4Addr;
+
+use reweave_common::fabric::Fabric;
+use reweave_common::ids::NodeId;
+use reweave_common::input::InputError;
+
+use super::ecmp::{Fields, TCP_PROTOCOL};
+use crate::columns::Row;
+
+/// Of RoCE, which most of these flows are.
+const DEFAULT_PORT: u16 = 4791;
+const UDP_PROTOCOL: u8 = 17;
+
+/// Where the flow of a row begins and ends.
+pub fn ends(fabric: &Fabric, row: &Row<'_>) -> Result<[NodeId; 2], InputError> {
+    Ok([endpoint(fabric, row, "src")?, endpoint(fabric, row, "dst")?])
+}
+
+fn endpoint(fabric: &Fabric, row: &Row<'_>, key: &str) -> Result<NodeId, InputError> {
+    let node = node(fabric, row, key, row.text(key)?)?;
+    match fabric.node(node).role.is_endpoint() {
+        true => Ok(node),
+        false => {
+            let problem = format!("{} is a switch; flows go from host to host", row.text(key)?);
+            Err(row.error(key, problem))
+        }
+    }
+}
+
+/// The node that a cell names.
+pub fn node(fabric: &Fabric, row: &Row<'_>, key: &str, name: &str) -> Result<NodeId, InputError> {
+    let problem = || format!("the fabric has no node named {name:?}");
+    let node = fabric.find(name);
+    node.ok_or_else(|| row.error(key, problem()))
+}
+
+/// Where a table tells addresses, they are hashed instead of the nodes' places.
+fn address(row: &Row<'_>, column: &'static str) -> Result<Option<u32>, InputError> {
+    let address: Option<Ipv4Addr> = row.parsed(column)?;
+    Ok(address.map(u32::from))
+}
+
+/// What switches hash of the `nth` row's flow, which has a port of its own unless the row says one.
+pub fn fields(row: &Row<'_>, [from, to]: [NodeId; 2], nth: usize) -> Result<Fields, InputError> {
+    let own_port = 0xc000 | (nth & 0x3fff) as u16;
+    Ok(Fields {
+        source: address(row, "src_ip")?.unwrap_or(from.index() as u32),
+        destination: address(row, "dst_ip")?.unwrap_or(to.index() as u32),
+        source_port: row.parsed("sport")?.unwrap_or(own_port),
+        destination_port: row.parsed("dport")?.unwrap_or(DEFAULT_PORT),
+        protocol: match row.optional("proto") {
+            None | Some("udp") => UDP_PROTOCOL,
+            Some("tcp") => TCP_PROTOCOL,
+            Some(_) => row.require("proto")?,
+        },
+    })
+}

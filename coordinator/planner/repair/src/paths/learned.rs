@@ -1,0 +1,92 @@
+//! What probing taught of switches whose hash is not known: which source port leads which way.
+
+use std::collections::BTreeMap;
+
+use reweave_common::snapshot::Hop;
+
+use super::ecmp::Fields;
+use super::listed::Listed;
+
+/// Ways by what switches hash, as they were traced.
+#[derive(Debug, Clone)]
+pub struct Learned<Flow = Fields> {
+    ways: BTreeMap<Flow, Told>,
+}
+
+impl<Flow> Default for Learned<Flow> {
+    fn default() -> Self {
+        let ways = BTreeMap::new();
+        Self { ways }
+    }
+}
+
+/// What traces say of a flow's way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Told {
+    /// All of them the same.
+    Way(Vec<Hop>),
+    /// One says this and another that: none is believed until the flow is traced anew.
+    Contradicted,
+}
+
+impl<Flow: Ord> Learned<Flow> {
+    pub fn record(&mut self, flow: Flow, way: Vec<Hop>) {
+        match self.ways.get_mut(&flow) {
+            Some(Told::Way(known)) if *known == way => {}
+            Some(told) => *told = Told::Contradicted,
+            None => {
+                self.ways.insert(flow, Told::Way(way));
+            }
+        }
+    }
+
+    /// After routes have changed, nothing learned of the flow counts.
+    pub fn forget(&mut self, flow: &Flow) {
+        self.ways.remove(flow);
+    }
+
+    pub fn is_contradicted(&self, flow: &Flow) -> bool {
+        matches!(self.ways.get(flow), Some(Told::Contradicted))
+    }
+
+    pub fn way(&self, flow: &Flow) -> Option<&[Hop]> {
+        match self.ways.get(flow)? {
+            Told::Way(way) => Some(way),
+            Told::Contradicted => None,
+        }
+    }
+}
+
+impl Learned {
+    /// From those of these flows that were traced.
+    pub fn of<'f>(flows: impl IntoIterator<Item = &'f Listed>) -> Self {
+        let mut learned = Self::default();
+        for flow in flows.into_iter().filter(|flow| flow.traced) {
+            learned.record(flow.fields, flow.path.clone());
+        }
+        learned
+    }
+
+    /// The source ports that lead a flow's packets this way, the least first; the rest of the flow
+    /// stays.
+    pub fn ports_along<'l>(
+        &'l self,
+        flow: &Fields,
+        way: &'l [Hop],
+    ) -> impl Iterator<Item = u16> + 'l {
+        let with = |source_port| Fields {
+            source_port,
+            ..*flow
+        };
+        let flow = with(0);
+        let alike = self.ways.iter().filter(move |(other, _)| {
+            let other = Fields {
+                source_port: 0,
+                ..**other
+            };
+            other == flow
+        });
+        let along = alike.filter(move |(other, _)| self.way(other) == Some(way));
+        along.map(|(other, _)| other.source_port)
+    }
+}

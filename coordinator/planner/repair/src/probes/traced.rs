@@ -1,0 +1,110 @@
+//! The fewest of flows of probes that were traced, as where the switches' hash is not known.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use reweave_common::fabric::Fabric;
+use reweave_common::probing::PROBE_PORT;
+
+use super::cover::Cover;
+use super::distances::Distances;
+use super::tally::least;
+use super::{Candidate, ProbeFlow, choose};
+use crate::paths::ecmp::Fields;
+use crate::paths::listed::Listed;
+use crate::paths::{Atlas, HopIndex, Learned};
+
+/// Why a probe is not among those to choose from: not every link is known of this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Untraced {
+    Way,
+    WayOfAnswer,
+}
+
+/// There and back.
+type Ways = [Vec<HopIndex>; 2];
+
+/// Of the flows to the port of probes whose ways are known, there and back: one between the same two hosts at
+/// least, and so many that each direction of each link is crossed as often as is wanted, or by all of them. And the
+/// probes that nobody can choose, since it is not known what they would cross.
+pub fn cover_by(
+    fabric: &Fabric,
+    traced: &[Listed],
+    times: u32,
+) -> (Cover, BTreeMap<ProbeFlow, Untraced>) {
+    let atlas = Atlas::new(fabric);
+    let (known, untraced) = told_apart(&atlas, traced);
+    let pairs: BTreeSet<_> = known.keys().map(|flow| [flow.from, flow.to]).collect();
+    let places: BTreeMap<_, _> = pairs.into_iter().zip(0..).collect();
+    let candidates = known.iter().map(|(flow, ways)| Candidate {
+        pair: places[&[flow.from, flow.to]],
+        ways: ways.clone(),
+    });
+    let candidates: Vec<_> = candidates.collect();
+    let chosen = choose(&candidates, atlas.hops(), times);
+    let ways = chosen.iter().flat_map(|&place| &candidates[place].ways);
+    let seldom = seldom(&atlas, ways.flatten(), times);
+    let flows: Vec<_> = known.into_keys().collect();
+    let cover = Cover {
+        flows: chosen.into_iter().map(|place| flows[place]).collect(),
+        least: least(&atlas, &mut Distances::new(&atlas), times).max(places.len()),
+        uncovered: seldom.into_iter().map(|hop| atlas.hop(hop)).collect(),
+    };
+    (cover, untraced)
+}
+
+/// Probes whose answers were traced, too; and the others.
+fn told_apart(
+    atlas: &Atlas<'_>,
+    traced: &[Listed],
+) -> (BTreeMap<ProbeFlow, Ways>, BTreeMap<ProbeFlow, Untraced>) {
+    let learned = Learned::of(traced);
+    let way = |fields: Fields| -> Option<Vec<HopIndex>> {
+        let hops = learned.way(&fields)?.iter();
+        Some(hops.map(|&hop| atlas.index(hop)).collect())
+    };
+    let probes = traced.iter().filter(|it| is_probe(&it.fields));
+    let (mut known, mut untraced) = (BTreeMap::new(), BTreeMap::new());
+    for (flow, fields) in probes.map(|it| (flow(it), it.fields)) {
+        match (way(fields), way(answer(&fields))) {
+            (Some(there), Some(back)) => drop(known.insert(flow, [there, back])),
+            (None, _) => drop(untraced.insert(flow, Untraced::Way)),
+            (Some(_), None) => drop(untraced.insert(flow, Untraced::WayOfAnswer)),
+        }
+    }
+    (known, untraced)
+}
+
+fn flow(probe: &Listed) -> ProbeFlow {
+    let [from, to] = probe.ends;
+    ProbeFlow {
+        from,
+        to,
+        source_port: probe.fields.source_port,
+    }
+}
+
+/// What is crossed less often than is wanted.
+fn seldom<'w>(
+    atlas: &Atlas<'_>,
+    crossed: impl Iterator<Item = &'w HopIndex>,
+    times: u32,
+) -> Vec<HopIndex> {
+    let mut missing = vec![times; atlas.hops()];
+    crossed.for_each(|&hop| missing[hop] = missing[hop].saturating_sub(1));
+    let hops = 0..atlas.hops();
+    hops.filter(|&hop| missing[hop] > 0).collect()
+}
+
+fn is_probe(fields: &Fields) -> bool {
+    fields.destination_port == PROBE_PORT
+}
+
+fn answer(fields: &Fields) -> Fields {
+    Fields {
+        source: fields.destination,
+        destination: fields.source,
+        source_port: fields.destination_port,
+        destination_port: fields.source_port,
+        protocol: fields.protocol,
+    }
+}
