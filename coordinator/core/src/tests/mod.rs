@@ -31,6 +31,7 @@ mod minors;
 mod mock_switch;
 mod network;
 mod operator;
+mod overloads;
 mod parallel_links;
 mod plan_control;
 mod probing;
