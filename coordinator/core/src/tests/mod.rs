@@ -1,6 +1,7 @@
 //! The core on a network of a few nodes.
 
 mod autopilot;
+mod bad_answers;
 mod bad_input;
 mod capacity_weights;
 mod change_freeze;
