@@ -84,10 +84,12 @@ pub struct Volume {
 }
 
 impl Volume {
+    /// The most that can be counted where the sum would be more: hosts say what they like.
     pub fn add(&mut self, other: Self) {
         self.bytes += other.bytes;
         if let Some(packets) = other.packets {
-            *self.packets.get_or_insert_default() += packets;
+            let sum = self.packets.get_or_insert_default();
+            *sum = sum.saturating_add(packets);
         }
     }
 }
@@ -127,5 +129,25 @@ impl TrafficMatrix {
 
     pub fn total(&self) -> Bytes {
         self.bytes.values().copied().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn volume_sum_stops_at_most() {
+        let most = Volume {
+            bytes: Bytes::new(u64::MAX),
+            packets: Some(u64::MAX),
+        };
+        let mut sum = Volume::default();
+        sum.add(Volume::default());
+        assert_eq!(sum.packets, None, "not counted");
+        for _ in 0..2 {
+            sum.add(most);
+            assert_eq!(sum, most);
+        }
     }
 }

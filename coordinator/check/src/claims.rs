@@ -233,7 +233,7 @@ impl<'a> Ways<'a> {
     }
 
     /// The ends of a node's ways, and over which links.
-    fn next(&self, at: NodeId) -> impl Iterator<Item = (LinkId, NodeId)> {
+    pub(crate) fn next(&self, at: NodeId) -> impl Iterator<Item = (LinkId, NodeId)> {
         let network = self.network;
         let way = self.ways.get(at.index()).filter(|_| at != self.to);
         let links = way.into_iter().flat_map(NextLinks::links);

@@ -9,10 +9,9 @@
 //! in any mixture. If nothing circles in the union, nothing circles in any mixture; where each node
 //! has one next hop the reverse holds too. Flows without pins go as before, downhill.
 //!
-//! Loads are not judged. A rate that was measured is what a flow got, not what it would send: the flows on a full link
-//! never add up to more than it carries, however many share it, while those that are moved to another may do so with what
-//! was there. By such rates the best of moves can look like harm. What becomes of rates is foretold with the plan, and
-//! measured after it.
+//! Loads are judged by measured rates, of plans that pin flows, and only where they do clear harm: a rate that was measured is
+//! what a flow got, not what it would send. The rule and its reasons stand in `loads`. What becomes of rates is foretold with
+//! the plan, and measured after it.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +22,7 @@ use reweave_common::flow::FlowKey;
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::migration_plan::Tables;
 use reweave_common::plan::{Generation, Pin, Plan};
+use reweave_common::snapshot::{FlowState, Hop, LinkState};
 
 use crate::mesh::Ground;
 
@@ -31,6 +31,7 @@ mod circuits;
 mod claims;
 mod columns;
 mod course;
+mod loads;
 mod mesh;
 mod pins;
 #[cfg(test)]
@@ -42,7 +43,7 @@ mod ways;
 pub use claims::claims;
 pub use course::{CourseCheck, check_course, check_leg, judge_legs};
 pub use touched::{Sent, Touch, Touches};
-pub use unsound::{NamedPin, PinFault, Trouble, Unsound};
+pub use unsound::{NamedPin, Overload, PinFault, Trouble, Unsound};
 
 /// The network a plan is judged against, as it is now.
 #[derive(Debug, Clone, Copy)]
@@ -63,6 +64,10 @@ pub struct Network<'a> {
     pub floor: f64,
     /// Nothing is dropped: who has no room makes the one before it wait.
     pub is_lossless: bool,
+    /// Flows that were sending lately, as they were measured. Others count as nothing.
+    pub flows: &'a [FlowState],
+    /// What counters show that directions of links carry, as far as that is known.
+    pub link_loads: &'a BTreeMap<Hop, LinkState>,
 }
 
 impl<'a> Network<'a> {
@@ -71,6 +76,7 @@ impl<'a> Network<'a> {
         static NO_ADDRESSES: BTreeMap<Ipv4Addr, NodeId> = BTreeMap::new();
         static NO_LINKS_DOWN: BTreeSet<LinkId> = BTreeSet::new();
         static NO_TABLES: Tables = Tables::new();
+        static NO_LOADS: BTreeMap<Hop, LinkState> = BTreeMap::new();
         Self {
             fabric,
             addresses: &NO_ADDRESSES,
@@ -82,6 +88,8 @@ impl<'a> Network<'a> {
             circuits: fabric.first_circuits(),
             floor: 0.0,
             is_lossless: false,
+            flows: &[],
+            link_loads: &NO_LOADS,
         }
     }
 }
@@ -117,6 +125,10 @@ pub fn check(network: &Network<'_>, plan: &Plan) -> Result<(), Vec<Unsound>> {
     found.extend(course::at_rest(network, plan));
     if found.is_empty() {
         found.extend(buffers::deadlock(network, &plan.tables, &plan.pins));
+    }
+    // Ways are followed by pins that lead somewhere.
+    if found.is_empty() {
+        found.extend(loads::overloads(network, plan));
     }
     if found.is_empty() { Ok(()) } else { Err(found) }
 }

@@ -84,6 +84,28 @@ pub enum Unsound {
     PinsBesides,
     /// The course does not lead to what the plan says.
     LeadsElsewhere,
+    // What came with 1.1 follows.
+    /// Flows that nothing held back would come to a link that has no room for them.
+    Overload(Overload),
+}
+
+impl Unsound {
+    /// The minor version of the protocol that it came with.
+    pub fn since(&self) -> u16 {
+        match self {
+            Self::Overload(_) => 1,
+            _ => 0,
+        }
+    }
+}
+
+/// What a link would have to carry away from a node, by what was measured.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Overload {
+    pub from: String,
+    pub link: String,
+    pub load: Rate,
+    pub rate: Rate,
 }
 
 /// Why packets for a node may not arrive.
@@ -132,10 +154,7 @@ impl fmt::Display for Unsound {
             }
             Self::BadPin { pin, fault } => write!(f, "{pin}: {fault}"),
             Self::Conflict { pin, other } => write!(f, "{pin}, and there to link {other} as well"),
-            Self::Loop { flow, nodes } => {
-                let start = nodes.first().map_or("", String::as_str);
-                write!(f, "{flow} may circle: {} > {start}", nodes.join(" > "))
-            }
+            Self::Loop { flow, nodes } => write!(f, "{flow} may circle: {}", circle(nodes)),
             Self::BlackHole {
                 way,
                 stuck_at,
@@ -185,19 +204,39 @@ impl fmt::Display for Unsound {
                 f.write_str("it changes pins and also tables or circuits: make a plan of each")
             }
             Self::LeadsElsewhere => f.write_str("its steps lead to something else"),
+            Self::Overload(overload) => overload.fmt(f),
         }
     }
 }
 
 impl std::error::Error for Unsound {}
 
+/// From the first node to the first again.
+fn circle(nodes: &[String]) -> String {
+    let start = nodes.first().map_or("", String::as_str);
+    format!("{} > {start}", nodes.join(" > "))
+}
+
+impl fmt::Display for Overload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            from,
+            link,
+            load,
+            rate,
+        } = self;
+        write!(
+            f,
+            "{link} would have to carry {load} from {from}, and its rate is {rate}: the flows that would go there are not \
+             held back where they are"
+        )
+    }
+}
+
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Circle { nodes } => {
-                let start = nodes.first().map_or("", String::as_str);
-                write!(f, "may circle: {} > {start}", nodes.join(" > "))
-            }
+            Self::Circle { nodes } => write!(f, "may circle: {}", circle(nodes)),
             Self::Stuck { at } => write!(f, "may be lost at {at}: no next hop"),
             Self::DeadLink { at, link } => {
                 write!(f, "may be lost at {at}: {link} does not lead on from there")

@@ -159,6 +159,8 @@ fn judge(fabric: &Fabric, named: &Plan, asked: &Asked) -> Result<Verdict, Unknow
         circuits: &ground.circuits,
         floor: ground.floor,
         is_lossless: ground.is_lossless,
+        // Loads are not in the file: the coordinator judges them where it measures them.
+        ..Network::untouched(fabric)
     };
     let departing = Network {
         tables: &tables,

@@ -92,6 +92,8 @@ impl Ring {
             circuits: &self.circuits,
             floor,
             is_lossless: false,
+            flows: &[],
+            link_loads: &self.site.link_loads,
         }
     }
 

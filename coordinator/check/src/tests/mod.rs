@@ -3,6 +3,7 @@
 mod claimed;
 mod courses;
 mod deadlocks;
+mod loads;
 mod mixtures;
 mod plain;
 mod random_network;
@@ -22,6 +23,8 @@ struct Site {
     addresses: BTreeMap<Ipv4Addr, NodeId>,
     down: BTreeSet<LinkId>,
     pins: Vec<Pin>,
+    flows: Vec<FlowState>,
+    link_loads: BTreeMap<Hop, LinkState>,
 }
 
 impl Site {
@@ -36,6 +39,8 @@ impl Site {
             addresses,
             down: BTreeSet::new(),
             pins: Vec::new(),
+            flows: Vec::new(),
+            link_loads: BTreeMap::new(),
         }
     }
 
@@ -115,6 +120,8 @@ impl Site {
             circuits,
             floor: 0.0,
             is_lossless: false,
+            flows: &self.flows,
+            link_loads: &self.link_loads,
         }
     }
 

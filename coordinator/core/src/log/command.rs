@@ -178,7 +178,6 @@ impl Change {
     pub fn since(&self) -> u16 {
         match self {
             Self::PlanProposed { .. }
-            | Self::PlanRefused { .. }
             | Self::PlanWithdrawn { .. }
             | Self::PlanApproved { .. }
             | Self::StepIntent(_)
@@ -200,6 +199,9 @@ impl Change {
             | Self::Froze { .. }
             | Self::Registered { .. }
             | Self::ClusterVersion { .. } => 0,
+            Self::PlanRefused { reasons, .. } => {
+                reasons.iter().map(Reason::since).max().unwrap_or_default()
+            }
             Self::Together(parts) => parts.iter().map(Self::since).max().unwrap_or_default(),
             Self::Steered { .. }
             | Self::ConfirmIntent { .. }

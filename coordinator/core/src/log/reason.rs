@@ -166,6 +166,14 @@ fn taken(fabric: &Fabric, by: Generation, what: &Resource) -> String {
 }
 
 impl Reason {
+    /// The minor version of the protocol that it came with.
+    pub(crate) fn since(&self) -> u16 {
+        match self {
+            Self::Unsound(fault) => fault.since(),
+            _ => 0,
+        }
+    }
+
     /// For a person, with the names of nodes and links.
     pub fn words(&self, fabric: &Fabric) -> String {
         let name = |node: &NodeId| fabric.name(*node);

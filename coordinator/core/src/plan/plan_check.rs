@@ -1,9 +1,12 @@
 //! Calls the plan checker, which shares no code with the planner.
 
+use std::collections::BTreeMap;
+
 use reweave_check::{Network, check};
 use reweave_common::migration_plan::Tables;
 use reweave_common::plan::Plan;
 use reweave_common::resource_set::ResourceSet;
+use reweave_common::snapshot::{FlowState, Hop, LinkState};
 
 use crate::log::reason::Reason;
 use crate::log::state::State;
@@ -13,6 +16,8 @@ use crate::model::world::World;
 /// its way there are its tables, those of each round in its migration and back, and what nodes were told: up to some
 /// 100 bytes for each next hop.
 const MAX_PLAN_ENTRIES: usize = 1 << 18;
+/// Since this minor version loads are judged: the earlier one does not read why a plan is refused for them.
+const LOADS_SINCE_MINOR: u16 = 1;
 
 /// Nothing would be decided behind it in the log. To be asked before a plan is proposed.
 pub(crate) fn too_large(plan: &Plan) -> Option<Reason> {
@@ -22,9 +27,31 @@ pub(crate) fn too_large(plan: &Plan) -> Option<Reason> {
 
 /// What speaks against the plan, whatever it promises.
 pub(crate) fn objections(world: &World<'_>, state: &State, plan: &Plan) -> Vec<Reason> {
-    let unsound = with_network(world, state, plan, |network| check(network, plan));
+    let (flows, link_loads) = loads(world, state, plan);
+    let unsound = with_network(world, state, plan, |network| {
+        let measured = Network {
+            flows: &flows,
+            link_loads: &link_loads,
+            ..*network
+        };
+        check(&measured, plan)
+    });
     let unsound = unsound.err().into_iter().flatten();
     unsound.map(Reason::Unsound).collect()
+}
+
+/// What was measured of flows and links. Only of plans that change pins loads are judged.
+fn loads(
+    world: &World<'_>,
+    state: &State,
+    plan: &Plan,
+) -> (Vec<FlowState>, BTreeMap<Hop, LinkState>) {
+    let in_force = state.in_force();
+    if state.cluster_version() < LOADS_SINCE_MINOR || plan.pins == in_force.pins {
+        return (Vec::new(), BTreeMap::new());
+    }
+    let circuits = in_force.circuits_of(world.fabric());
+    (world.flows(), world.links_by(&circuits))
 }
 
 /// What the plan needs for itself alone.
@@ -34,7 +61,7 @@ pub(crate) fn claims(world: &World<'_>, state: &State, plan: &Plan) -> ResourceS
     })
 }
 
-/// The network that a plan is judged against.
+/// The network that a plan is judged against, but for what it carries.
 pub(crate) fn with_network<T>(
     world: &World<'_>,
     state: &State,
@@ -53,5 +80,7 @@ pub(crate) fn with_network<T>(
         circuits: &in_force.circuits_of(world.fabric()),
         floor: world.known.policy.capacity_floor,
         is_lossless: world.known.policy.lossless,
+        flows: &[],
+        link_loads: &BTreeMap::new(),
     })
 }

@@ -147,6 +147,7 @@ fn network<'a>(
         circuits: &around.circuits,
         floor: turn.known.policy.capacity_floor,
         is_lossless: turn.known.policy.lossless,
+        ..Network::untouched(turn.known.fabric)
     }
 }
 

@@ -201,6 +201,7 @@ impl Basis {
             circuits: &self.around.circuits,
             floor: policy.capacity_floor,
             is_lossless: policy.lossless,
+            ..Network::untouched(fabric)
         }
     }
 }

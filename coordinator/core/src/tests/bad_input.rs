@@ -32,9 +32,13 @@ const BOUNDARY_NUMBERS: [u64; 12] = [
 ];
 
 /// Numbers that look random and are the same in each run of a seed (SplitMix64).
-struct SplitMix(u64);
+pub(super) struct SplitMix(u64);
 
 impl SplitMix {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -42,12 +46,22 @@ impl SplitMix {
         mixed ^ (mixed >> 31)
     }
 
-    fn below(&mut self, count: usize) -> usize {
+    pub(super) fn below(&mut self, count: usize) -> usize {
         (self.next() % count as u64) as usize
     }
 
-    fn one_in(&mut self, count: usize) -> bool {
+    pub(super) fn one_in(&mut self, count: usize) -> bool {
         self.below(count) == 0
+    }
+
+    /// Or, one time in four, any number.
+    pub(super) fn boundary(&mut self) -> u64 {
+        let boundary = BOUNDARY_NUMBERS[self.below(BOUNDARY_NUMBERS.len())];
+        if self.one_in(4) {
+            self.next()
+        } else {
+            boundary
+        }
     }
 }
 
@@ -55,12 +69,7 @@ impl SplitMix {
 fn mutate(value: &mut Value, numbers: &mut SplitMix) {
     match value {
         Value::Number(_) if numbers.one_in(2) => {
-            let boundary = BOUNDARY_NUMBERS[numbers.below(BOUNDARY_NUMBERS.len())];
-            *value = json!(if numbers.one_in(4) {
-                numbers.next()
-            } else {
-                boundary
-            });
+            *value = json!(numbers.boundary());
         }
         Value::Array(items) => {
             items.iter_mut().for_each(|item| mutate(item, numbers));
@@ -194,7 +203,7 @@ fn ask_everything(cluster: &mut Cluster) {
 }
 
 /// Followers read what the leader wrote, and one that starts again comes to the same state.
-fn assert_log_can_be_read(cluster: &mut Cluster) {
+pub(super) fn assert_log_can_be_read(cluster: &mut Cluster) {
     for command in &cluster.log {
         let written = postcard::to_stdvec(command).unwrap();
         #[expect(clippy::disallowed_methods, reason = "it was just written")]
@@ -208,7 +217,7 @@ fn assert_log_can_be_read(cluster: &mut Cluster) {
 }
 
 fn survives(seed: u64) {
-    let mut numbers = SplitMix(seed);
+    let mut numbers = SplitMix::new(seed);
     let mut cluster = Cluster::new(Mode::Auto);
     let flows = [("h0", "h3", 1000), ("h1", "h4", 1001)]
         .map(|(from, to, port)| cluster.network.start(from, to, port, 0));

@@ -1,11 +1,13 @@
 //! The cluster version is lowered before coordinators go back by a release, and raised again.
 
+use reweave_check::{Overload, Unsound};
 use reweave_common::member::Role;
 use reweave_common::operator::{Refused, Request, Response, Steering};
+use reweave_common::units::Rate;
 
 use super::cluster::Cluster;
 use super::scene::*;
-use crate::{Author, Change, Input};
+use crate::{Author, Change, Input, Reason};
 
 fn set(cluster: &mut Cluster, minor: u16) -> Response {
     let minor = Some(minor);
@@ -111,6 +113,32 @@ fn running_plan_keeps_cluster_version() {
         matches!(lowered, Response::ClusterVersion { minor: 0, .. }),
         "{lowered:?}"
     );
+}
+
+/// The release before does not read it.
+#[test]
+fn lowered_version_forgets_later_reasons() {
+    let (mut cluster, _, generation) = planned();
+    let overload = Overload {
+        from: "leaf0".to_owned(),
+        link: "leaf0-spine1".to_owned(),
+        load: Rate::from_bits_per_s(2),
+        rate: Rate::from_bits_per_s(1),
+    };
+    let later = Reason::Unsound(Unsound::Overload(overload));
+    let refused = Change::PlanRefused {
+        generation,
+        reasons: vec![Reason::NoCourse, later.clone()],
+    };
+    assert_eq!(refused.needed_version(), 1);
+    cluster.append(refused);
+    assert_eq!(reasons(&cluster), [Reason::NoCourse, later]);
+    let lowered = set(&mut cluster, 0);
+    assert!(
+        matches!(lowered, Response::ClusterVersion { minor: 0, .. }),
+        "{lowered:?}"
+    );
+    assert_eq!(reasons(&cluster), [Reason::NoCourse]);
 }
 
 #[test]

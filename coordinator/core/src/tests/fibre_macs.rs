@@ -14,7 +14,7 @@ use super::scene::SETTLE_TIME;
 const OTHER_MAC: &str = "0c:42:a1:00:00:07";
 
 /// Four hosts in a ring, each with two fibres.
-fn cluster() -> Cluster {
+pub(super) fn cluster() -> Cluster {
     let mut text = "kind = \"graph\"\n".to_owned();
     for host in 0..4 {
         text += &format!(

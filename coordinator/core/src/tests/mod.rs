@@ -1,6 +1,7 @@
 //! The core on a network of a few nodes.
 
 mod autopilot;
+mod bad_answers;
 mod bad_input;
 mod capacity_weights;
 mod change_freeze;
@@ -31,6 +32,7 @@ mod minors;
 mod mock_switch;
 mod network;
 mod operator;
+mod overloads;
 mod parallel_links;
 mod plan_control;
 mod probing;

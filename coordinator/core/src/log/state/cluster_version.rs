@@ -23,10 +23,13 @@ impl State {
     }
 
     /// A plan on its way may be in a phase that the earlier release does not know, and goes by the rules of the version that
-    /// it began in.
+    /// it began in. Of plans that were refused, reasons are forgotten that the earlier release does not know.
     pub(super) fn lower_version(&mut self, minor: u16, by: Signed) {
         if minor < self.cluster_version && self.under_way().next().is_none() {
             (self.cluster_version, self.lowered) = (minor, Some(by));
+            for ended in &mut self.history {
+                ended.outcome.keep_reasons_of(minor);
+            }
         }
     }
 }

@@ -116,6 +116,13 @@ impl Outcome {
     pub(crate) fn changed_something(&self) -> bool {
         matches!(self, Self::Committed | Self::RolledBack { .. })
     }
+
+    /// Forgets the reasons that came after this minor version.
+    pub(super) fn keep_reasons_of(&mut self, minor: u16) {
+        if let Self::Refused { reasons } = self {
+            reasons.retain(|reason| reason.since() <= minor);
+        }
+    }
 }
 
 impl Rollout {
