@@ -72,6 +72,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
     };
     let Data { opened, id, folder } = data;
     let audit = Audit::open(folder.path())?;
+    let lines = audit.clone();
     let (intake, events) = queue();
     let parts = prepare(settings, &config, opened, &intake)?;
     let denied = parts.event_loop.denied();
@@ -98,6 +99,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
         audit,
     };
     let outcome = runtime.block_on(serve(&config, ours, network, threads, intake));
+    runtime.block_on(lines.flush());
     drop(folder);
     outcome
 }

@@ -136,8 +136,8 @@ impl ServerContext {
         let response = adjust(self.answered(by, request).await?);
         if let Some(outcome) = audit::outcome(decides, &response) {
             let who = self.who(asker).await?;
-            self.audit
-                .note(who, audit::AuditSubject { what, seal }, outcome);
+            let subject = audit::AuditSubject { what, seal };
+            self.audit.note(who, subject, outcome).await;
         }
         Ok(response)
     }
@@ -180,7 +180,7 @@ impl ServerContext {
         };
         if let Some(outcome) = audit::outcome(false, &response) {
             let who = self.who(by).await?;
-            self.audit.note(who, request.to_string(), outcome);
+            self.audit.note(who, request.to_string(), outcome).await;
         }
         Ok(response)
     }
