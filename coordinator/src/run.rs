@@ -74,7 +74,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
     let audit = Audit::open(folder.path())?;
     let lines = audit.clone();
     let (intake, events) = queue();
-    let parts = prepare(settings, &config, opened, &intake)?;
+    let parts = prepare(settings, &config, opened, &intake, audit.clone())?;
     let denied = parts.event_loop.denied();
     let decisions = parts.event_loop.decisions();
     let endings = parts.event_loop.endings();
@@ -150,6 +150,7 @@ fn prepare(
     config: &Config,
     opened: Opened,
     intake: &Intake,
+    audit: Audit,
 ) -> Result<Parts, CoordinatorError> {
     if opened.torn_bytes > 0 {
         tracing::warn!(
@@ -196,6 +197,7 @@ fn prepare(
         history: history.transpose()?,
         local_health: local_health.clone(),
         traces,
+        audit,
     });
     Ok(Parts {
         local_health,

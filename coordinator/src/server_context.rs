@@ -26,7 +26,7 @@ use crate::archive::Archive;
 use crate::audit::{self, Audit, Who};
 use crate::counters::{Ending, EventCounters};
 use crate::decisions::Decisions;
-use crate::intake::{Asker, Closed, Event, Intake};
+use crate::intake::{Answered, Asker, Closed, Event, Intake};
 use crate::local_health::LocalHealth;
 use crate::replication::{Cluster, PeerStatus, Replication, SILENCE_TIMEOUT, Task};
 use crate::session_limit::SessionLimit;
@@ -132,8 +132,8 @@ impl ServerContext {
         adjust: impl FnOnce(Response) -> Response,
     ) -> Result<Response, Closed> {
         let (asker, what, decides) = (by.clone(), request.to_string(), request.decides());
-        let seal = self.seal(&by, &request).await;
-        let response = adjust(self.answered(by, request).await?);
+        let Answered { response, seal } = self.answered(by, request).await?;
+        let response = adjust(response);
         if let Some(outcome) = audit::outcome(decides, &response) {
             let who = self.who(asker).await?;
             let subject = audit::AuditSubject { what, seal };
@@ -142,23 +142,11 @@ impl ServerContext {
         Ok(response)
     }
 
-    /// Of the plan that is approved by this, as it is shown just before: one that is carried out has none.
-    async fn seal(&self, by: &Asker, request: &Request) -> Option<String> {
-        let generation = request.approves()?;
-        let record = Request::Record { generation };
-        match self.answered(by.clone(), record).await.ok()? {
-            Response::Record(Some(record)) => {
-                Some(record.plan.seal).filter(|seal| !seal.is_empty())
-            }
-            _ => None,
-        }
-    }
-
     /// Whoever leads knows whose a token is.
     async fn who(&self, asker: Asker) -> Result<Who, Closed> {
         let member = match asker {
             Asker::Member(member) => return Ok(Who::Known(member.to_string())),
-            Asker::Visitor(_) => self.answered(asker, Request::WhoAmI).await?,
+            Asker::Visitor(_) => self.answered(asker, Request::WhoAmI).await?.response,
         };
         Ok(match member {
             Response::You(member) => Who::Known(format!("{member}, by a token")),
@@ -169,7 +157,7 @@ impl ServerContext {
     /// What this coordinator was asked; the others have what they were.
     async fn audited(&self, by: Asker, before: Option<u64>) -> Result<Response, Closed> {
         let request = Request::Audit { before };
-        let response = match self.answered(by.clone(), Request::WhoAmI).await? {
+        let response = match self.answered(by.clone(), Request::WhoAmI).await?.response {
             Response::You(member) if request.may_be_asked_by(member.role) => {
                 Response::Audit(self.audit.page(before))
             }
@@ -186,19 +174,19 @@ impl ServerContext {
     }
 
     /// What the core answers, with what only the shell knows.
-    async fn answered(&self, by: Asker, request: Request) -> Result<Response, Closed> {
+    async fn answered(&self, by: Asker, request: Request) -> Result<Answered, Closed> {
         let (reply, answer) = oneshot::channel();
         let asked = Event::Asked { by, request, reply };
         self.intake.put(asked).await?;
-        let mut response = answer.await.map_err(|_| Closed)?;
-        match &mut response {
+        let mut answered = answer.await.map_err(|_| Closed)?;
+        match &mut answered.response {
             Response::Status(status) => self.complete(status).await?,
             Response::MayVisit { http, https, .. } => {
                 (*http, *https) = (self.pages.http, self.pages.https);
             }
             _ => {}
         }
-        Ok(response)
+        Ok(answered)
     }
 
     /// Operators are told of a session that ended by what its peer said.

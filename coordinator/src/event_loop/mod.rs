@@ -6,6 +6,7 @@
 //! another decides.
 
 mod outboxes;
+mod plan_audit;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,7 +20,7 @@ use reweave_common::fabric::Fabric;
 use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::Instruction;
 use reweave_common::member::DenyList;
-use reweave_common::operator::{Refused, Request, Response};
+use reweave_common::operator::{Mode, Refused, Request, Response};
 use reweave_core::{
     ClusterRole, Command, Effect, Input, LATEST_MINOR, NoEntry, Pass, Policy, State, UnreadableLog,
 };
@@ -29,13 +30,14 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{oneshot, watch};
 
+use crate::audit::Audit;
 use crate::clock::Clock;
 use crate::counters::{Ending, EventCounters};
 use crate::data::of_another_version;
 use crate::decisions::Decisions;
 use crate::error::CoordinatorError;
 use crate::history::History;
-use crate::intake::{self, Asker, Event, Origin, Outbox, Queue, SessionId};
+use crate::intake::{self, Answered, Asker, Event, Origin, Outbox, Queue, SessionId};
 use crate::local_health::LocalHealth;
 use crate::recorder::{RecordError, Recorder};
 use crate::replication::{Cluster, Outcome, PeerStatus, Replication, ReplicationError, Task};
@@ -60,10 +62,14 @@ pub(crate) struct EventLoop {
     history: Option<History>,
     local_health: LocalHealth,
     traces: Option<Traces>,
+    audit: Audit,
+    mode: Mode,
     agents: Outboxes<NodeId, Instruction>,
     drivers: Outboxes<OpticalId, Switchover>,
     /// Operators that wait for an answer.
-    waiting: BTreeMap<u64, oneshot::Sender<Response>>,
+    waiting: BTreeMap<u64, oneshot::Sender<Answered>>,
+    /// By the request that is to approve a plan.
+    seals: BTreeMap<u64, String>,
     /// Newcomers that do.
     knocking: BTreeMap<u64, oneshot::Sender<Result<Pass, NoEntry>>>,
     last_request: u64,
@@ -87,6 +93,7 @@ pub(crate) struct Parts {
     pub(crate) history: Option<History>,
     pub(crate) local_health: LocalHealth,
     pub(crate) traces: Option<Traces>,
+    pub(crate) audit: Audit,
 }
 
 impl EventLoop {
@@ -100,14 +107,17 @@ impl EventLoop {
             decisions: Decisions::default(),
             endings: EventCounters::default(),
             clock: Clock::after(parts.state.latest()),
+            mode: parts.policy.mode,
             office: ClusterRole::new(parts.policy, parts.fabric, parts.state, LATEST_MINOR),
             recorder: parts.recorder,
             history: parts.history,
             local_health: parts.local_health,
             traces: parts.traces,
+            audit: parts.audit,
             agents: Outboxes::default(),
             drivers: Outboxes::default(),
             waiting: BTreeMap::new(),
+            seals: BTreeMap::new(),
             knocking: BTreeMap::new(),
             last_request: 0,
         }
@@ -302,7 +312,16 @@ impl EventLoop {
         }
         self.decisions.note();
         self.publish_denied();
+        self.audit_plans();
         self.carry_out_all()
+    }
+
+    /// The event loop does not wait until lines are on disk.
+    fn audit_plans(&mut self) {
+        while let Some(record) = self.office.poll_record() {
+            let (who, asked) = plan_audit::line(self.mode, record);
+            drop(self.audit.put(who, asked, Ok(())));
+        }
     }
 
     /// What the log says of earlier times is not counted again: nobody leads while it is read.
@@ -346,6 +365,7 @@ impl EventLoop {
         }
         self.office.handle_deposed(&self.elsewhere());
         self.answer_all();
+        self.seals.clear();
         self.agents.clear();
         self.drivers.clear();
         // Newcomers are sent to another when nobody answers here.
@@ -362,12 +382,12 @@ impl EventLoop {
         &mut self,
         by: Asker,
         request: Request,
-        reply: oneshot::Sender<Response>,
+        reply: oneshot::Sender<Answered>,
     ) -> Result<(), CoordinatorError> {
         let (id, is_sought) = (self.next_request(), !request.decides());
         if !self.office.handle_asker(id, is_sought) {
             // An operator who has left wants no answer.
-            let _ = reply.send(self.elsewhere());
+            let _ = reply.send(self.elsewhere().into());
             return Ok(());
         }
         self.waiting.insert(id, reply);
@@ -499,7 +519,11 @@ impl EventLoop {
         match effect {
             Effect::Append(command) => self.propose(&command)?,
             Effect::Send { node, instruction } => self.agents.send(node, instruction),
-            Effect::Reply { id, response } => self.answer(id, response),
+            Effect::Reply { id, response } => {
+                let seal = self.office.take_seal(id);
+                self.seals.extend(seal.map(|seal| (id, seal)));
+                self.answer(id, response);
+            }
             Effect::Switch {
                 optical,
                 switchover,
@@ -533,9 +557,10 @@ impl EventLoop {
 
     fn answer_all(&mut self) {
         while let Some((id, response)) = self.office.poll_answer() {
+            let seal = self.seals.remove(&id);
             if let Some(reply) = self.waiting.remove(&id) {
                 // An operator who has left wants no answer.
-                let _ = reply.send(response);
+                let _ = reply.send(Answered { response, seal });
             }
         }
     }

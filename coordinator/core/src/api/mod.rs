@@ -79,6 +79,8 @@ pub(crate) fn answer(
         principal,
         request,
     } = &asked;
+    // What is approved is as it is in this turn, and in no other.
+    let seal = request.approves().and_then(|it| offered_seal(turn, it));
     let response = match objection(principal, request, seen) {
         Some(refused) => Some(Response::Refused(refused)),
         None => response(turn, principal.clone(), request.clone(), seen),
@@ -86,8 +88,25 @@ pub(crate) fn answer(
     let Some(response) = response else {
         return Some(asked);
     };
+    if let Some(seal) = seal {
+        turn.out.seal(*id, seal);
+    }
     turn.out.reply(*id, response);
     None
+}
+
+fn offered_seal(turn: &DecisionContext<'_>, generation: Generation) -> Option<String> {
+    let mut offers = turn.state.offers();
+    let offer = offers.find(|it| it.plan.generation == generation)?;
+    Some(turn.reviewed(&offer.plan).seal)
+}
+
+/// Of what this turn has approved without a request for it, before anything changes that it stands for.
+pub(crate) fn seal_approvals(turn: &mut DecisionContext<'_>) {
+    while let Some((plan, by)) = turn.out.poll_unsealed() {
+        let seal = turn.reviewed(&plan).seal;
+        turn.out.carried_out(plan.generation, by, seal);
+    }
 }
 
 /// None where a course has to be judged first.

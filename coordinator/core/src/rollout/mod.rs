@@ -62,6 +62,7 @@ impl DecisionContext<'_> {
     /// Proposed and approved at once, by whoever has asked for what it does.
     pub(crate) fn carry_out(&mut self, plan: Plan, by: Author) {
         let generation = plan.generation;
+        self.out.note_approval(&plan, by.clone());
         let proposed = self.proposal(plan, by.clone());
         let approved = Change::PlanApproved {
             generation,
