@@ -185,7 +185,9 @@ fn plan_of_started_job_is_audited() {
         other => panic!("it was not started: {other:?}"),
     };
     // Lines are written in the order of what they are about.
-    let last = scene.audit.put(Who::Known("test".to_owned()), "look", Ok(()));
+    let last = scene
+        .audit
+        .put(Who::Known("test".to_owned()), "look", Ok(()));
     last.blocking_recv().unwrap();
     let lines = scene.audit.page(None);
     assert_eq!(lines.len(), 2, "{lines:?}");
