@@ -57,6 +57,9 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
     if let Some(problem) = identity.problem(SystemTime::now()) {
         tracing::warn!("this coordinator's certificate is not valid: {problem}");
     }
+    for name in config.undriven() {
+        tracing::warn!("no [[driver]] names optical switch {name}: its circuits cannot be moved");
+    }
     let folder = lock(&config)?;
     let loops = Loops::start()?;
     let (runtime, apart) = (&loops.crowd, loops.apart.handle());

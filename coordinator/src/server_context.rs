@@ -64,7 +64,7 @@ pub(crate) struct ServerContext {
     /// Which machine speaks for a node, and for an optical switch.
     pub(crate) agent_locks: IdentityLocks<NodeId>,
     pub(crate) driver_locks: IdentityLocks<OpticalId>,
-    /// The driver that alone speaks for an optical switch, where one is named.
+    /// The driver that alone speaks for an optical switch; none does where none is named.
     pub(crate) assigned_driver: Arc<BTreeMap<OpticalId, String>>,
     pub(crate) agent_rates: AgentRates,
     /// What coordinators say to each other runs here, where nobody else does.
