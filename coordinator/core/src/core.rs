@@ -6,7 +6,7 @@
 //! from the state that its log led to. Moments must not go backwards, across leaders neither: see
 //! [`State::latest`].
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,6 +83,8 @@ pub struct Core {
     disk_is_full: bool,
     /// The minor version of the protocol that all coordinators read.
     min_version: u16,
+    /// Coordinators that were removed long ago, and when.
+    lapsed: BTreeMap<String, Moment>,
 }
 
 /// What the leader knows the cluster by.
@@ -243,6 +245,7 @@ impl Core {
             stirred: false,
             disk_is_full: false,
             min_version: 0,
+            lapsed: BTreeMap::new(),
         };
         core.senses.expect(&core.state);
         core
@@ -362,6 +365,10 @@ impl Core {
             }
             Input::MinVersion { minor } => {
                 self.min_version = minor;
+                self.stirred = true;
+            }
+            Input::Lapsed { coordinators } => {
+                self.lapsed = coordinators;
                 self.stirred = true;
             }
         }
@@ -560,6 +567,9 @@ impl Core {
             }
             if turn.out.is_settled() {
                 self.registry.advance(&mut turn);
+            }
+            if turn.out.is_settled() {
+                api::revoke_lapsed(&mut turn, &self.lapsed);
             }
         }
         let membership = self.state.membership();

@@ -7,6 +7,7 @@
 
 mod outboxes;
 mod plan_audit;
+mod removals;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,6 +21,7 @@ use reweave_common::fabric::Fabric;
 use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::Instruction;
 use reweave_common::member::DenyList;
+use reweave_common::moment::Moment;
 use reweave_common::operator::{Mode, Refused, Request, Response};
 use reweave_core::{
     ClusterRole, Command, Effect, Input, LATEST_MINOR, NoEntry, Pass, Policy, State, UnreadableLog,
@@ -31,7 +33,7 @@ use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{oneshot, watch};
 
 use crate::audit::Audit;
-use crate::clock::Clock;
+use crate::clock::{Clock, time_of_day};
 use crate::counters::{Ending, EventCounters};
 use crate::data::of_another_version;
 use crate::decisions::Decisions;
@@ -43,6 +45,7 @@ use crate::recorder::{RecordError, Recorder};
 use crate::replication::{Cluster, Outcome, PeerStatus, Replication, ReplicationError, Task};
 use crate::traces::Traces;
 use outboxes::Outboxes;
+use removals::Removals;
 
 /// Entries have the versions of the protocol.
 const _: () = assert!(LATEST_MINOR == PROTOCOL_VERSION.minor);
@@ -77,6 +80,9 @@ pub(crate) struct EventLoop {
     denied: watch::Sender<DenyList>,
     decisions: Decisions,
     endings: EventCounters<Ending>,
+    removals: Removals,
+    /// As the core heard it last.
+    lapsed: BTreeMap<String, Moment>,
 }
 
 /// What an event loop is put together from.
@@ -106,6 +112,8 @@ impl EventLoop {
             denied: watch::Sender::new(parts.state.membership().denied().clone()),
             decisions: Decisions::default(),
             endings: EventCounters::default(),
+            removals: Removals::default(),
+            lapsed: BTreeMap::new(),
             clock: Clock::after(parts.state.latest()),
             mode: parts.policy.mode,
             office: ClusterRole::new(parts.policy, parts.fabric, parts.state, LATEST_MINOR),
@@ -243,6 +251,7 @@ impl EventLoop {
                 let ahead = leads.then(|| self.clock.ahead());
                 self.local_health.note_ahead(ahead.unwrap_or_default());
                 self.tell_min_version()?;
+                self.tell_lapsed()?;
                 self.handle_input(Input::Tick)
             }
             Event::End => Ok(()),
@@ -259,6 +268,20 @@ impl EventLoop {
             Some(input) => self.handle_input(input),
             None => Ok(()),
         }
+    }
+
+    fn tell_lapsed(&mut self) -> Result<(), CoordinatorError> {
+        let (now, state) = (Instant::now(), self.office.state());
+        let at = time_of_day().max(state.latest());
+        let removed = self.cluster.borrow().directory.members().removed.clone();
+        let denied = state.membership().denied();
+        self.removals.follow(&removed, denied, now, at);
+        let coordinators = self.removals.lapsed(now);
+        if !self.office.leads() || coordinators == self.lapsed {
+            return Ok(());
+        }
+        self.lapsed.clone_from(&coordinators);
+        self.handle_input(Input::Lapsed { coordinators })
     }
 
     fn follow(&mut self, outcome: Outcome) -> Result<(), CoordinatorError> {
@@ -344,6 +367,7 @@ impl EventLoop {
             state.in_force().generation
         );
         self.clock = Clock::after(state.latest());
+        self.lapsed.clear();
         if let Some(recorder) = &mut self.recorder {
             let written = recorder.leads(state);
             self.record(|_| written);

@@ -65,7 +65,7 @@ pub(crate) struct LeaderView<'a> {
     pub(crate) min_version: u16,
 }
 
-pub(crate) use membership::no_visit;
+pub(crate) use membership::{no_visit, revoke_lapsed};
 pub(crate) use trace::flows as meant;
 
 /// Gives back what is to be asked again, once the course of the plan that it approves was judged.

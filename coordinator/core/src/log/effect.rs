@@ -89,6 +89,11 @@ pub enum Input {
     MinVersion {
         minor: u16,
     },
+    /// All coordinators that were removed so long ago that nothing they signed before is good by now, each with when it was
+    /// removed.
+    Lapsed {
+        coordinators: BTreeMap<String, Moment>,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
