@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::path::Path;
 
 use reweave_replica::{DISK_CHECK_INTERVAL_TICKS, Founding, Kind, Member, Members};
 
@@ -45,23 +46,50 @@ fn restored(queue: &mut Queue) -> Vec<Vec<u8>> {
     states
 }
 
+fn started(log: &Path, saved: Saved) -> (Engine, Queue) {
+    let opened = open(log, Some(saved)).unwrap();
+    let directory = Directory::new(OWN_ID, &members());
+    let (intake, queue) = queue();
+    let outlets = Outlets {
+        intake,
+        posts: Posts::default(),
+        cluster: watch::Sender::new(Cluster::unknown(directory.clone())),
+        peer_status: PeerStatus::default(),
+    };
+    let started = Engine::start(&opened.saved, opened.store, directory, outlets);
+    (started.unwrap().0, queue)
+}
+
+/// Whatever certificate comes with it.
+#[test]
+fn unadmitted_number_is_not_heard() {
+    let folder = tempfile::tempdir().unwrap();
+    let founding = Founding {
+        members: members(),
+        state: Vec::new(),
+    };
+    let saved = Saved::founding(OWN_ID, Vec::new(), founding);
+    let (mut engine, _queue) = started(&folder.path().join("log"), saved);
+    let term = engine.durable.replica().term();
+    let heartbeat = |from| Message::new(Kind::Heartbeat, [from, OWN_ID], term + 7);
+    let unadmitted = |id| Task::Unadmitted {
+        message: heartbeat(MemberId(id)),
+        name: format!("c{id}"),
+        folder: FolderId(id),
+    };
+    engine.take(unadmitted(9)).unwrap();
+    assert_eq!(engine.durable.replica().term(), term);
+    // It became known on the way.
+    engine.take(unadmitted(LEADER_ID.0)).unwrap();
+    assert_eq!(engine.durable.replica().term(), term + 7);
+}
+
 #[test]
 fn snapshot_waits_for_disk_room() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log");
     let joining = Saved::joining(OWN_ID, Vec::new(), Members::default());
-    let opened = open(&path, Some(joining)).unwrap();
-    let directory = Directory::new(OWN_ID, &members());
-    let (intake, mut queue) = queue();
-    let (cluster, _kept) = watch::channel(Cluster::unknown(directory.clone()));
-    let outlets = Outlets {
-        intake,
-        posts: Posts::default(),
-        cluster,
-        peer_status: PeerStatus::default(),
-    };
-    let started = Engine::start(&opened.saved, opened.store, directory, outlets);
-    let (mut engine, _replication) = started.unwrap();
+    let (mut engine, mut queue) = started(&path, joining);
     // Whatever is written there finds no room.
     symlink("/dev/full", path.with_extension("new")).unwrap();
     let before = fs::read(&path).unwrap();
