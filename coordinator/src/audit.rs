@@ -142,8 +142,7 @@ impl Audit {
         Ok(Self { kept, tasks })
     }
 
-    /// Returns when the line survives a loss of power. Where it cannot be written, it is told all the same for as long
-    /// as this runs.
+    /// Returns when the line survives a loss of power. One that cannot be written is in memory alone.
     pub(crate) async fn note(
         &self,
         who: Who,
@@ -190,7 +189,7 @@ impl Audit {
     }
 }
 
-/// Until nobody is left who could ask for more.
+/// Until the last [`Audit`] is gone.
 fn write_lines(mut journal: Journal, tasks: &mpsc::Receiver<Task>) {
     for task in tasks {
         let done = match task {

@@ -85,7 +85,7 @@ fn told(config: &Config, found: &Found, listeners: Option<&Listeners>) -> String
         line("", held.to_owned());
     }
     for name in config.undriven() {
-        let none = format!("none for {name}: no circuit of it moves; name one in a [[driver]]");
+        let none = format!("none for {name}, so its circuits cannot be moved: name one in a [[driver]]");
         line("driver", none);
     }
     if let Some(collector) = &config.traces {
@@ -294,7 +294,7 @@ mod tests {
         let config = settings.read().unwrap();
         let told = told(&config, &config.look().unwrap(), None);
         assert!(
-            told.contains("none for ocs1: no circuit of it moves"),
+            told.contains("none for ocs1, so its circuits cannot be moved"),
             "{told}"
         );
         assert!(!told.contains("none for ocs0"), "{told}");

@@ -55,7 +55,7 @@ pub(crate) struct Alone {
     event_loop: EventLoop,
 }
 
-/// What somebody waits for who has asked.
+/// An answer on its way.
 pub(crate) struct Asked(oneshot::Receiver<Answered>);
 
 impl Asked {

@@ -84,7 +84,7 @@ async fn driver_without_switches_is_disconnected() {
     assert!(ended.is_err(), "{ended:?}");
 }
 
-/// Whoever comes first, with whatever certificate of a driver.
+/// Also where the driver of another switch is connected first.
 #[tokio::test]
 async fn unassigned_switch_has_no_driver() {
     let house = house();
