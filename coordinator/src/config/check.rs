@@ -85,7 +85,8 @@ fn told(config: &Config, found: &Found, listeners: Option<&Listeners>) -> String
         line("", held.to_owned());
     }
     for name in config.undriven() {
-        let none = format!("none for {name}, so its circuits cannot be moved: name one in a [[driver]]");
+        let none =
+            format!("none for {name}, so its circuits cannot be moved: name one in a [[driver]]");
         line("driver", none);
     }
     if let Some(collector) = &config.traces {
