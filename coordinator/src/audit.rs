@@ -1,13 +1,17 @@
 //! The audit log: who requested what, with which result. Each entry is a line of JSON in a file beside the log; the
 //! newest are in memory. A coordinator records the requests that it received itself, refused ones included. Lines
 //! form a [`chain`], so a change leaves a trace.
+//!
+//! A thread of its own writes and syncs each line: a request is answered after its line is on disk, and the event loop waits
+//! for no disk.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use reweave_common::error::error_chain;
@@ -16,6 +20,7 @@ use reweave_common::operator::{AuditOutcome, Audited, Refused, Response};
 use reweave_link::chain::{self, ZERO_DIGEST};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
+use tokio::sync::oneshot;
 
 /// Entries in memory; files have the older ones.
 const MAX_RETAINED_ENTRIES: usize = 4096;
@@ -101,35 +106,111 @@ pub(crate) fn outcome(decides: bool, response: &Response) -> Option<Result<(), S
 
 /// Cheap to clone.
 #[derive(Debug, Clone)]
-pub(crate) struct Audit(Arc<Mutex<Journal>>);
+pub(crate) struct Audit {
+    kept: Arc<Mutex<VecDeque<Audited>>>,
+    tasks: mpsc::Sender<Task>,
+}
+
+/// For the thread that writes.
+#[derive(Debug)]
+enum Task {
+    Write(Box<Entry>),
+    /// All that came before is on disk then.
+    Flush(oneshot::Sender<()>),
+}
+
+#[derive(Debug)]
+struct Entry {
+    at: SystemTime,
+    now: Instant,
+    who: Who,
+    asked: AuditSubject,
+    outcome: Result<(), String>,
+    done: oneshot::Sender<()>,
+}
 
 impl Audit {
     /// In a folder of its own below this one.
     pub(crate) fn open(data: &Path) -> Result<Self, AuditError> {
-        let journal = Journal::open(&folder_in(data))?;
-        Ok(Self(Arc::new(Mutex::new(journal))))
+        let folder = folder_in(data);
+        let journal = Journal::open(&folder)?;
+        let kept = Arc::clone(&journal.kept);
+        let (tasks, waiting) = mpsc::channel();
+        let writing = thread::Builder::new().name("audit".to_owned());
+        let writing = writing.spawn(move || write_lines(journal, &waiting));
+        writing.map(drop).map_err(failed("write", &folder))?;
+        Ok(Self { kept, tasks })
     }
 
-    /// An entry that cannot be written is still shown as long as this program runs.
-    pub(crate) fn note(
+    /// Returns when the line survives a loss of power. One that cannot be written is in memory alone.
+    pub(crate) async fn note(
         &self,
         who: Who,
         asked: impl Into<AuditSubject>,
         outcome: Result<(), String>,
     ) {
-        let (at, now) = (SystemTime::now(), Instant::now());
-        let written = lock(&self.0).note((at, now), who, asked.into(), outcome);
-        if let Err(error) = written {
-            tracing::error!("{}", error_chain(&error));
-        }
+        // The thread ends after all who could wait for it.
+        let _ = self.put(who, asked, outcome).await;
+    }
+
+    /// Waits for nothing. What comes of it is received when the line is on disk.
+    pub(crate) fn put(
+        &self,
+        who: Who,
+        asked: impl Into<AuditSubject>,
+        outcome: Result<(), String>,
+    ) -> oneshot::Receiver<()> {
+        let (done, written) = oneshot::channel();
+        let entry = Entry {
+            at: SystemTime::now(),
+            now: Instant::now(),
+            who,
+            asked: asked.into(),
+            outcome,
+            done,
+        };
+        let _ = self.tasks.send(Task::Write(Box::new(entry)));
+        written
+    }
+
+    /// Returns when all lines so far are on disk.
+    pub(crate) async fn flush(&self) {
+        let (done, flushed) = oneshot::channel();
+        let _ = self.tasks.send(Task::Flush(done));
+        let _ = flushed.await;
     }
 
     /// The newest first.
     pub(crate) fn page(&self, before: Option<u64>) -> Vec<Audited> {
-        let journal = lock(&self.0);
+        let kept = lock(&self.kept);
         let older = |it: &&Audited| before.is_none_or(|before| it.number < before);
-        let newest = journal.kept.iter().rev().filter(older);
+        let newest = kept.iter().rev().filter(older);
         newest.take(MAX_ENTRIES_PER_ANSWER).cloned().collect()
+    }
+}
+
+/// Until the last [`Audit`] is gone.
+fn write_lines(mut journal: Journal, tasks: &mpsc::Receiver<Task>) {
+    for task in tasks {
+        let done = match task {
+            Task::Flush(done) => done,
+            Task::Write(entry) => {
+                let Entry {
+                    at,
+                    now,
+                    who,
+                    asked,
+                    outcome,
+                    done,
+                } = *entry;
+                if let Err(error) = journal.note((at, now), who, asked, outcome) {
+                    tracing::error!("{}", error_chain(&error));
+                }
+                done
+            }
+        };
+        // Not everybody waits for it.
+        let _ = done.send(());
     }
 }
 
@@ -174,7 +255,8 @@ struct Journal {
     head: String,
     /// The last line was written in part.
     is_torn: bool,
-    kept: VecDeque<Audited>,
+    /// Locked for as long as memory takes, and never while the disk is written.
+    kept: Arc<Mutex<VecDeque<Audited>>>,
     strangers: Option<Instant>,
     /// Unauthenticated clients that were not recorded since.
     left_out: u64,
@@ -182,7 +264,10 @@ struct Journal {
 
 impl Journal {
     fn open(folder: &Path) -> Result<Self, AuditError> {
-        fs::create_dir_all(folder).map_err(failed("make", folder))?;
+        if !folder.exists() {
+            fs::create_dir_all(folder).map_err(failed("make", folder))?;
+            sync_entry(folder)?;
+        }
         let files = files(folder)?;
         let mut kept = VecDeque::new();
         // Two hold more than is kept, and one may be new.
@@ -203,7 +288,7 @@ impl Journal {
             next,
             head,
             is_torn: false,
-            kept,
+            kept: Arc::new(Mutex::new(kept)),
             strangers: None,
             left_out: 0,
         })
@@ -241,9 +326,6 @@ impl Journal {
             prev_sha256: self.head.clone(),
         };
         self.next += 1;
-        if self.kept.len() >= MAX_RETAINED_ENTRIES {
-            self.kept.pop_front();
-        }
         let text = serde_json::to_string(&line).map_err(io::Error::from);
         let text = text.map_err(failed("write", &self.path))?;
         let written = self.write(line.number, &text);
@@ -256,12 +338,20 @@ impl Journal {
             self.head.clone_from(&digest);
         }
         let is_first_of_file = self.path == named(&self.folder, line.number);
-        self.kept.push_back(line.audited(digest));
+        self.keep(line.audited(digest));
         written?;
         if is_first_of_file {
             self.remove_oldest()?;
         }
         Ok(())
+    }
+
+    fn keep(&self, entry: Audited) {
+        let mut kept = lock(&self.kept);
+        if kept.len() >= MAX_RETAINED_ENTRIES {
+            kept.pop_front();
+        }
+        kept.push_back(entry);
     }
 
     fn is_too_soon(&self, now: Instant) -> bool {
@@ -280,10 +370,12 @@ impl Journal {
         let begins = if self.is_torn { "\n" } else { "" };
         let line = format!("{begins}{text}\n");
         let written = self.file.write_all(line.as_bytes());
+        // Who asked is answered next, and a loss of power must not take what was answered.
+        let written = written.and_then(|()| self.file.sync_data());
         self.is_torn = written.is_err();
         match &written {
             Ok(()) => self.bytes += line.len() as u64,
-            // A part of it, or all but its end.
+            // A part of it, or what may be lost.
             Err(_) => drop(self.file.set_len(self.bytes)),
         }
         written.map_err(failed("write", &self.path))
@@ -339,6 +431,7 @@ fn read(path: &Path) -> Result<Vec<Audited>, AuditError> {
 
 /// What a crash cut off ends its line here.
 fn append_to(path: &Path) -> Result<(File, u64), AuditError> {
+    let is_new = !path.exists();
     let opened = OpenOptions::new()
         .read(true)
         .append(true)
@@ -350,7 +443,17 @@ fn append_to(path: &Path) -> Result<(File, u64), AuditError> {
     if !ends_a_line(&file, bytes).map_err(failed("read", path))? {
         file.write_all(b"\n").map_err(failed("write", path))?;
     }
+    if is_new {
+        sync_entry(path)?;
+    }
     Ok((file, bytes))
+}
+
+/// The name of what was just made is an entry of its folder, which has to reach the disk too.
+fn sync_entry(path: &Path) -> Result<(), AuditError> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let synced = File::open(folder).and_then(|folder| folder.sync_all());
+    synced.map_err(failed("sync", path))
 }
 
 fn ends_a_line(file: &File, bytes: u64) -> io::Result<bool> {
@@ -376,6 +479,11 @@ mod tests {
         Who::Known(name.to_owned())
     }
 
+    fn note(audit: &Audit, name: &str, what: &str, outcome: Result<(), String>) {
+        let written = audit.put(known(name), what, outcome);
+        written.blocking_recv().unwrap();
+    }
+
     fn told(audit: &Audit) -> Vec<(u64, String, u64)> {
         let page = audit.page(None).into_iter();
         page.map(|it| (it.number, it.who, it.times)).collect()
@@ -385,8 +493,8 @@ mod tests {
     fn audit_survives_crash_within_line() {
         let data = tempfile::tempdir().unwrap();
         let audit = Audit::open(data.path()).unwrap();
-        audit.note(known("ann"), "one", Ok(()));
-        audit.note(known("bob"), "two", Err("no".to_owned()));
+        note(&audit, "ann", "one", Ok(()));
+        note(&audit, "bob", "two", Err("no".to_owned()));
         let before = audit.page(None);
         assert_eq!(before[0].outcome, AuditOutcome::Refused);
         assert_eq!(before[0].why.as_deref(), Some("no"));
@@ -398,7 +506,7 @@ mod tests {
             assert_eq!(again.page(None), before);
         }
         let again = Audit::open(data.path()).unwrap();
-        again.note(known("eve"), "three", Ok(()));
+        note(&again, "eve", "three", Ok(()));
         let again = Audit::open(data.path()).unwrap();
         let told: Vec<_> = told(&again)
             .into_iter()
@@ -426,7 +534,7 @@ mod tests {
         }
         come(950, known("ann"));
         come(1100, stranger());
-        let times: Vec<_> = journal.kept.iter().map(|it| it.times).collect();
+        let times: Vec<_> = lock(&journal.kept).iter().map(|it| it.times).collect();
         assert_eq!(times, [1, 1, 900]);
     }
 
@@ -436,8 +544,8 @@ mod tests {
         let audit = Audit::open(data.path()).unwrap();
         let folder = data.path().join("audit");
         let long = "ä".repeat(MAX_TEXT_BYTES);
-        for _ in 0..4200 {
-            audit.note(known("ann"), long.as_str(), Ok(()));
+        for _ in 0..1500 {
+            note(&audit, &long, &long, Err(long.clone()));
         }
         let sizes = files(&folder)
             .unwrap()
@@ -445,14 +553,14 @@ mod tests {
             .map(|it| fs::metadata(it).unwrap().len());
         let sizes: Vec<_> = sizes.collect();
         assert!(
-            sizes.len() == 2 && sizes[0] < MAX_FILE_BYTES + 2000,
+            sizes.len() == 2 && sizes[0] < MAX_FILE_BYTES + 4000,
             "{sizes:?}"
         );
         let again = Audit::open(data.path()).unwrap();
         assert_eq!(again.page(None), audit.page(None));
         assert_eq!(again.page(None).len(), MAX_ENTRIES_PER_ANSWER);
-        again.note(known("eve"), "one more", Ok(()));
-        let (number, head) = (4201, again.page(None)[0].digest.clone());
+        note(&again, "eve", "one more", Ok(()));
+        let (number, head) = (1501, again.page(None)[0].digest.clone());
         assert_eq!(verified(&folder).range(), Some((1, number, &*head)));
     }
 
@@ -514,8 +622,9 @@ mod tests {
         note(&mut journal, "two").unwrap_err();
         journal.file = writable;
         note(&mut journal, "three").unwrap();
-        let kept: Vec<_> = journal.kept.iter().map(|it| it.number).collect();
-        assert_eq!(kept, [1, 2, 3]);
+        let kept = lock(&journal.kept);
+        let numbers: Vec<_> = kept.iter().map(|it| it.number).collect();
+        assert_eq!(numbers, [1, 2, 3]);
         let text = fs::read(named(&folder, 1)).unwrap();
         let mut verifier = chain::ChainVerifier::default();
         let mut lines = text.split(|byte| *byte == b'\n');
@@ -523,7 +632,21 @@ mod tests {
             .try_for_each(|line| verifier.check_line(line))
             .unwrap();
         assert_eq!((verifier.entries(), verifier.unwritten()), (2, 1));
-        let digests: Vec<_> = journal.kept.iter().map(|it| it.digest.is_empty()).collect();
+        let digests: Vec<_> = kept.iter().map(|it| it.digest.is_empty()).collect();
         assert_eq!(digests, [false, true, false]);
+    }
+
+    /// A loss of power would take it.
+    #[test]
+    fn unsynced_line_counts_as_unwritten() {
+        let data = tempfile::tempdir().unwrap();
+        let mut journal = Journal::open(&data.path().join("audit")).unwrap();
+        // Takes whatever is written, and cannot be synced.
+        journal.file = OpenOptions::new().append(true).open("/dev/null").unwrap();
+        let at = (UNIX_EPOCH, Instant::now());
+        let noted = journal.note(at, known("ann"), "one".into(), Ok(()));
+        noted.unwrap_err();
+        let kept = lock(&journal.kept);
+        assert_eq!((journal.bytes, kept[0].digest.as_str()), (0, ""));
     }
 }

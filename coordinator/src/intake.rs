@@ -52,6 +52,20 @@ pub(crate) enum Asker {
     Visitor(Digest),
 }
 
+/// What is answered, and the seal of the plan that was to be approved, as it was when that was decided.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Answered {
+    pub(crate) response: Response,
+    pub(crate) seal: Option<String>,
+}
+
+impl From<Response> for Answered {
+    fn from(response: Response) -> Self {
+        let seal = None;
+        Self { response, seal }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) enum Event {
     Arrived {
@@ -104,7 +118,7 @@ pub(crate) enum Event {
     Asked {
         by: Asker,
         request: Request,
-        reply: oneshot::Sender<Response>,
+        reply: oneshot::Sender<Answered>,
     },
     /// Of the replica of this coordinator.
     Replicated(Outcome),

@@ -68,7 +68,8 @@ async fn answer(applicant: Applicant, context: ServerContext) {
             tracing::warn!("peer refused: {from}: {why}");
             context.intake.note_refused(Reason::Token, 1);
             let who = Who::Stranger(format!("joining member at {from}"));
-            context.audit.note(who, "join", Err(why.to_string()));
+            let refused = Err(why.to_string());
+            context.audit.note(who, "join", refused).await;
             return applicant.refuse().await;
         }
         Err(_) => return applicant.ask_another().await,
@@ -89,7 +90,8 @@ async fn certify(applicant: Applicant, pass: Pass, context: &ServerContext) {
             let from = applicant.address().ip();
             tracing::info!("{member} joins, from {from}");
             let who = Who::Known(format!("joining member at {from}"));
-            context.audit.note(who, format!("join as {member}"), Ok(()));
+            let joined = format!("join as {member}");
+            context.audit.note(who, joined, Ok(())).await;
             applicant.welcome(&chain_pem).await;
         }
         Err(error @ SigningError::NoSigner) => {

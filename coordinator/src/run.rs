@@ -57,6 +57,9 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
     if let Some(problem) = identity.problem(SystemTime::now()) {
         tracing::warn!("this coordinator's certificate is not valid: {problem}");
     }
+    for name in config.undriven() {
+        tracing::warn!("no [[driver]] names optical switch {name}: its circuits cannot be moved");
+    }
     let folder = lock(&config)?;
     let loops = Loops::start()?;
     let (runtime, apart) = (&loops.crowd, loops.apart.handle());
@@ -72,8 +75,9 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
     };
     let Data { opened, id, folder } = data;
     let audit = Audit::open(folder.path())?;
+    let lines = audit.clone();
     let (intake, events) = queue();
-    let parts = prepare(settings, &config, opened, &intake)?;
+    let parts = prepare(settings, &config, opened, &intake, audit.clone())?;
     let denied = parts.event_loop.denied();
     let decisions = parts.event_loop.decisions();
     let endings = parts.event_loop.endings();
@@ -98,6 +102,7 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
         audit,
     };
     let outcome = runtime.block_on(serve(&config, ours, network, threads, intake));
+    runtime.block_on(lines.flush());
     drop(folder);
     outcome
 }
@@ -148,6 +153,7 @@ fn prepare(
     config: &Config,
     opened: Opened,
     intake: &Intake,
+    audit: Audit,
 ) -> Result<Parts, CoordinatorError> {
     if opened.torn_bytes > 0 {
         tracing::warn!(
@@ -194,6 +200,7 @@ fn prepare(
         history: history.transpose()?,
         local_health: local_health.clone(),
         traces,
+        audit,
     });
     Ok(Parts {
         local_health,

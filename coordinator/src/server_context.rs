@@ -26,7 +26,7 @@ use crate::archive::Archive;
 use crate::audit::{self, Audit, Who};
 use crate::counters::{Ending, EventCounters};
 use crate::decisions::Decisions;
-use crate::intake::{Asker, Closed, Event, Intake};
+use crate::intake::{Answered, Asker, Closed, Event, Intake};
 use crate::local_health::LocalHealth;
 use crate::replication::{Cluster, PeerStatus, Replication, SILENCE_TIMEOUT, Task};
 use crate::session_limit::SessionLimit;
@@ -64,7 +64,7 @@ pub(crate) struct ServerContext {
     /// Which machine speaks for a node, and for an optical switch.
     pub(crate) agent_locks: IdentityLocks<NodeId>,
     pub(crate) driver_locks: IdentityLocks<OpticalId>,
-    /// The driver that alone speaks for an optical switch, where one is named.
+    /// The driver that alone speaks for an optical switch; none does where none is named.
     pub(crate) assigned_driver: Arc<BTreeMap<OpticalId, String>>,
     pub(crate) agent_rates: AgentRates,
     /// The runtime for messages between coordinators, and for nothing else.
@@ -132,33 +132,21 @@ impl ServerContext {
         adjust: impl FnOnce(Response) -> Response,
     ) -> Result<Response, Closed> {
         let (asker, what, decides) = (by.clone(), request.to_string(), request.decides());
-        let seal = self.seal(&by, &request).await;
-        let response = adjust(self.answered(by, request).await?);
+        let Answered { response, seal } = self.answered(by, request).await?;
+        let response = adjust(response);
         if let Some(outcome) = audit::outcome(decides, &response) {
             let who = self.who(asker).await?;
-            self.audit
-                .note(who, audit::AuditSubject { what, seal }, outcome);
+            let subject = audit::AuditSubject { what, seal };
+            self.audit.note(who, subject, outcome).await;
         }
         Ok(response)
     }
 
-    /// Of the plan that is approved by this, as it is shown just before: one that is carried out has none.
-    async fn seal(&self, by: &Asker, request: &Request) -> Option<String> {
-        let generation = request.approves()?;
-        let record = Request::Record { generation };
-        match self.answered(by.clone(), record).await.ok()? {
-            Response::Record(Some(record)) => {
-                Some(record.plan.seal).filter(|seal| !seal.is_empty())
-            }
-            _ => None,
-        }
-    }
-
-    /// Whichever coordinator leads knows whose a token is.
+    /// The leader knows whose a token is.
     async fn who(&self, asker: Asker) -> Result<Who, Closed> {
         let member = match asker {
             Asker::Member(member) => return Ok(Who::Known(member.to_string())),
-            Asker::Visitor(_) => self.answered(asker, Request::WhoAmI).await?,
+            Asker::Visitor(_) => self.answered(asker, Request::WhoAmI).await?.response,
         };
         Ok(match member {
             Response::You(member) => Who::Known(format!("{member}, by a token")),
@@ -169,7 +157,7 @@ impl ServerContext {
     /// What this coordinator was asked; the others have what they were.
     async fn audited(&self, by: Asker, before: Option<u64>) -> Result<Response, Closed> {
         let request = Request::Audit { before };
-        let response = match self.answered(by.clone(), Request::WhoAmI).await? {
+        let response = match self.answered(by.clone(), Request::WhoAmI).await?.response {
             Response::You(member) if request.may_be_asked_by(member.role) => {
                 Response::Audit(self.audit.page(before))
             }
@@ -180,25 +168,25 @@ impl ServerContext {
         };
         if let Some(outcome) = audit::outcome(false, &response) {
             let who = self.who(by).await?;
-            self.audit.note(who, request.to_string(), outcome);
+            self.audit.note(who, request.to_string(), outcome).await;
         }
         Ok(response)
     }
 
     /// What the core answers, with what only the shell knows.
-    async fn answered(&self, by: Asker, request: Request) -> Result<Response, Closed> {
+    async fn answered(&self, by: Asker, request: Request) -> Result<Answered, Closed> {
         let (reply, answer) = oneshot::channel();
         let asked = Event::Asked { by, request, reply };
         self.intake.put(asked).await?;
-        let mut response = answer.await.map_err(|_| Closed)?;
-        match &mut response {
+        let mut answered = answer.await.map_err(|_| Closed)?;
+        match &mut answered.response {
             Response::Status(status) => self.complete(status).await?,
             Response::MayVisit { http, https, .. } => {
                 (*http, *https) = (self.pages.http, self.pages.https);
             }
             _ => {}
         }
-        Ok(response)
+        Ok(answered)
     }
 
     /// Reports a session that ended by an error of its peer to operators.

@@ -92,8 +92,9 @@ impl Cluster {
         let identities = "certificates/coordinators/";
         let settings = settings_of(place, &addresses, "two-leaves.toml", identities);
         let page = format!("http = \"127.0.0.1:{}\"\n", PAGE_PORTS[place]);
+        let settings = page + &settings + POLICY_TOML + &stage.driver_tables();
         stage
-            .write(&format!("c{place}.toml"), &(page + &settings + POLICY_TOML))
+            .write(&format!("c{place}.toml"), &settings)
             .expect("a file");
     }
 

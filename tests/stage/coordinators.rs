@@ -48,12 +48,20 @@ impl Stage {
         let (name, page) = (name(place), Self::PAGE_PORTS[place]);
         let settings = settings_of(place, &addresses(), "two-leaves.toml", IDENTITIES_FOLDER);
         let (own, secure) = (TRIO_ADDRESSES[place], Self::HTTPS_PORT);
+        let drivers = self.driver_tables();
         let settings =
-            format!("http = \"127.0.0.1:{page}\"\nhttps = \"{own}:{secure}\"\n{settings}");
+            format!("http = \"127.0.0.1:{page}\"\nhttps = \"{own}:{secure}\"\n{settings}{drivers}");
         let settings = self.write(&format!("{name}.toml"), &settings)?;
         let mut run = self.inside(Self::STATION_NAME, self.daemons.coordinator());
         run.args(["run", "--config"]).arg(settings);
         self.start(&name, run)
+    }
+
+    /// The tables by which [`Stage::start_driver`]'s driver drives every optical switch.
+    pub fn driver_tables(&self) -> String {
+        let switches = self.fabric().opticals().map(|(_, switch)| &switch.name);
+        let table = |name: &String| format!("[[driver]]\nname = \"d0\"\nswitches = [\"{name}\"]\n");
+        switches.map(table).collect()
     }
 
     /// Where the one at this place is.

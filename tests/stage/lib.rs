@@ -191,8 +191,11 @@ impl Stage {
     pub fn lead(&mut self, leadership: &Leadership) -> Result<(), StageError> {
         let config = format!(
             "{}fabric = \"two-leaves.toml\"\nlisten = \"{COORDINATOR_ADDRESS}\"\nidentity = \
-             \"certificates/coordinator\"\ndata = \"data\"\n\n[policy]\n{}\n{}\n",
-            leadership.head, leadership.policy, leadership.tables
+             \"certificates/coordinator\"\ndata = \"data\"\n\n[policy]\n{}\n{}\n{}",
+            leadership.head,
+            leadership.policy,
+            leadership.tables,
+            self.driver_tables()
         );
         let config = self.write("coordinator.toml", &config)?;
         let mut command = self.inside(Self::STATION_NAME, self.daemons.coordinator());

@@ -5,7 +5,8 @@
 //! coordinator that restarts, or becomes leader, resumes from the state of its log. Moments must not go backwards,
 //! not even across leaders: see [`State::latest`].
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use reweave_common::instruction::Ack;
 use reweave_common::member::Digest;
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Imbalances, Refused, Request, Response};
-use reweave_common::plan::Plan;
+use reweave_common::plan::{Generation, Plan};
 use reweave_common::resource_set::ResourceSet;
 use reweave_common::sample::Sample;
 use reweave_common::stall::StallDetector;
@@ -32,9 +33,10 @@ use crate::estimate::probe_paths::ProbePaths;
 use crate::ingest::admission::{Admissions, JoinRequest};
 use crate::ingest::telemetry::Ingest;
 use crate::log::command::{Change, Command, LATEST_MINOR};
-use crate::log::effect::{Effect, Input, OperatorRequest, Outbox};
+use crate::log::effect::{AuditRecord, Effect, Input, OperatorRequest, Outbox};
 use crate::log::policy::Policy;
-use crate::log::state::{Rollout, State};
+use crate::log::reason_list;
+use crate::log::state::{Migration, Rollout, State};
 use crate::model::evidence::congested;
 use crate::model::idle_flows::{IdleFlows, LargeFlows};
 use crate::model::imbalance_history::ImbalanceHistory;
@@ -80,6 +82,8 @@ pub struct Core {
     disk_is_full: bool,
     /// The minor version of the protocol that all coordinators read.
     min_version: u16,
+    /// Coordinators that were removed long ago, and when.
+    lapsed: BTreeMap<String, Moment>,
 }
 
 /// What the leader knows the cluster by.
@@ -262,6 +266,7 @@ impl Core {
             stirred: false,
             disk_is_full: false,
             min_version: 0,
+            lapsed: BTreeMap::new(),
         };
         core.senses.expect(&core.state);
         core
@@ -279,12 +284,48 @@ impl Core {
     /// Takes an entry of the log, an old one or one just made durable.
     pub fn apply(&mut self, command: Command) {
         self.outbox.handle_applied();
+        self.outbox.handle_approved(&command.change);
         let tells_of_jobs = command.change.tells_of_jobs();
+        let forward = self.forward_plans();
         self.state.apply(command);
+        self.record_rollbacks(&forward);
         if tells_of_jobs {
             self.senses.expect(&self.state);
         }
         self.stirred = true;
+    }
+
+    fn forward_plans(&self) -> BTreeSet<Generation> {
+        let forward = self.state.rollouts().filter(|it| !it.leads_back());
+        forward.map(|it| it.plan.generation).collect()
+    }
+
+    /// Of plans that led forward before. Who aborts one is on record already.
+    fn record_rollbacks(&mut self, forward: &BTreeSet<Generation>) {
+        let turned = |it: &&Rollout| it.leads_back() && forward.contains(&it.plan.generation);
+        for rollout in self.state.rollouts().filter(turned) {
+            if rollout.steered.aborted.is_some() {
+                continue;
+            }
+            let undone = rollout.phase.undo().into_iter();
+            let undone = undone.flat_map(|undo| &undo.reasons);
+            let journey = rollout.phase.journey().into_iter();
+            let reasons = undone.chain(journey.flat_map(Migration::reasons));
+            self.outbox.record(AuditRecord::RolledBack {
+                generation: rollout.plan.generation,
+                reasons: reason_list::told(reasons, &self.senses.fabric),
+            });
+        }
+    }
+
+    /// What is for the audit log, besides answers to people.
+    pub fn poll_record(&mut self) -> Option<AuditRecord> {
+        self.outbox.poll_record()
+    }
+
+    /// The seal of the plan that this request approves, as the plan was when that was decided.
+    pub fn take_seal(&mut self, id: u64) -> Option<String> {
+        self.outbox.take_seal(id)
     }
 
     /// Input from a node that the fabric does not have is ignored.
@@ -345,6 +386,10 @@ impl Core {
             }
             Input::MinVersion { minor } => {
                 self.min_version = minor;
+                self.stirred = true;
+            }
+            Input::Lapsed { coordinators } => {
+                self.lapsed = coordinators;
                 self.stirred = true;
             }
         }
@@ -564,6 +609,9 @@ impl Core {
             if turn.out.is_settled() {
                 self.registry.advance(&mut turn);
             }
+            if turn.out.is_settled() {
+                api::revoke_lapsed(&mut turn, &self.lapsed);
+            }
         }
         let membership = self.state.membership();
         self.arrivals
@@ -592,6 +640,7 @@ impl Core {
             let unjudged = api::answer(&mut turn, asked, seen);
             self.unjudged.extend(unjudged);
         }
+        api::seal_approvals(&mut turn);
     }
 }
 

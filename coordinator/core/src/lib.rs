@@ -28,7 +28,7 @@ pub use log::command::{
     Aim, Author, Before, Change, Command, Departure, IdlePort, LATEST_MINOR, Move, StepIntent,
 };
 pub use log::device::Device;
-pub use log::effect::{Effect, Input};
+pub use log::effect::{AuditRecord, Effect, Input};
 pub use log::frozen_job::Frozen;
 pub use log::maintenance::Maintenance;
 pub use log::policy::Policy;

@@ -199,16 +199,21 @@ impl Members {
         self.removed.contains(name)
     }
 
-    /// Whether to listen to what is said for this number. One that is not known here yet may lead already: who lags
-    /// behind hears it. Of numbers that are known no more, and of members that were taken out, nothing is heard: who has missed
-    /// that one was admitted again hears it once another leads.
+    /// Whether to listen to messages for this number.
     pub fn hears(&self, id: MemberId, name: &str, folder: FolderId) -> bool {
         match self.of.get(&id) {
             Some(member) => {
                 member.name == name && member.folder.is_none_or(|known| known == folder)
             }
-            None => id > self.last && !self.is_removed(name),
+            None => false,
         }
+    }
+
+    /// Whether a number that is not known here may have been added by entries that are not applied yet: then
+    /// [`Replica::expects`](crate::Replica::expects) it. Of numbers that are known no more, and of members that were taken
+    /// out, nothing is heard: who has missed that one was let in again hears it once another leads.
+    pub fn may_be_new(&self, id: MemberId, name: &str) -> bool {
+        id > self.last && !self.is_removed(name)
     }
 
     pub(crate) fn objection(&self, change: &Change) -> Option<ChangeRefused> {

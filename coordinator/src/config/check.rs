@@ -84,6 +84,11 @@ fn told(config: &Config, found: &Found, listeners: Option<&Listeners>) -> String
         let held = "a coordinator runs on this data, so its ports were not checked";
         line("", held.to_owned());
     }
+    for name in config.undriven() {
+        let none =
+            format!("none for {name}, so its circuits cannot be moved: name one in a [[driver]]");
+        line("driver", none);
+    }
     if let Some(collector) = &config.traces {
         line("traces", webhooks::origin(collector));
     }
@@ -278,6 +283,22 @@ mod tests {
             ),
             "{among_others}"
         );
+    }
+
+    #[test]
+    fn switch_without_driver_is_reported() {
+        let drivers = "[[driver]]\nname = \"d0\"\nswitches = [\"ocs0\"]\n";
+        let (folder, settings) = settings(2 * ONE_HOUR, drivers);
+        let fabric = "kind = \"graph\"\nnode = []\noptical = [{ name = \"ocs0\", ports = 4 }, { \
+                      name = \"ocs1\", ports = 4 }]\n";
+        fs::write(folder.path().join("fabric.toml"), fabric).unwrap();
+        let config = settings.read().unwrap();
+        let told = told(&config, &config.look().unwrap(), None);
+        assert!(
+            told.contains("none for ocs1, so its circuits cannot be moved"),
+            "{told}"
+        );
+        assert!(!told.contains("none for ocs0"), "{told}");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The tables `[[driver]]`: the driver of each optical switch.
+//! The tables `[[driver]]`: the driver of each optical switch. A switch in none of them has no driver.
 
 use std::collections::BTreeMap;
 
@@ -8,6 +8,7 @@ use reweave_common::input::{Document, InputError};
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::Config;
 use super::said::Said;
 use crate::error::CoordinatorError;
 
@@ -44,6 +45,18 @@ pub(super) fn read(
         }
     }
     Ok(all)
+}
+
+impl Config {
+    /// Optical switches that no driver is named for: their circuits cannot be moved.
+    pub(crate) fn undriven(&self) -> impl Iterator<Item = &str> {
+        let is_undriven = move |id: &OpticalId| !self.assigned_driver.contains_key(id);
+        let undriven = self
+            .fabric
+            .opticals()
+            .filter(move |(id, _)| is_undriven(id));
+        undriven.map(|(_, switch)| switch.name.as_str())
+    }
 }
 
 /// By the numbers that the fabric gives them.

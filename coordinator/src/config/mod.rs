@@ -116,7 +116,7 @@ pub(crate) struct Config {
     pub(crate) data: Said<PathBuf>,
     /// The coordinators of the cluster; none when this one leads alone.
     pub(crate) members: BTreeMap<MemberId, Member>,
-    /// The driver that alone speaks for an optical switch, where one is named.
+    /// The driver that alone speaks for an optical switch; none does where none is named.
     pub(crate) assigned_driver: BTreeMap<OpticalId, String>,
     pub(crate) policy: Policy,
     /// None when none is wanted.

@@ -5,6 +5,8 @@
 //! applies the leader's decisions.
 
 mod outboxes;
+mod plan_audit;
+mod removals;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,7 +20,8 @@ use reweave_common::fabric::Fabric;
 use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::Instruction;
 use reweave_common::member::DenyList;
-use reweave_common::operator::{Refused, Request, Response};
+use reweave_common::moment::Moment;
+use reweave_common::operator::{Mode, Refused, Request, Response};
 use reweave_core::{
     ClusterRole, Command, Effect, Input, LATEST_MINOR, NoEntry, Pass, Policy, State, UnreadableLog,
 };
@@ -28,18 +31,20 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{oneshot, watch};
 
-use crate::clock::Clock;
+use crate::audit::Audit;
+use crate::clock::{Clock, time_of_day};
 use crate::counters::{Ending, EventCounters};
 use crate::data::of_another_version;
 use crate::decisions::Decisions;
 use crate::error::CoordinatorError;
 use crate::history::History;
-use crate::intake::{self, Asker, Event, Origin, Outbox, Queue, SessionId};
+use crate::intake::{self, Answered, Asker, Event, Origin, Outbox, Queue, SessionId};
 use crate::local_health::LocalHealth;
 use crate::recorder::{RecordError, Recorder};
 use crate::replication::{Cluster, Outcome, PeerStatus, Replication, ReplicationError, Task};
 use crate::traces::Traces;
 use outboxes::Outboxes;
+use removals::Removals;
 
 /// Entries have the versions of the protocol.
 const _: () = assert!(LATEST_MINOR == PROTOCOL_VERSION.minor);
@@ -59,10 +64,14 @@ pub(crate) struct EventLoop {
     history: Option<History>,
     local_health: LocalHealth,
     traces: Option<Traces>,
+    audit: Audit,
+    mode: Mode,
     agents: Outboxes<NodeId, Instruction>,
     drivers: Outboxes<OpticalId, Switchover>,
     /// Operators that wait for an answer.
-    waiting: BTreeMap<u64, oneshot::Sender<Response>>,
+    waiting: BTreeMap<u64, oneshot::Sender<Answered>>,
+    /// By the request that is to approve a plan.
+    seals: BTreeMap<u64, String>,
     /// Joining members that wait.
     knocking: BTreeMap<u64, oneshot::Sender<Result<Pass, NoEntry>>>,
     last_request: u64,
@@ -70,6 +79,9 @@ pub(crate) struct EventLoop {
     denied: watch::Sender<DenyList>,
     decisions: Decisions,
     endings: EventCounters<Ending>,
+    removals: Removals,
+    /// As the core heard it last.
+    lapsed: BTreeMap<String, Moment>,
 }
 
 /// The parts of an event loop.
@@ -86,6 +98,7 @@ pub(crate) struct Parts {
     pub(crate) history: Option<History>,
     pub(crate) local_health: LocalHealth,
     pub(crate) traces: Option<Traces>,
+    pub(crate) audit: Audit,
 }
 
 impl EventLoop {
@@ -98,15 +111,20 @@ impl EventLoop {
             denied: watch::Sender::new(parts.state.membership().denied().clone()),
             decisions: Decisions::default(),
             endings: EventCounters::default(),
+            removals: Removals::default(),
+            lapsed: BTreeMap::new(),
             clock: Clock::after(parts.state.latest()),
+            mode: parts.policy.mode,
             office: ClusterRole::new(parts.policy, parts.fabric, parts.state, LATEST_MINOR),
             recorder: parts.recorder,
             history: parts.history,
             local_health: parts.local_health,
             traces: parts.traces,
+            audit: parts.audit,
             agents: Outboxes::default(),
             drivers: Outboxes::default(),
             waiting: BTreeMap::new(),
+            seals: BTreeMap::new(),
             knocking: BTreeMap::new(),
             last_request: 0,
         }
@@ -232,6 +250,7 @@ impl EventLoop {
                 let ahead = leads.then(|| self.clock.ahead());
                 self.local_health.note_ahead(ahead.unwrap_or_default());
                 self.tell_min_version()?;
+                self.tell_lapsed()?;
                 self.handle_input(Input::Tick)
             }
             Event::End => Ok(()),
@@ -248,6 +267,20 @@ impl EventLoop {
             Some(input) => self.handle_input(input),
             None => Ok(()),
         }
+    }
+
+    fn tell_lapsed(&mut self) -> Result<(), CoordinatorError> {
+        let (now, state) = (Instant::now(), self.office.state());
+        let at = time_of_day().max(state.latest());
+        let removed = self.cluster.borrow().directory.members().removed.clone();
+        let denied = state.membership().denied();
+        self.removals.follow(&removed, denied, now, at);
+        let coordinators = self.removals.lapsed(now);
+        if !self.office.leads() || coordinators == self.lapsed {
+            return Ok(());
+        }
+        self.lapsed.clone_from(&coordinators);
+        self.handle_input(Input::Lapsed { coordinators })
     }
 
     fn follow(&mut self, outcome: Outcome) -> Result<(), CoordinatorError> {
@@ -301,7 +334,16 @@ impl EventLoop {
         }
         self.decisions.note();
         self.publish_denied();
+        self.audit_plans();
         self.carry_out_all()
+    }
+
+    /// The event loop does not wait until lines are on disk.
+    fn audit_plans(&mut self) {
+        while let Some(record) = self.office.poll_record() {
+            let (who, asked) = plan_audit::line(self.mode, record);
+            drop(self.audit.put(who, asked, Ok(())));
+        }
     }
 
     /// What the log says of earlier times is not counted again: no coordinator leads while it is read.
@@ -324,6 +366,7 @@ impl EventLoop {
             state.in_force().generation
         );
         self.clock = Clock::after(state.latest());
+        self.lapsed.clear();
         if let Some(recorder) = &mut self.recorder {
             let written = recorder.leads(state);
             self.record(|_| written);
@@ -345,6 +388,7 @@ impl EventLoop {
         }
         self.office.handle_deposed(&self.elsewhere());
         self.answer_all();
+        self.seals.clear();
         self.agents.clear();
         self.drivers.clear();
         // Without an answer here, a joining member tries another coordinator.
@@ -361,12 +405,12 @@ impl EventLoop {
         &mut self,
         by: Asker,
         request: Request,
-        reply: oneshot::Sender<Response>,
+        reply: oneshot::Sender<Answered>,
     ) -> Result<(), CoordinatorError> {
         let (id, is_sought) = (self.next_request(), !request.decides());
         if !self.office.handle_asker(id, is_sought) {
             // An operator who has left wants no answer.
-            let _ = reply.send(self.elsewhere());
+            let _ = reply.send(self.elsewhere().into());
             return Ok(());
         }
         self.waiting.insert(id, reply);
@@ -498,7 +542,11 @@ impl EventLoop {
         match effect {
             Effect::Append(command) => self.propose(&command)?,
             Effect::Send { node, instruction } => self.agents.send(node, instruction),
-            Effect::Reply { id, response } => self.answer(id, response),
+            Effect::Reply { id, response } => {
+                let seal = self.office.take_seal(id);
+                self.seals.extend(seal.map(|seal| (id, seal)));
+                self.answer(id, response);
+            }
             Effect::Switch {
                 optical,
                 switchover,
@@ -532,9 +580,10 @@ impl EventLoop {
 
     fn answer_all(&mut self) {
         while let Some((id, response)) = self.office.poll_answer() {
+            let seal = self.seals.remove(&id);
             if let Some(reply) = self.waiting.remove(&id) {
                 // An operator who has left wants no answer.
-                let _ = reply.send(response);
+                let _ = reply.send(Answered { response, seal });
             }
         }
     }

@@ -36,6 +36,12 @@ const MAX_QUEUED_MESSAGES: usize = 4096;
 #[derive(Debug)]
 pub(crate) enum Task {
     Message(Message),
+    /// Of a number that is not known here, with what its certificate says and the folder that it showed.
+    Unadmitted {
+        message: Message,
+        name: String,
+        folder: FolderId,
+    },
     Unreachable(MemberId),
     Propose {
         request: RequestId,
@@ -92,8 +98,20 @@ impl Replication {
     }
 
     pub(crate) fn put_message(&self, message: Message) {
+        self.put_counted(Task::Message(message));
+    }
+
+    pub(crate) fn put_unadmitted(&self, message: Message, name: String, folder: FolderId) {
+        self.put_counted(Task::Unadmitted {
+            message,
+            name,
+            folder,
+        });
+    }
+
+    fn put_counted(&self, task: Task) {
         if self.messages.fetch_add(1, Ordering::Relaxed) < MAX_QUEUED_MESSAGES {
-            self.put(Task::Message(message));
+            self.put(task);
         } else {
             self.messages.fetch_sub(1, Ordering::Relaxed);
         }
@@ -262,6 +280,17 @@ impl Engine {
             Task::Message(message) => {
                 self.messages.fetch_sub(1, Ordering::Relaxed);
                 self.durable.handle_message(message)?;
+            }
+            Task::Unadmitted {
+                message,
+                name,
+                folder,
+            } => {
+                self.messages.fetch_sub(1, Ordering::Relaxed);
+                let replica = self.durable.replica();
+                if replica.expects(message.from, &name, folder) {
+                    self.durable.handle_message(message)?;
+                }
             }
             Task::Unreachable(peer) => self.durable.replica_mut().handle_unreachable(peer),
             Task::Propose { request, payload } => self.propose(request, payload),

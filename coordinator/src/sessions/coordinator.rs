@@ -192,10 +192,18 @@ impl Peer<'_> {
         let Some(&folder) = self.folder.get() else {
             return Ok(());
         };
-        let hears = {
+        let (hears, may_be_new) = {
             let cluster = self.context.cluster.borrow();
-            cluster.directory.members().hears(from, name, folder)
+            let members = cluster.directory.members();
+            let hears = members.hears(from, name, folder);
+            (hears, members.may_be_new(from, name))
         };
+        // A certificate alone makes no member: what the log does not add is not answered.
+        if !hears && may_be_new {
+            let replication = &self.context.replication;
+            replication.put_unadmitted(message, name.clone(), folder);
+            return Ok(());
+        }
         if !hears {
             return Err(Fault::NotItself);
         }

@@ -118,7 +118,8 @@ impl Driver<'_> {
         Ok(())
     }
 
-    /// Unless the fabric has no such switch, or another driver speaks for it, or is to.
+    /// Unless the fabric has no such switch, or no table names this driver for it, or another speaks for it under that
+    /// name. A certificate alone is no right to move circuits.
     fn reach(&self, name: OpticalName) -> Option<OpticalId> {
         let driver = &self.session.peer().name;
         let Some(optical) = self.context.fabric.find_optical(&name.0) else {
@@ -129,8 +130,12 @@ impl Driver<'_> {
             return None;
         };
         let named = self.context.assigned_driver.get(&optical);
-        if let Some(named) = named.filter(|named| *named != driver) {
-            tracing::warn!("driver {driver} may not drive {name}: only {named} may");
+        if named != Some(driver) {
+            let why = match named {
+                Some(named) => format!("only {named} may"),
+                None => "no [[driver]] names it".to_owned(),
+            };
+            tracing::warn!("driver {driver} may not drive {name}: {why}");
             return None;
         }
         let (address, admission) = (self.session.address(), self.session.credentials().admission);

@@ -95,7 +95,7 @@ async fn answer_one(
             let response = members(session, context, request).await?;
             if let Some(outcome) = audit::outcome(decides, &response) {
                 let who = Who::Known(session.peer().to_string());
-                context.audit.note(who, what, outcome);
+                context.audit.note(who, what, outcome).await;
             }
             response
         }

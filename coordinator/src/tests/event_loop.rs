@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 
 use reweave_common::instruction::{Instruction, Watch};
 use reweave_common::moment::Moment;
-use reweave_common::operator::{NotSeen, Plan, Request, Response, Steering};
-use reweave_core::{Change, Command, LATEST_MINOR, State};
+use reweave_common::operator::{JobOrder, NotSeen, Plan, Request, Response, Steering};
+use reweave_core::{Change, Command, LATEST_MINOR, Policy, State};
 use reweave_replica::{Content, Entry, Founding, MemberId, Proposal, RequestId, Saved};
 use serde::Serialize;
 use tokio::sync::mpsc;
 
 use super::scene::{Scene, lines_with};
+use crate::audit::Who;
 use crate::error::CoordinatorError;
 use crate::event_loop::saved_state;
 use crate::intake::{Event, Origin, SessionId};
@@ -143,7 +144,7 @@ fn restart_keeps_offer_and_continues() {
     let (plan, not_seen) = planned(&mut scene);
     let mut again = scene.again();
     again.collide();
-    let generation = plan.generation;
+    let (generation, seal) = (plan.generation, plan.seal.clone());
     let mut offered = again.ask(Request::Plan);
     let mut applied = again.ask(Request::Apply { generation });
     let alone = again.alone();
@@ -153,8 +154,46 @@ fn restart_keeps_offer_and_continues() {
         not_seen,
     };
     assert_eq!(offered.try_recv().unwrap(), same);
-    let started = applied.try_recv().unwrap();
-    assert_eq!(started, Response::ApplyStarted { generation });
+    let started = applied.try_answered().unwrap();
+    assert_eq!(started.response, Response::ApplyStarted { generation });
+    assert_eq!(started.seal, Some(seal));
+}
+
+/// No request to approve it has one.
+#[test]
+fn plan_of_started_job_is_audited() {
+    let mut scene = Scene::new();
+    scene.collide();
+    for _ in 0..Policy::default().readings {
+        for (node, _) in scene.fabric.clone().nodes() {
+            let session = SessionId(1);
+            scene.tell(Origin { node, session });
+        }
+    }
+    let tell = |order| {
+        let job = "train".to_owned();
+        scene.ask(Request::Job { job, order })
+    };
+    let hosts = vec!["h0".to_owned(), "h2".to_owned()];
+    let may_reorder = false;
+    tell(JobOrder::Register { hosts, may_reorder });
+    let mut started = tell(JobOrder::Start { may_change: true });
+    let alone = scene.alone();
+    scene.run(alone).unwrap();
+    let generation = match started.try_recv() {
+        Ok(Response::Started(started)) => started.generation.expect("there is a plan for it"),
+        other => panic!("it was not started: {other:?}"),
+    };
+    // Lines are written in the order of what they are about.
+    let last = scene
+        .audit
+        .put(Who::Known("test".to_owned()), "look", Ok(()));
+    last.blocking_recv().unwrap();
+    let lines = scene.audit.page(None);
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert_eq!(lines[1].who, "operator ops");
+    assert_eq!(lines[1].what, format!("approve plan {generation}"));
+    assert!(lines[1].seal.is_some());
 }
 
 /// What cannot be made durable does not happen.

@@ -19,12 +19,14 @@ use reweave_common::units::{Bytes, Rate};
 use reweave_core::{Command, LATEST_MINOR, Policy, State};
 use reweave_replica::decode_exact;
 use reweave_replica::{Founding, Member as Voter, MemberId, Proposal, Saved};
+use tokio::sync::oneshot::error::{RecvError, TryRecvError};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use crate::audit::Audit;
 use crate::error::CoordinatorError;
 use crate::event_loop::{EventLoop, Parts};
 use crate::history::History;
-use crate::intake::{Asker, Event, Intake, Origin, Queue, SessionId, queue};
+use crate::intake::{Answered, Asker, Event, Intake, Origin, Queue, SessionId, queue};
 use crate::local_health::LocalHealth;
 use crate::recorder::{Beginning, Recorder};
 use crate::replication::{Cluster, Directory, Engine, Opened, Outlets, PeerStatus, Posts, open};
@@ -38,6 +40,7 @@ const OWN_ID: MemberId = MemberId(1);
 pub(crate) struct Scene {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) fabric: Arc<Fabric>,
+    pub(crate) audit: Audit,
     intake: Intake,
     queue: Option<Queue>,
     /// What happens before there is an event loop waits for it.
@@ -52,11 +55,30 @@ pub(crate) struct Alone {
     event_loop: EventLoop,
 }
 
+/// An answer on its way.
+pub(crate) struct Asked(oneshot::Receiver<Answered>);
+
+impl Asked {
+    pub(crate) fn try_recv(&mut self) -> Result<Response, TryRecvError> {
+        Ok(self.try_answered()?.response)
+    }
+
+    pub(crate) fn try_answered(&mut self) -> Result<Answered, TryRecvError> {
+        self.0.try_recv()
+    }
+
+    pub(crate) fn blocking_recv(self) -> Result<Response, RecvError> {
+        Ok(self.0.blocking_recv()?.response)
+    }
+}
+
 impl Scene {
     pub(crate) fn new() -> Self {
         let (intake, queue) = queue();
+        let folder = tempfile::tempdir().unwrap();
         Self {
-            folder: tempfile::tempdir().unwrap(),
+            audit: Audit::open(folder.path()).unwrap(),
+            folder,
             fabric: Arc::new(Fabric::parse("f.toml", FABRIC).unwrap()),
             intake,
             queue: Some(queue),
@@ -70,6 +92,7 @@ impl Scene {
         std::fs::remove_file(self.recording()).unwrap();
         Self {
             folder: self.folder,
+            audit: self.audit,
             ..Self::new()
         }
     }
@@ -137,6 +160,7 @@ impl Scene {
             history,
             local_health: LocalHealth::default(),
             traces,
+            audit: self.audit.clone(),
         });
         Alone { engine, event_loop }
     }
@@ -173,11 +197,11 @@ impl Scene {
         }
     }
 
-    pub(crate) fn ask(&self, request: Request) -> oneshot::Receiver<Response> {
+    pub(crate) fn ask(&self, request: Request) -> Asked {
         let (reply, answer) = oneshot::channel();
         let by = Asker::Member(Member::new(Role::Operator, "ops"));
         self.put(Event::Asked { by, request, reply });
-        answer
+        Asked(answer)
     }
 
     pub(crate) fn node(&self, name: &str) -> NodeId {

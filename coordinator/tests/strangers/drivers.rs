@@ -22,8 +22,20 @@ fibre = [
 ]
 "#;
 
+/// Each driver may drive one switch.
+fn house_of(drivers: &[(&str, &str)]) -> House {
+    let mut house = House::over(FABRIC, Validity::day());
+    let table = |(name, switch): &(&str, &str)| {
+        format!("[[driver]]\nname = \"{name}\"\nswitches = [\"{switch}\"]\n")
+    };
+    let settings: String = drivers.iter().map(table).collect();
+    fs::write(house.path("c.toml"), settings).unwrap();
+    house.start_again(&["--config".as_ref(), "c.toml".as_ref()]);
+    house
+}
+
 fn house() -> House {
-    House::over(FABRIC, Validity::day())
+    house_of(&[("d0", "ocs0")])
 }
 
 async fn driver(house: &House, name: &str, reaches: &[&str]) -> Session {
@@ -72,13 +84,22 @@ async fn driver_without_switches_is_disconnected() {
     assert!(ended.is_err(), "{ended:?}");
 }
 
+/// Also where the driver of another switch is connected first.
+#[tokio::test]
+async fn unassigned_switch_has_no_driver() {
+    let house = house();
+    let _driver = driver(&house, "d0", &["ocs1", "ocs0"]).await;
+    // What is named first was judged first.
+    let status = house
+        .status_when("ocs0 is driven", |it| driven(it)[0])
+        .await;
+    assert_eq!(driven(&status), [true, false]);
+}
+
 /// Whoever comes first, with whatever certificate of a driver.
 #[tokio::test]
 async fn switch_waits_for_its_named_driver() {
-    let mut house = house();
-    let settings = "[[driver]]\nname = \"d0\"\nswitches = [\"ocs0\"]\n";
-    fs::write(house.path("c.toml"), settings).unwrap();
-    house.start_again(&["--config".as_ref(), "c.toml".as_ref()]);
+    let house = house_of(&[("d0", "ocs0"), ("d1", "ocs1")]);
     let _other = driver(&house, "d1", &["ocs0", "ocs1"]).await;
     let status = house
         .status_when("ocs1 is driven", |it| driven(it)[1])

@@ -525,13 +525,14 @@ impl Cluster {
         }
     }
 
-    /// What is said by somebody else under a number that is known is not heard.
+    /// What is said by somebody else under a number that is known is not heard. Unknown numbers are those of newcomers here,
+    /// who begin without knowing any member.
     fn is_heard(&self, message: &Message, by: Option<&Running>) -> bool {
         let from = direction(message).0;
         let folder = self.nodes[&from].folder;
         let hears = |by: &Running| {
-            let members = by.replica().members();
-            members.hears(message.from, &format!("c{from}"), folder)
+            let (members, name) = (by.replica().members(), format!("c{from}"));
+            members.hears(message.from, &name, folder) || members.may_be_new(message.from, &name)
         };
         by.is_some_and(hears)
     }

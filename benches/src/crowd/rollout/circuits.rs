@@ -38,6 +38,7 @@ const TURN_COUNT: usize = 10;
 const MAX_TIME_MS: f64 = 2000.0;
 /// Light is seen this much later at most.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
+const DRIVER_TOML: &str = "[[driver]]\nname = \"d0\"\nswitches = [\"ocs0\"]\n";
 const DRIVER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Where the fourth fibres lead.
@@ -52,7 +53,7 @@ pub(crate) async fn measure() {
     let world = Arc::new(Ring::of(&text));
     let nodes = world.nodes();
     let names: Vec<_> = nodes.iter().map(|(_, name)| name.clone()).collect();
-    let mut members = Members::among(&text, 1, &names, "");
+    let mut members = Members::among(&text, 1, &names, DRIVER_TOML);
     members.start(0);
     let switch = OpticalSwitch::start(&members);
     let _driver = drive(&members, &switch);

@@ -1,8 +1,10 @@
 //! Invites and revokes members.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use reweave_common::member::{Digest, Member, Role};
+use reweave_common::member::{Admission, Digest, Member, Role};
+use reweave_common::moment::Moment;
 use reweave_common::operator::{Refused, Response};
 
 use crate::log::command::{Author, Change};
@@ -113,4 +115,19 @@ pub(super) fn revoke(turn: &mut DecisionContext<'_>, asking: &Member, member: Me
         by: Author::Operator(asking.name.clone()),
     });
     Response::Revoked { member }
+}
+
+/// Whatever its signer makes from now on is refused too. One that was revoked since it was removed is left as it is: a new
+/// token may have admitted it again.
+pub(crate) fn revoke_lapsed(turn: &mut DecisionContext<'_>, lapsed: &BTreeMap<String, Moment>) {
+    for (name, removed) in lapsed {
+        let member = Member::new(Role::Coordinator, name);
+        let membership = turn.state.membership();
+        let removed = Admission(removed.as_micros());
+        let is_revoked = membership.denied().denies(&member, removed);
+        if !is_revoked && membership.has_room_for(&member) {
+            let by = Author::Policy;
+            turn.decide_beside(Change::Revoked { member, by });
+        }
+    }
 }

@@ -66,7 +66,7 @@ pub(crate) struct LeaderView<'a> {
     pub(crate) min_version: u16,
 }
 
-pub(crate) use membership::no_visit;
+pub(crate) use membership::{no_visit, revoke_lapsed};
 pub(crate) use trace::flows as meant;
 
 /// Gives back what is to be asked again, once the migration of the plan that it approves was judged.
@@ -80,6 +80,8 @@ pub(crate) fn answer(
         principal,
         request,
     } = &asked;
+    // What is approved is as it is in this turn, and in no other.
+    let seal = request.approves().and_then(|it| offered_seal(turn, it));
     let response = match objection(principal, request, seen) {
         Some(refused) => Some(Response::Refused(refused)),
         None => response(turn, principal.clone(), request.clone(), seen),
@@ -87,8 +89,25 @@ pub(crate) fn answer(
     let Some(response) = response else {
         return Some(asked);
     };
+    if let Some(seal) = seal {
+        turn.out.seal(*id, seal);
+    }
     turn.out.reply(*id, response);
     None
+}
+
+fn offered_seal(turn: &DecisionContext<'_>, generation: Generation) -> Option<String> {
+    let mut offers = turn.state.offers();
+    let offer = offers.find(|it| it.plan.generation == generation)?;
+    Some(turn.reviewed(&offer.plan).seal)
+}
+
+/// Of what this turn has approved without a request for it, before anything changes that it stands for.
+pub(crate) fn seal_approvals(turn: &mut DecisionContext<'_>) {
+    while let Some((plan, by)) = turn.out.poll_unsealed() {
+        let seal = turn.reviewed(&plan).seal;
+        turn.out.carried_out(plan.generation, by, seal);
+    }
 }
 
 /// None where a migration has to be judged first.

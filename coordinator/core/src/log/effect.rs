@@ -1,6 +1,6 @@
 //! Inputs and effects of the core. Each is one serializable value, so that a recorded run can be replayed.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use reweave_common::circuit::{Readback, Switchover};
@@ -9,11 +9,12 @@ use reweave_common::instruction::{Ack, FastSampling, Install, Instruction, Uncon
 use reweave_common::member::{Digest, Member};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{About, Request, Response};
+use reweave_common::plan::{Generation, Plan};
 use reweave_common::probing::ProbeList;
 use reweave_common::sample::Sample;
 use serde::{Deserialize, Serialize};
 
-use crate::log::command::{Change, Command};
+use crate::log::command::{Author, Change, Command};
 use crate::log::state::{NoEntry, Pass};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -87,6 +88,11 @@ pub enum Input {
     MinVersion {
         minor: u16,
     },
+    /// All coordinators that were removed so long ago that nothing they signed before is good by now, each with when it was
+    /// removed.
+    Lapsed {
+        coordinators: BTreeMap<String, Moment>,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -114,6 +120,23 @@ pub enum Effect {
     },
 }
 
+/// What no answer to a person tells, for the audit log: it is agreed on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AuditRecord {
+    /// Approved by the policy, or together with what a person asked for.
+    CarriedOut {
+        generation: Generation,
+        by: Author,
+        /// Of the plan as it was when it was approved.
+        seal: String,
+    },
+    /// The leader takes it back by itself.
+    RolledBack {
+        generation: Generation,
+        reasons: Vec<String>,
+    },
+}
+
 /// So much shares an entry at most: answers tell all that a node holds, and other coordinators get an entry in one message.
 const MAX_CHANGE_PARTS: usize = 64;
 const MAX_CHANGE_BYTES: usize = 4 << 20;
@@ -124,6 +147,12 @@ pub(crate) struct Outbox {
     effects: VecDeque<Queued>,
     /// An append was handed out, and not applied yet.
     appending: bool,
+    /// Plans that are approved by what waits: as they are decided, and then with their seals.
+    unsealed: Vec<(Plan, Author)>,
+    approvals: Vec<(Generation, AuditRecord)>,
+    records: VecDeque<AuditRecord>,
+    /// By the request that approves it: the seal of the plan, as it was then.
+    seals: BTreeMap<u64, String>,
 }
 
 #[derive(Debug, Clone)]
@@ -244,6 +273,52 @@ impl Outbox {
 
     pub(crate) fn handle_applied(&mut self) {
         self.appending = false;
+    }
+
+    /// Approved without a person who waits for that answer.
+    pub(crate) fn note_approval(&mut self, plan: &Plan, by: Author) {
+        self.unsealed.push((plan.clone(), by));
+    }
+
+    pub(crate) fn poll_unsealed(&mut self) -> Option<(Plan, Author)> {
+        self.unsealed.pop()
+    }
+
+    /// Recorded once the approval is applied.
+    pub(crate) fn carried_out(&mut self, generation: Generation, by: Author, seal: String) {
+        let record = AuditRecord::CarriedOut {
+            generation,
+            by,
+            seal,
+        };
+        self.approvals.push((generation, record));
+    }
+
+    pub(crate) fn handle_approved(&mut self, change: &Change) {
+        let approves = |plan: Generation| {
+            let mut parts = change.parts().iter();
+            parts.any(
+                |it| matches!(it, Change::PlanApproved { generation, .. } if *generation == plan),
+            )
+        };
+        let approved = self.approvals.extract_if(.., |(plan, _)| approves(*plan));
+        self.records.extend(approved.map(|(_, record)| record));
+    }
+
+    pub(crate) fn record(&mut self, record: AuditRecord) {
+        self.records.push_back(record);
+    }
+
+    pub(crate) fn poll_record(&mut self) -> Option<AuditRecord> {
+        self.records.pop_front()
+    }
+
+    pub(crate) fn seal(&mut self, id: u64, seal: String) {
+        self.seals.insert(id, seal);
+    }
+
+    pub(crate) fn take_seal(&mut self, id: u64) -> Option<String> {
+        self.seals.remove(&id)
     }
 
     pub(crate) fn poll(&mut self) -> Option<Effect> {

@@ -5,7 +5,7 @@ use reweave_common::operator::Imbalances;
 
 use crate::core::Core;
 use crate::log::command::Command;
-use crate::log::effect::{Effect, Input};
+use crate::log::effect::{AuditRecord, Effect, Input};
 use crate::log::state::State;
 
 #[derive(Debug, Clone)]
@@ -46,6 +46,14 @@ impl Leader {
 
     pub(super) fn poll_evenness(&mut self) -> Option<(Moment, Imbalances)> {
         self.core.poll_evenness()
+    }
+
+    pub(super) fn poll_record(&mut self) -> Option<AuditRecord> {
+        self.core.poll_record()
+    }
+
+    pub(super) fn take_seal(&mut self, id: u64) -> Option<String> {
+        self.core.take_seal(id)
     }
 
     pub(super) fn apply(&mut self, command: Command) {

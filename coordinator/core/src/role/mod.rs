@@ -19,7 +19,7 @@ use reweave_common::operator::{Imbalances, Response};
 use crate::core::Core;
 use crate::log::codec::{UnreadableLog, expect_version};
 use crate::log::command::Command;
-use crate::log::effect::{Effect, Input};
+use crate::log::effect::{AuditRecord, Effect, Input};
 use crate::log::policy::Policy;
 use crate::log::state::State;
 use leader::Leader;
@@ -179,6 +179,22 @@ impl ClusterRole {
     pub fn poll_evenness(&mut self) -> Option<(Moment, Imbalances)> {
         match &mut self.part {
             Part::Leads(leading) => leading.poll_evenness(),
+            Part::Follows(_) => None,
+        }
+    }
+
+    /// What is for the audit log, besides answers to people. Others write nothing down.
+    pub fn poll_record(&mut self) -> Option<AuditRecord> {
+        match &mut self.part {
+            Part::Leads(leading) => leading.poll_record(),
+            Part::Follows(_) => None,
+        }
+    }
+
+    /// The seal of the plan that this request approves, as the plan was when that was decided.
+    pub fn take_seal(&mut self, id: u64) -> Option<String> {
+        match &mut self.part {
+            Part::Leads(leading) => leading.take_seal(id),
             Part::Follows(_) => None,
         }
     }

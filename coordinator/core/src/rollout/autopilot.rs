@@ -294,6 +294,7 @@ fn approve(turn: &mut DecisionContext<'_>, proposed: &Plan, is_urgent: bool) -> 
     }
     match first_step(turn, proposed) {
         Ok(first) => {
+            turn.out.note_approval(proposed, by.clone());
             let approved = Change::PlanApproved {
                 generation,
                 by,

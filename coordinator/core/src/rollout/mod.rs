@@ -70,6 +70,7 @@ impl DecisionContext<'_> {
     /// Proposes and approves a plan at once, in the name of `by`.
     pub(crate) fn carry_out(&mut self, plan: Plan, by: Author) {
         let generation = plan.generation;
+        self.out.note_approval(&plan, by.clone());
         let proposed = self.proposal(plan, by.clone());
         let approved = Change::PlanApproved {
             generation,

@@ -13,7 +13,7 @@ use super::mock_switch::Mood;
 use super::network::Network;
 use super::scene::{phase, planned};
 use crate::rollout::autopilot::{WaitReason, not_now};
-use crate::{Author, Change, Effect, Outcome, Policy, Reason};
+use crate::{AuditRecord, Author, Change, Effect, Outcome, Policy, Reason};
 
 const SETTLE_TIME: Duration = Duration::from_secs(2);
 
@@ -61,6 +61,36 @@ fn policy_and_operator_authors_are_distinguished() {
     let ended = cluster.core.state().history().next().unwrap();
     assert_eq!(ended.proposed.by, Author::Policy);
     assert_eq!(ended.approved.as_ref().unwrap().by, Author::Policy);
+}
+
+#[test]
+fn automatic_apply_and_rollback_are_recorded() {
+    let mut cluster = Cluster::new(Mode::Auto);
+    cluster.network.switch("leaf0").mood = Mood::Refuses;
+    collide(&mut cluster);
+    cluster.run_until_ended(1);
+    let records = std::iter::from_fn(|| cluster.core.poll_record());
+    let records: Vec<_> = records.collect();
+    let [applied, rolled_back] = &records[..] else {
+        panic!("each once: {records:?}");
+    };
+    let AuditRecord::CarriedOut {
+        generation,
+        by: Author::Policy,
+        seal,
+    } = applied
+    else {
+        panic!("{applied:?}");
+    };
+    assert_eq!(seal.len(), 16, "{seal}");
+    let AuditRecord::RolledBack {
+        generation: back,
+        reasons,
+    } = rolled_back
+    else {
+        panic!("{rolled_back:?}");
+    };
+    assert!(back == generation && !reasons.is_empty(), "{reasons:?}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Who is admitted and who is not: tokens, what becomes of them over restarts, and being shut out.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use reweave_common::member::{Admission, Digest, Member, Role};
@@ -415,6 +416,35 @@ fn revoked_members_limited_repeat_allowed() {
         member: member.clone(),
     });
     assert_eq!(again, Response::Revoked { member });
+}
+
+/// Each new leader hears of it.
+#[test]
+fn removed_coordinator_is_revoked_once() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    let lapsed = |removed| Input::Lapsed {
+        coordinators: BTreeMap::from([("c3".to_owned(), removed)]),
+    };
+    let removed = cluster.now();
+    cluster.handle(lapsed(removed));
+    let c3 = Member::new(Role::Coordinator, "c3");
+    assert_eq!(status(&mut cluster).revoked, [c3.clone()]);
+    let denies = |cluster: &Cluster, at| {
+        let denied = cluster.core.state().membership().denied();
+        denied.denies(&c3, Admission(at))
+    };
+    assert!(denies(&cluster, 0), "what was made by hand");
+    let written = cluster.log.len();
+    cluster.run_for(ONE_MINUTE);
+    cluster.start_anew();
+    cluster.handle(lapsed(removed));
+    assert_eq!(cluster.log.len(), written);
+    // A token has let it in since, and it was removed once more.
+    let again = cluster.now();
+    assert!(!denies(&cluster, again.as_micros()));
+    cluster.handle(lapsed(again));
+    assert!(denies(&cluster, again.as_micros()));
+    assert_eq!(cluster.log.len(), written + 1);
 }
 
 /// Each is an entry of the log.

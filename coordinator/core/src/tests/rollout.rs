@@ -78,6 +78,32 @@ fn approval_needs_plan_as_shown() {
     assert_eq!(approve(&mut cluster, &[&frozen, &seen]), begun);
 }
 
+/// Whatever is shown before and after.
+#[test]
+fn approval_bears_seal_of_its_turn() {
+    let (mut cluster, _, generation) = planned();
+    let seen = seal(&mut cluster, generation);
+    let approve = |cluster: &mut Cluster| {
+        let id = cluster.effects.len() as u64;
+        let answer = cluster.ask(Request::Apply { generation });
+        (answer, cluster.core.take_seal(id))
+    };
+    let hosts = vec!["h0".to_owned()];
+    cluster.ask(Request::Freeze {
+        hosts: hosts.clone(),
+    });
+    let (refused, judged) = approve(&mut cluster);
+    assert!(matches!(refused, Response::Refused(_)), "{refused:?}");
+    assert!(judged.is_some() && judged.as_ref() != Some(&seen));
+    cluster.ask(Request::Thaw { hosts });
+    let begun = Response::ApplyStarted { generation };
+    assert_eq!(approve(&mut cluster), (begun, Some(seen)));
+    let (_, carried_out) = approve(&mut cluster);
+    assert_eq!(carried_out, None, "it is not on offer");
+    // The answer to a person is its record.
+    assert_eq!(cluster.core.poll_record(), None);
+}
+
 #[test]
 fn auto_mode_repairs_collision_in_5s() {
     let mut cluster = Cluster::new(Mode::Auto);

@@ -1,7 +1,10 @@
 //! Who takes part changes while the others go on.
 
 use super::room::{Room, member};
-use crate::{Change, ChangeRefused, FolderId, Member, MemberId, Members, Welcome};
+use crate::{
+    Change, ChangeRefused, Content, Entry, FolderId, Kind, Member, MemberId, Members, Message,
+    Step, Transition, Welcome,
+};
 
 fn change(room: &mut Room, leader: u64, change: &Change) -> Result<(), ChangeRefused> {
     let changed = room.seats.get_mut(&leader).unwrap().replica.change(change);
@@ -165,18 +168,15 @@ fn member_number_belongs_to_one_folder() {
     assert!(voters(&room, leader).contains(&4));
     let members = room.seats[&leader].replica.members();
     assert_eq!(members.welcome("c9", ours), Welcome::Unknown);
-    assert!(
-        members.hears(MemberId(9), "c9", ours),
-        "nothing it says counts yet"
-    );
+    let unknown = MemberId(9);
+    assert!(!members.hears(unknown, "c9", ours) && members.may_be_new(unknown, "c9"));
     assert!(!members.hears(id, "c9", ours), "its number is another's");
     let remove = Change::Remove { id };
     change(&mut room, leader, &remove).unwrap();
     room.tick(3);
     let members = room.seats[&leader].replica.members();
     assert!(!members.hears(id, "c4", ours), "it was taken out");
-    let unknown = MemberId(9);
-    assert!(!members.hears(unknown, "c4", another), "by another number");
+    assert!(!members.may_be_new(unknown, "c4"), "by another number");
     let id = MemberId(5);
     let again = Change::Add {
         id,
@@ -188,7 +188,7 @@ fn member_number_belongs_to_one_folder() {
     room.join(5);
     change(&mut room, leader, &again).unwrap();
     let members = room.seats[&leader].replica.members();
-    assert!(members.hears(unknown, "c4", another), "it was let in again");
+    assert!(members.may_be_new(unknown, "c4"), "it was let in again");
 }
 
 /// Its name is that of the one that took its place.
@@ -213,7 +213,46 @@ fn replaced_name_is_still_heard() {
     let members = room.seats[&leader].replica.members();
     assert!(members.votes(id) && !members.of.contains_key(&MemberId(old)));
     let name = member(old).name;
-    assert!(members.hears(MemberId(9), &name, FolderId(2)));
+    assert!(members.may_be_new(MemberId(9), &name));
+}
+
+/// It may lead, and be the first to say that it was added.
+#[test]
+fn added_member_is_expected_before_commit() {
+    let mut room = Room::of(3);
+    let leader = room.elect();
+    let follower = if leader == 1 { 2 } else { 1 };
+    let (id, folder) = (MemberId(4), FolderId(4));
+    let add = Change::Add {
+        id,
+        member: member(4),
+    };
+    let replica = &mut room.seats.get_mut(&follower).unwrap().replica;
+    assert!(!replica.expects(id, "c4", folder), "nothing adds it");
+    let ((index, log_term), term) = (replica.last(), replica.term());
+    let entry = Entry {
+        term,
+        index: index + 1,
+        content: Content::Membership {
+            steps: vec![(Step::AddLearner, id)],
+            transition: Transition::Auto,
+            change: postcard::to_stdvec(&add).unwrap(),
+        },
+    };
+    let append = Message {
+        log_term,
+        index,
+        entries: vec![entry],
+        ..Message::new(Kind::Append, [leader, follower].map(MemberId), term)
+    };
+    replica.handle_message(append).unwrap();
+    assert!(!replica.members().hears(id, "c4", folder), "not applied");
+    assert!(replica.expects(id, "c4", folder));
+    assert!(!replica.expects(id, "c9", folder), "by another name");
+    assert!(
+        !replica.expects(MemberId(5), "c4", folder),
+        "by another number"
+    );
 }
 
 #[test]

@@ -52,17 +52,16 @@ pub(super) async fn note_strangers(
     request: Request,
     next: Next,
 ) -> Response {
-    if let Err(problem) = Visitor::of(request.headers(), request.extensions()) {
+    let refused = Visitor::of(request.headers(), request.extensions()).err();
+    if let Some(problem) = refused {
         let what = format!(
             "{} {API_ROOT}{} over HTTP",
             request.method(),
             request.uri().path()
         );
         let who = Who::Stranger("unknown".to_owned());
-        served
-            .context
-            .audit
-            .note(who, what, Err(problem.detail().to_owned()));
+        let refused = Err(problem.detail().to_owned());
+        served.context.audit.note(who, what, refused).await;
     }
     next.run(request).await
 }

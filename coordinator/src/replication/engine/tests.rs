@@ -65,6 +65,30 @@ fn engine(path: &Path, saved: Saved) -> (Engine, Queue) {
     (engine, queue)
 }
 
+/// Any certificate may come with it.
+#[test]
+fn unadmitted_number_is_not_heard() {
+    let folder = tempfile::tempdir().unwrap();
+    let founding = Founding {
+        members: members(),
+        state: Vec::new(),
+    };
+    let saved = Saved::founding(OWN_ID, Vec::new(), founding);
+    let (mut engine, _queue) = engine(&folder.path().join("log"), saved);
+    let term = engine.durable.replica().term();
+    let heartbeat = |from| Message::new(Kind::Heartbeat, [from, OWN_ID], term + 7);
+    let unadmitted = |id| Task::Unadmitted {
+        message: heartbeat(MemberId(id)),
+        name: format!("c{id}"),
+        folder: FolderId(id),
+    };
+    engine.take(unadmitted(9)).unwrap();
+    assert_eq!(engine.durable.replica().term(), term);
+    // It became known on the way.
+    engine.take(unadmitted(LEADER_ID.0)).unwrap();
+    assert_eq!(engine.durable.replica().term(), term + 7);
+}
+
 #[test]
 fn snapshot_waits_for_disk_room() {
     let folder = tempfile::tempdir().unwrap();
