@@ -586,10 +586,10 @@ mod tests {
         let data = tempfile::tempdir().unwrap();
         let folder = data.path().join("audit");
         let audit = Audit::open(data.path()).unwrap();
-        audit.note(known("ann"), "one", Ok(()));
+        note(&audit, "ann", "one", Ok(()));
         File::create(named(&folder, 2)).unwrap();
         let again = Audit::open(data.path()).unwrap();
-        again.note(known("bob"), "two", Ok(()));
+        note(&again, "bob", "two", Ok(()));
         let head = again.page(None)[0].digest.clone();
         assert_eq!(verified(&folder).range(), Some((1, 2, &*head)));
     }
