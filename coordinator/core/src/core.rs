@@ -6,7 +6,6 @@
 //! not even across leaders: see [`State::latest`].
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
