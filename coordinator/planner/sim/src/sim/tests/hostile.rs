@@ -8,6 +8,7 @@ use reweave_repair::paths::ecmp::Ecmp;
 
 use super::super::network::{Costs, Network};
 use super::super::{SimTime, flows, raw, simulate};
+use super::seeded;
 
 const RAW_PROBLEM: &str =
     "# two links\ncap 100\ncap 25\nflow 1000000 0.5 0 1\nflow 10 0 1\ndep 0 1\n";
@@ -227,7 +228,7 @@ fn is_in_text(error: &InputError, text: &str) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(3000))]
+    #![proptest_config(seeded(3000))]
 
     #[test]
     fn mutated_problems_are_simulated_or_refused(seed: u64) {
@@ -240,7 +241,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(seeded(1000))]
 
     #[test]
     fn mutated_lists_are_simulated_or_refused(seed: u64) {

@@ -5,6 +5,7 @@ use reweave_repair::dice::Dice;
 
 use super::super::certificate;
 use super::super::{Problem, Run, SimTime, simulate, watched_within};
+use super::seeded;
 use reweave_common::units::Rate;
 
 const MAX_SIMULATION_WORK: u64 = 1 << 30;
@@ -97,7 +98,7 @@ fn shuffled(count: usize, seed: u64) -> Vec<usize> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(seeded(400))]
 
     #[test]
     fn rates_stay_max_min_fair(seed: u64) {
