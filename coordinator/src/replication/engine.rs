@@ -1,6 +1,7 @@
 //! The loop around the replica: tasks and ticks in, and its effects carried out in order. What follows from a disk that
 //! fails or is full is decided in [`DurableReplica`].
 
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -120,6 +121,8 @@ pub(crate) struct Engine {
     orders: Orders,
     /// As it was published last.
     disk_is_full: bool,
+    /// The last write is repeated until the disk has room for it.
+    waits_for_room: bool,
     /// As everybody is told, the event loop first where it leads: whoever comes then finds it ready.
     standing: Standing,
     /// What the event loop was told last.
@@ -160,6 +163,7 @@ impl Engine {
             outlets,
             orders: Orders::default(),
             disk_is_full: false,
+            waits_for_room: false,
             may_decide: true,
         };
         let full = engine.outlets.peer_status.full();
@@ -299,13 +303,18 @@ impl Engine {
         let (began, is_whole) = (Instant::now(), batch.is_whole);
         match self.durable.persist(batch)? {
             Persisted::Written => {
+                if mem::take(&mut self.waits_for_room) {
+                    tracing::info!("writes go on: the disk has free space");
+                }
                 self.raft_metrics.note_write(began.elapsed());
                 if is_whole {
                     self.raft_metrics.note_snapshot();
                 }
             }
             Persisted::Waiting(error) => {
-                tracing::error!("writes wait for free space: {}", error_chain(&error));
+                if !mem::replace(&mut self.waits_for_room, true) {
+                    tracing::error!("writes wait for free space: {}", error_chain(&error));
+                }
             }
         }
         Ok(())
