@@ -23,7 +23,7 @@ const RUN_SCRIPT: &str = r#"
     ! reweave dev --dir "$0/dev" 2> refusal || { echo it began; exit 1; }
     grep "another .reweave dev. runs in $0/dev: process $dev; use that one" refusal || { cat refusal; exit 1; }
     diff -r dev/certificates before
-    grep leads dev/reweave-coordinator.log || { echo its log is gone; exit 1; }
+    grep "leader in term" dev/reweave-coordinator.log || { echo its log is gone; exit 1; }
     export REWEAVE_IDENTITY="$0/dev/certificates/operator"
     tries reweave status
 

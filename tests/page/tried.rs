@@ -19,7 +19,7 @@ const FABRIC: &str = "Fabric (empty: the cluster's own)";
 pub(crate) fn flows_and_jobs_are_played(browser: &mut Browser) {
     choose(browser, "flows");
     write(browser, "Flows, as a table", FLOWS);
-    plays(browser, &["ends after", "3 flows are shown", "h4"]);
+    plays(browser, &["ends after", "3 flows shown", "h4"]);
     assert_eq!(browser.value(&reads("measured")), false);
     photograph(browser, "sandbox-flows");
     is_sound(browser);

@@ -21,10 +21,16 @@ pub(crate) fn tests() -> Vec<Trial> {
             STRACE_NEEDS,
             unwritable,
         ),
+        trial("denied_writes_wait_for_room", STRACE_NEEDS, denied),
         trial(
             "leader_with_full_disk_hands_over",
             &[Need::Lab, Need::Root],
-            full,
+            || full(FREE_BYTES),
+        ),
+        trial(
+            "disk_without_a_byte_recovers",
+            &[Need::Lab, Need::Root],
+            || full(0),
         ),
         trial("torn_write_is_cut_off", LAB_NEEDS, torn),
         trial(
@@ -117,13 +123,13 @@ fn slow() {
     quorum.nothing_is_lost();
 }
 
-/// A write to the log fails, though there was room a moment ago.
+/// The disk fails as the log is written.
 fn unwritable() {
     let mut quorum = Quorum::up();
     let (first, term) = quorum.leader();
     quorum.decide();
-    let meddling = Meddling::with(&mut quorum, first, "write:error=ENOSPC");
-    quorum.ends(first, 1, "No space left on device");
+    let meddling = Meddling::with(&mut quorum, first, "write:error=EIO");
+    quorum.ends(first, 1, "cannot write the log");
     drop(meddling);
     quorum.leader_after(term);
     quorum.decide_on();
@@ -131,6 +137,27 @@ fn unwritable() {
     quorum.start(first);
     quorum.kill((first + 1) % 3);
     quorum.decide_on();
+    quorum.nothing_is_lost();
+}
+
+/// As a quota does: the file system has room, and no write gets any.
+fn denied() {
+    let mut quorum = Quorum::up();
+    let (first, term) = quorum.leader();
+    quorum.decide();
+    let meddling = Meddling::with(&mut quorum, first, "write:error=ENOSPC");
+    quorum.leader_after(term);
+    quorum.decide_on();
+    quorum.wait_for_agent();
+    let waits = "writes wait for free space";
+    wait("it waits for room", || quorum.said(first).contains(waits));
+    drop(meddling);
+    wait("its writes go on", || {
+        quorum.said(first).contains("writes go on")
+    });
+    quorum.kill((first + 1) % 3);
+    quorum.decide_on();
+    assert_eq!(quorum.said(first).matches(waits).count(), 1);
     quorum.nothing_is_lost();
 }
 
@@ -145,10 +172,11 @@ fn small_disk(place: Place) -> Vec<String> {
 }
 
 const DISK_BYTES: u64 = 96 << 20;
-/// So much is left of it.
+/// With so much left, no coordinator leads; the log takes more all the same.
 const FREE_BYTES: u64 = 8 << 20;
 
-fn full() {
+/// With no byte left, entries are cut off amid a write.
+fn full(left: u64) {
     let mut quorum = Quorum::up_with(small_disk);
     let (first, term) = quorum.leader();
     quorum.decide();
@@ -159,8 +187,10 @@ fn full() {
     let free = free_bytes(&data);
     assert!(free <= DISK_BYTES, "{free} bytes are those of another disk");
     let mut file = fs::File::create(&filler).expect("there is room");
-    let mut zeros = io::repeat(0).take(free - FREE_BYTES);
-    io::copy(&mut zeros, &mut file).expect("there is room");
+    let most = if left == 0 { u64::MAX } else { free - left };
+    if let Err(error) = io::copy(&mut io::repeat(0).take(most), &mut file) {
+        assert_eq!((left, error.kind()), (0, io::ErrorKind::StorageFull));
+    }
 
     let (second, _) = quorum.leader_after(term);
     assert_ne!(first, second);

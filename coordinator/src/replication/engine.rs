@@ -1,6 +1,7 @@
 //! The loop around the replica: tasks and ticks in, and its effects executed in order. [`DurableReplica`] handles a
 //! disk that fails or is full.
 
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -138,6 +139,8 @@ pub(crate) struct Engine {
     orders: Orders,
     /// As it was published last.
     disk_is_full: bool,
+    /// The last write is repeated until the disk has room for it.
+    waits_for_room: bool,
     /// As everybody is told, the event loop first where it leads: whoever comes then finds it ready.
     standing: Standing,
     /// The last status sent to the event loop.
@@ -178,6 +181,7 @@ impl Engine {
             outlets,
             orders: Orders::default(),
             disk_is_full: false,
+            waits_for_room: false,
             may_decide: true,
         };
         let full = engine.outlets.peer_status.full();
@@ -337,13 +341,18 @@ impl Engine {
         let (began, is_whole) = (Instant::now(), batch.is_whole);
         match self.durable.persist(batch)? {
             Persisted::Written => {
+                if mem::take(&mut self.waits_for_room) {
+                    tracing::info!("writes go on: the disk has free space");
+                }
                 self.raft_metrics.note_write(began.elapsed());
                 if is_whole {
                     self.raft_metrics.note_snapshot();
                 }
             }
             Persisted::Waiting(error) => {
-                tracing::error!("writes wait for free space: {}", error_chain(&error));
+                if !mem::replace(&mut self.waits_for_room, true) {
+                    tracing::error!("writes wait for free space: {}", error_chain(&error));
+                }
             }
         }
         Ok(())
