@@ -50,6 +50,7 @@ assets! {
     "/assets/agents.js" SCRIPT_TYPE "agents.js",
     "/assets/past.js" SCRIPT_TYPE "past.js",
     "/assets/then.js" SCRIPT_TYPE "then.js",
+    "/assets/tiles.js" SCRIPT_TYPE "tiles.js",
     "/assets/jobs.js" SCRIPT_TYPE "jobs.js",
     "/assets/sandbox.js" SCRIPT_TYPE "sandbox.js",
     "/assets/source.js" SCRIPT_TYPE "source.js",
