@@ -7,6 +7,8 @@
 mod arrows;
 #[path = "tidy/bans.rs"]
 mod bans;
+#[path = "tidy/change_table.rs"]
+mod change_table;
 #[path = "tidy/dialect.rs"]
 mod dialect;
 #[path = "tidy/habits.rs"]
@@ -110,6 +112,11 @@ fn every_finding_class_has_runbook() {
         let heading = format!("\n### {class}\n");
         assert!(runbooks.contains(&heading), "docs/runbooks.md: no {class}");
     }
+}
+
+#[test]
+fn change_table_points_to_code() {
+    assert_none(&change_table::violations(&FILES));
 }
 
 #[test]

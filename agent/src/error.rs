@@ -5,6 +5,7 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use reweave_common::exit_code::{BAD_USAGE, FAILED};
 use reweave_common::units::Rate;
 use reweave_link::LinkError;
 use reweave_link::durable_files::LockedFolderError;
@@ -107,13 +108,13 @@ pub enum AgentError {
 }
 
 impl AgentError {
-    /// 2 for what was asked or given wrongly, 1 for what failed.
+    /// What was asked or given wrongly is told from what failed.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::UnknownHost { .. } | Self::Desired { .. } | Self::NoMarking(_) => 2,
-            Self::NcclConf(ConfError::NoVariable { .. } | ConfError::Twice { .. }) => 2,
-            Self::Certificate(error) if error.is_of_the_folder() => 2,
-            _ => 1,
+            Self::UnknownHost { .. } | Self::Desired { .. } | Self::NoMarking(_) => BAD_USAGE,
+            Self::NcclConf(ConfError::NoVariable { .. } | ConfError::Twice { .. }) => BAD_USAGE,
+            Self::Certificate(error) if error.is_of_the_folder() => BAD_USAGE,
+            _ => FAILED,
         }
     }
 }

@@ -11,7 +11,7 @@ use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_common::iteration::Iteration;
 use reweave_common::units::Rate;
-use reweave_design::topology::{self, Job, Limits, Request, candidates};
+use reweave_design::topology::{self, Job, Limits, Request, families};
 use reweave_repair::paths::ecmp::Ecmp;
 use reweave_sim::workload::candidates::{Candidate, Jobs, Judge, Seat};
 use reweave_sim::workload::job::preset::{Batch, Gpu, Preset};
@@ -211,7 +211,7 @@ fn tree(spines: usize, host: u32, uplink: u32) -> Fabric {
 }
 
 fn expander(seed: u64) -> Fabric {
-    let design = candidates::random(
+    let design = families::random(
         SERVER_COUNT,
         PORTS_PER_SERVER / 2,
         &Limits::plain(SERVER_COUNT, PORTS_PER_SERVER),

@@ -9,6 +9,7 @@ pub mod cause;
 pub mod circuit;
 pub mod collective;
 pub mod error;
+pub mod exit_code;
 pub mod explicit_paths;
 pub mod fabric;
 pub mod finding;

@@ -4,6 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use reweave_common::exit_code::{BAD_USAGE, FAILED};
 use reweave_common::input::InputError;
 use reweave_core::UnreadableLog;
 use reweave_link::pki::PkiError;
@@ -137,12 +138,12 @@ impl CoordinatorError {
             | Self::UnknownCommand { .. }
             | Self::ClusterVersionTooHigh { .. }
             | Self::UnknownState { .. }
-            | Self::Introduction(IntroductionError::Stranger { .. }) => 2,
-            Self::Data(error) if error.is_bad_input() => 2,
-            Self::History(error) if error.is_bad_input() => 2,
-            Self::Audit(error) if error.is_bad_input() => 2,
-            Self::Replay(error) if error.is_bad_input() => 2,
-            _ => 1,
+            | Self::Introduction(IntroductionError::Stranger { .. }) => BAD_USAGE,
+            Self::Data(error) if error.is_bad_input() => BAD_USAGE,
+            Self::History(error) if error.is_bad_input() => BAD_USAGE,
+            Self::Audit(error) if error.is_bad_input() => BAD_USAGE,
+            Self::Replay(error) if error.is_bad_input() => BAD_USAGE,
+            _ => FAILED,
         }
     }
 }

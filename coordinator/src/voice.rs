@@ -4,6 +4,8 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind, StdoutLock, Write};
 use std::process::ExitCode;
 
+use reweave_common::exit_code::BAD_USAGE;
+
 pub(crate) fn out() -> Out<StdoutLock<'static>> {
     Out(io::stdout().lock())
 }
@@ -16,7 +18,7 @@ pub(crate) fn instead(said: &clap::Error) -> ExitCode {
             tell(format_args!("error: cannot print: {error}"));
             ExitCode::FAILURE
         }
-        _ => ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(2)),
+        _ => ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(BAD_USAGE)),
     }
 }
 

@@ -2,13 +2,14 @@
 
 import { h, nothing, panel } from "./dom.js";
 import { findingCards } from "./findings.js";
+import { tileRow, tilesNow } from "./tiles.js";
 import { atAGlance } from "./troubles.js";
-import { age, flowsByName, hostsByAddress, micros, rate, share } from "./units.js";
+import { flowsByName, hostsByAddress } from "./units.js";
 
 export function overview(known) {
   const words = h("div", {});
   const found = h("div", {});
-  const tiles = h("dl", { class: "tiles" });
+  const tiles = tileRow();
 
   function heard() {
     const { status } = known;
@@ -17,11 +18,10 @@ export function overview(known) {
     const opened = [...found.querySelectorAll("details")].map((it) => it.open);
     found.replaceChildren(findingCards(known.findings, flowsByName(status), hurt(known)));
     [...found.querySelectorAll("details")].forEach((it, index) => { it.open = opened[index] ?? false; });
-    tiles.replaceChildren(...figures(status).map(([title, value, note]) =>
-      h("div", {}, h("dt", {}, title), h("dd", {}, value, h("small", {}, note)))));
+    tiles.show(tilesNow(status));
   }
 
-  return { element: h("div", {}, panel("Attention", words), panel("Findings", found), panel("The cluster", tiles)), heard };
+  return { element: h("div", {}, panel("Attention", words), panel("Findings", found), panel("The cluster", tiles.element)), heard };
 }
 
 /** Whose flows these are. */
@@ -44,22 +44,4 @@ function troubles({ alarms, warnings, waits_because, changes }, findings) {
     waits_because ? h("li", {}, `No change in progress: ${waits_because}`) : null,
   ].filter(Boolean);
   return lines.length ? h("ul", { class: "troubles" }, lines) : nothing("No alarms.");
-}
-
-function figures({ agents, links, flows, probes, flow_imbalance, coordinators }) {
-  const up = agents.filter((agent) => agent.state === "up").length;
-  const load = links.map((link) => link.rate_bits_per_s / link.capacity_bits_per_s);
-  const slowest = Math.min(...flows.map((flow) => flow.rate_bits_per_s));
-  const summary = probes.all;
-  const oldest = Math.max(0, ...agents.map((agent) => agent.age_ms ?? 0));
-  const voters = coordinators.filter((one) => one.state === "leads" || one.state === "follows").length;
-  return [
-    ["Agents", `${up} of ${agents.length}`, up ? `oldest report ${age(oldest)}` : ""],
-    ["Coordinators", `${voters} of ${coordinators.length}`, coordinators.find((one) => one.state === "leads")?.name ?? "no leader"],
-    ["Fullest link", load.length ? share(Math.max(...load)) : "–", `${links.filter((link) => !link.up).length} down`],
-    ["Flows", String(flows.length), flows.length ? `slowest ${rate(slowest)}` : ""],
-    ["Latency", micros(summary?.network_us?.median), `p99 ${micros(summary?.network_us?.p99)}`],
-    ["Loss", summary?.sent ? share(summary.lost / summary.sent) : "–", `${probes.pairs} pairs probed`],
-    ["Imbalance", flow_imbalance ? `${flow_imbalance.mean_fim_percent.toFixed(0)} %` : "–", "of flows over equivalent links"],
-  ];
 }

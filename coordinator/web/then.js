@@ -1,18 +1,18 @@
 // What can be told of the cluster at a moment of the past, in a few figures.
 
 import { h, nothing, panel, table } from "./dom.js";
+import { tileRow, tilesThen } from "./tiles.js";
 import { wordsFor } from "./troubles.js";
 import { clock, share } from "./units.js";
 
 export function then(known) {
-  const tiles = h("dl", { class: "tiles" });
+  const tiles = tileRow();
   const events = h("div", {});
   const away = h("div", {});
 
   function heard() {
     const { was } = known;
-    tiles.replaceChildren(...figures(was).map(([title, value, note]) =>
-      h("div", {}, h("dt", {}, title), h("dd", {}, value, h("small", {}, note)))));
+    tiles.show(tilesThen(was));
     events.replaceChildren(was.events.length
       ? table("In the ten minutes before", ["when", "what", "where", "generation"], was.events.map((it) => [clock(Date.parse(it.at)), wordsFor(it.what), it.place, it.generation ?? "–"]))
       : nothing("No findings and no changes in the ten minutes before."));
@@ -23,19 +23,7 @@ export function then(known) {
       ...was.missing.map((words) => h("p", { class: "warn" }, `Missing: ${words}`)));
   }
 
-  return { element: h("div", {}, panel("The cluster then", tiles), panel("Found and changed", events), panel("Agents", away)), heard };
-}
-
-function figures({ links, flows, agents, matrix, resolution }) {
-  const load = links.map((link) => link.rate_bits_per_s / link.capacity_bits_per_s);
-  const up = agents.filter((agent) => agent.connected_share > 0).length;
-  return [
-    ["Agents", `${up} of ${agents.length}`, "connected"],
-    ["Fullest link", load.length ? share(Math.max(...load)) : "–", `${links.filter((link) => !link.up).length} down`],
-    ["Flows", String(flows.length), ""],
-    ["Pairs probed", String(matrix.cells.length), ""],
-    ["Resolution", resolution, "finest that is stored"],
-  ];
+  return { element: h("div", {}, panel("The cluster then", tiles.element), panel("Found and changed", events), panel("Agents", away)), heard };
 }
 
 /** Instead of a view of what only is now. */

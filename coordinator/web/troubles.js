@@ -1,5 +1,6 @@
 // What is found to be wrong, told at a glance: how much there is, the worst of it, and of which links and nodes.
 
+import { TITLES } from "./classes.js";
 import { called } from "./running.js";
 
 /** As sure as the coordinator is when it tells a job of a collision; what serves nobody hurts nobody. */
@@ -66,33 +67,3 @@ function suspects(subject) {
   const [kind, what] = Object.entries(subject)[0];
   return kind === "all" || kind === "ambiguous" ? what.flatMap(suspects) : [[kind, what]];
 }
-
-/** What each class of cause is called, here as in the terminal. */
-const TITLES = {
-  "bad-optic": "bad optic",
-  "lossy-link": "lossy link",
-  "faulty-host": "faulty host",
-  "faulty-switch": "faulty switch",
-  "ecmp-collision": "ECMP collision",
-  "pfc-storm": "PFC storm",
-  "pfc-deadlock": "PFC deadlock",
-  "straggler": "straggler",
-  "pcie-downgrade": "PCIe downgrade",
-  "nic-flap": "NIC flap",
-  "mtu-mismatch": "MTU mismatch",
-  "configuration-mismatch": "configuration mismatch",
-  "asymmetric-route": "asymmetric route",
-  "incast": "incast",
-  "rank-order": "rank order against racks",
-  "allreduce-linear": "all-reduce time linear in world size",
-  "node-always-first": "one node always first",
-  "pipeline-across-spine": "pipeline across the spine",
-  "tensor-across-hosts": "tensor parallel across hosts",
-  "slow-pair": "slow pair",
-  "latency": "latency changed",
-  "host-bound": "host-bound",
-  "dying-optic": "dying optic",
-  "saturation": "link will saturate",
-  "clocks-apart": "clocks apart",
-  "unsent-probes": "unsent probes",
-};

@@ -7,31 +7,11 @@ use thiserror::Error;
 
 use crate::frame::{self, WireError};
 use crate::name::ClusterName;
+use crate::protocol_version::MAX_MINOR_DIFFERENCE;
+pub use crate::protocol_version::{PROTOCOL_VERSION, Version};
 
 /// A hello is short, from any peer.
 pub const MAX_HELLO_BYTES: usize = 1024;
-
-/// A release speaks with the one before and the one after.
-const MAX_MINOR_DIFFERENCE: u16 = 1;
-
-/// What this build speaks.
-pub const PROTOCOL_VERSION: Version = Version { major: 1, minor: 1 };
-
-/// Majors do not understand each other. Within one, a later minor only adds kinds of messages, at the ends
-/// of their lists: the files of shapes are held against each other for that. Sessions carry only what the
-/// lower of both minors knows, by what [`crate::since_version`] says of each kind. A release raises the minor by
-/// one at most, and speaks with the release before and the one after.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Version {
-    pub major: u16,
-    pub minor: u16,
-}
-
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.major, self.minor)
-    }
-}
 
 /// Its fields stay as they are in all versions, so that any two can tell why they disagree; a later
 /// version may add some at the end.

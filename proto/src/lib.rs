@@ -10,6 +10,7 @@ pub mod hello;
 pub mod message;
 pub mod name;
 pub mod parts;
+pub mod protocol_version;
 pub mod since_version;
 
 /// The UDP port a coordinator listens on unless it is told otherwise.

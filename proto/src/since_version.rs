@@ -3,8 +3,8 @@
 
 use reweave_common::operator::{Request, Response};
 
-use crate::hello::{PROTOCOL_VERSION, Version};
 use crate::message::{AgentMessage, CoordinatorMessage, DriverMessage, Order, PeerPart};
+use crate::protocol_version::{PROTOCOL_VERSION, Version};
 
 /// Messages of a minor version have its number here; all others exist since the first version.
 pub trait SinceVersion {

@@ -7,11 +7,10 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use reweave_agent::error::AgentError;
 use reweave_agent::nccl_conf::{Conf, Variables};
+use reweave_common::exit_code;
 
 use super::out;
 
-/// There are changes, and it was asked to say so.
-const EXIT_CHANGES_PENDING: u8 = 3;
 /// Far more than there are variables.
 const MAX_INPUT_BYTES: u64 = 1 << 16;
 
@@ -57,7 +56,7 @@ impl OnNccl {
         let asks =
             matches!(self.command, Command::Check { detailed_exitcode } if detailed_exitcode);
         Ok(match asks && text != conf.text() {
-            true => ExitCode::from(EXIT_CHANGES_PENDING),
+            true => ExitCode::from(exit_code::FOUND),
             false => ExitCode::SUCCESS,
         })
     }

@@ -4,6 +4,8 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 use std::process::{self, ExitCode};
 
+use reweave_common::exit_code::{BAD_USAGE, DONE, FAILED};
+
 pub(super) fn line(text: impl Display) {
     print(format_args!("{text}\n"));
 }
@@ -16,10 +18,10 @@ pub(super) fn print(text: impl Display) {
         return;
     };
     if error.kind() == ErrorKind::BrokenPipe {
-        process::exit(0);
+        process::exit(DONE.into());
     }
     tell(format_args!("error: cannot print: {error}"));
-    process::exit(1);
+    process::exit(FAILED.into());
 }
 
 /// What the command line is told instead of being followed: help and versions are data, and so must be written.
@@ -30,7 +32,7 @@ pub(crate) fn instead(said: &clap::Error) -> ExitCode {
             tell(format_args!("error: cannot print: {error}"));
             ExitCode::FAILURE
         }
-        _ => ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(2)),
+        _ => ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(BAD_USAGE)),
     }
 }
 

@@ -9,13 +9,11 @@ use reweave_agent::error::AgentError;
 use reweave_agent::netlink::RouteSocket;
 use reweave_agent::state::{ByHand, Store};
 use reweave_agent::switch::{Difference, Software, Switch, SwitchError};
+use reweave_common::exit_code;
 use reweave_common::forwarding_state::ForwardingState;
 use serde_json::json;
 
 use super::{Form, Output, out};
-
-/// There are changes, and it was asked to say so.
-const EXIT_CHANGES_PENDING: u8 = 3;
 
 #[derive(Debug, Args)]
 pub(crate) struct OnSwitch {
@@ -94,7 +92,7 @@ impl OnSwitch {
             } => {
                 let is_same = hand.diff(&load(&desired.file)?)?;
                 if *detailed_exitcode && !is_same {
-                    return Ok(ExitCode::from(EXIT_CHANGES_PENDING));
+                    return Ok(ExitCode::from(exit_code::FOUND));
                 }
             }
             Command::Apply {

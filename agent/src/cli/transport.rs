@@ -6,12 +6,10 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use reweave_agent::error::AgentError;
 use reweave_agent::transport::{Hand, Marking, Network, Ports, Transport, Wanted};
+use reweave_common::exit_code;
 use serde_json::json;
 
 use super::{Form, Output, out};
-
-/// There are changes, and it was asked to say so.
-const EXIT_CHANGES_PENDING: u8 = 3;
 
 #[derive(Debug, Args)]
 pub(crate) struct OnTransport {
@@ -83,7 +81,7 @@ impl OnTransport {
                 let after = held.with(desired.wanted()?);
                 self.show(&after);
                 if *detailed_exitcode && after != held {
-                    return Ok(ExitCode::from(EXIT_CHANGES_PENDING));
+                    return Ok(ExitCode::from(exit_code::FOUND));
                 }
             }
             Command::Apply { desired, state } => {

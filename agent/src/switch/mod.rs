@@ -3,16 +3,12 @@
 
 mod difference;
 mod error;
-mod frr;
-mod redis;
-mod sonic;
+mod vendors;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use clap::{Args, ValueEnum};
 use reweave_agent_core::reconcile::usable;
 use reweave_agent_core::switch::joined;
 use reweave_common::error::error_chain;
@@ -25,9 +21,8 @@ use crate::netlink::{EnforcedState, Link, RouteSocket};
 
 pub use difference::Difference;
 pub use error::{RedisError, SwitchError, VtyshError};
-use frr::Frr;
-pub use redis::RedisAddress;
-use sonic::ConfigDb;
+pub use vendors::{RedisAddress, RoutesBy, Software};
+use vendors::{RoutePush, Vendor};
 
 /// Software takes a route at once and hands it to the kernel a little later.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -40,126 +35,10 @@ const REPAIR_INTERVAL: Duration = Duration::from_secs(1);
 /// As it is called where it is off.
 const MEASUREMENT_NAME: &str = "routes by the switch's software";
 
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub enum RoutesBy {
-    /// The agent, by netlink, in a table of its own
-    #[default]
-    Kernel,
-    /// FRR's static routes, by vtysh
-    Frr,
-    /// Static routes of SONiC's `CONFIG_DB`
-    Sonic,
-}
-
-#[derive(Debug, Clone, Default, Args)]
-pub struct Software {
-    /// Software that installs routes
-    #[arg(long, value_enum, default_value_t = RoutesBy::Kernel)]
-    pub routes_by: RoutesBy,
-    /// Folder with the sockets of FRR's daemons, if vtysh does not find it
-    #[arg(long, value_name = "DIR")]
-    pub vty: Option<PathBuf>,
-    /// Address of SONiC's database: a socket's path, or ADDRESS:PORT [default: /var/run/redis/redis.sock]
-    #[arg(long, value_name = "WHERE")]
-    pub config_db: Option<RedisAddress>,
-}
-
-impl Software {
-    fn router(&self) -> Router {
-        match self.routes_by {
-            RoutesBy::Kernel => Router::Kernel,
-            RoutesBy::Frr => Router::Frr(Frr::new(self.vty.clone())),
-            RoutesBy::Sonic => {
-                let place = self.config_db.clone().unwrap_or_default();
-                Router::Sonic(ConfigDb::new(place))
-            }
-        }
-    }
-}
-
-enum Router {
-    Kernel,
-    Frr(Frr),
-    Sonic(ConfigDb),
-}
-
-impl Router {
-    /// What most often stands in the way.
-    fn remedy(&self) -> &'static str {
-        match self {
-            Self::Kernel => "",
-            Self::Frr(_) => {
-                "start FRR, and put the agent's user into the group frrvty; see docs/switches.md"
-            }
-            Self::Sonic(_) => {
-                "start the database, and put the agent's user into its group; see docs/switches.md"
-            }
-        }
-    }
-
-    /// Our routes in its configuration.
-    fn configured(&self) -> Result<Vec<RouteRule>, SwitchError> {
-        match self {
-            Self::Kernel => Ok(vec![]),
-            Self::Frr(frr) => frr.configured(),
-            Self::Sonic(db) => db.configured(),
-        }
-    }
-
-    /// What it would have to be told, in its own words.
-    fn words_to(&self, desired: &[RouteRule]) -> Result<Vec<String>, SwitchError> {
-        match self {
-            Self::Kernel => Ok(vec![]),
-            Self::Frr(frr) => frr.words_to(desired),
-            Self::Sonic(db) => db.words_to(desired),
-        }
-    }
-
-    /// SONiC takes away what shall go before it adds what comes, so there routes that change get their new ways
-    /// beside their old ones first. Where that does not come about though it must, nothing goes.
-    fn tell_in_steps(
-        &self,
-        kernel: &mut RouteSocket,
-        desired: &[RouteRule],
-        must_settle: bool,
-    ) -> Result<RoutePush, SwitchError> {
-        if !matches!(self, Self::Sonic(_)) {
-            return self.tell(desired);
-        }
-        let before = self.configured()?;
-        let both = joined(&before, desired);
-        let mut anything = false;
-        if both != desired && self.tell(&both)?.anything {
-            anything = true;
-            match settle(kernel, &[], &both) {
-                Err(SwitchError::NotInTheKernel { .. }) if !must_settle => {}
-                settled => settled?,
-            }
-        }
-        anything |= self.tell(desired)?.anything;
-        Ok(RoutePush { before, anything })
-    }
-
-    fn tell(&self, desired: &[RouteRule]) -> Result<RoutePush, SwitchError> {
-        match self {
-            Self::Kernel => Ok(RoutePush::default()),
-            Self::Frr(frr) => frr.tell(desired),
-            Self::Sonic(db) => db.tell(desired),
-        }
-    }
-}
-
-/// What came of telling software its routes.
-#[derive(Debug, Default)]
-struct RoutePush {
-    /// Ours before.
-    before: Vec<RouteRule>,
-    anything: bool,
-}
-
 /// A switch with the software that installs its routes.
 pub struct Switch {
-    router: Router,
+    /// None where the agent installs routes itself.
+    vendor: Option<Box<dyn Vendor>>,
     /// When the configuration was last read.
     looked: Option<Moment>,
     trouble: Option<SwitchError>,
@@ -168,7 +47,7 @@ pub struct Switch {
 impl Switch {
     pub fn new(software: &Software) -> Self {
         Self {
-            router: software.router(),
+            vendor: software.vendor(),
             looked: None,
             trouble: None,
         }
@@ -181,13 +60,13 @@ impl Switch {
         kernel: &mut RouteSocket,
         desired: &ForwardingState,
     ) -> Result<(), SwitchError> {
-        if matches!(self.router, Router::Kernel) {
+        let Some(vendor) = self.vendor.as_deref() else {
             return Ok(kernel.hold_all(desired)?);
-        }
+        };
         self.refuse_pins(desired)?;
         kernel.refuse_impossible(&desired.routes)?;
         let routes = desired.clone().in_order().routes;
-        let told = self.router.tell_in_steps(kernel, &routes, true)?;
+        let told = tell_in_steps(vendor, kernel, &routes, true)?;
         settle(kernel, &told.before, &routes)?;
         // Of an agent that held routes by itself; those that replace them are there.
         Ok(kernel.hold_all(&ForwardingState::of_pins(desired.rules.clone()))?)
@@ -196,8 +75,8 @@ impl Switch {
     /// What the kernel holds of ours.
     pub fn holding(&mut self, kernel: &mut RouteSocket) -> Result<ForwardingState, SwitchError> {
         let mut held = kernel.holding()?;
-        if !matches!(self.router, Router::Kernel) {
-            let configured = self.router.configured()?;
+        if let Some(vendor) = &self.vendor {
+            let configured = vendor.configured()?;
             let links = kernel.links()?;
             held.routes
                 .extend(those_to(&configured, kernel.static_routes(&links)?));
@@ -212,7 +91,7 @@ impl Switch {
         desired: &ForwardingState,
         links: &[Link],
     ) -> Result<EnforcedState, SwitchError> {
-        if matches!(self.router, Router::Kernel) {
+        if self.vendor.is_none() {
             return Ok(kernel.keep(desired, links)?);
         }
         let told = self.keep_routes(kernel, &desired.routes, links)?;
@@ -229,7 +108,7 @@ impl Switch {
         Some(Lack {
             measurement: MEASUREMENT_NAME.to_owned(),
             because: error_chain(self.trouble.as_ref()?),
-            remedy: self.router.remedy().to_owned(),
+            remedy: self.vendor.as_ref()?.remedy().to_owned(),
         })
     }
 
@@ -261,7 +140,10 @@ impl Switch {
     /// What it would be told if it should hold this, in its own words; tells nothing.
     pub fn words_to(&self, desired: &ForwardingState) -> Result<Vec<String>, SwitchError> {
         self.refuse_pins(desired)?;
-        self.router.words_to(&desired.routes)
+        match &self.vendor {
+            Some(vendor) => vendor.words_to(&desired.routes),
+            None => Ok(vec![]),
+        }
     }
 
     /// Whether it was told anything. What is configured stays whole while interfaces are down: the software
@@ -272,6 +154,9 @@ impl Switch {
         desired: &[RouteRule],
         links: &[Link],
     ) -> Result<bool, SwitchError> {
+        let Some(vendor) = self.vendor.as_deref() else {
+            return Ok(false);
+        };
         let held = those_to(desired, kernel.static_routes(links)?);
         let is_up = |interface: &str| {
             let mut up = links.iter().filter(|link| link.count.up);
@@ -293,7 +178,7 @@ impl Switch {
             return Ok(false);
         }
         self.looked = Some(now);
-        let told = self.router.tell_in_steps(kernel, desired, false);
+        let told = tell_in_steps(vendor, kernel, desired, false);
         let (anything, trouble) = match told {
             Ok(told) => (told.anything, None),
             Err(error) => (false, Some(error)),
@@ -303,12 +188,37 @@ impl Switch {
     }
 
     fn refuse_pins(&self, desired: &ForwardingState) -> Result<(), SwitchError> {
-        let blind = matches!(self.router, Router::Sonic(_)) && !desired.rules.is_empty();
-        if blind {
+        let is_blind = self.vendor.as_ref().is_some_and(|it| !it.follows_pins());
+        if is_blind && !desired.rules.is_empty() {
             return Err(SwitchError::NoPins);
         }
         Ok(())
     }
+}
+
+/// Where software takes away what shall go before it adds what comes, routes that change get their new ways beside
+/// their old ones first. Where that does not come about though it must, nothing goes.
+fn tell_in_steps(
+    vendor: &dyn Vendor,
+    kernel: &mut RouteSocket,
+    desired: &[RouteRule],
+    must_settle: bool,
+) -> Result<RoutePush, SwitchError> {
+    if !vendor.removes_first() {
+        return vendor.tell(desired);
+    }
+    let before = vendor.configured()?;
+    let both = joined(&before, desired);
+    let mut anything = false;
+    if both != desired && vendor.tell(&both)?.anything {
+        anything = true;
+        match settle(kernel, &[], &both) {
+            Err(SwitchError::NotInTheKernel { .. }) if !must_settle => {}
+            settled => settled?,
+        }
+    }
+    anything |= vendor.tell(desired)?.anything;
+    Ok(RoutePush { before, anything })
 }
 
 /// The rules of what leads to the same hosts.

@@ -5,12 +5,14 @@
 use std::time::Duration;
 
 use crate::fabric::Fabric;
-use crate::ids::{LinkId, NodeId, Rank};
+use crate::ids::NodeId;
 use crate::traffic::TrafficMatrix;
 use crate::units::{Bytes, Rate};
 use crate::workload::{Pattern, Program, ProgramStep};
 
 mod file;
+
+pub use file::fault::{Fault, FaultKind};
 
 /// The name of the place from which a managed cluster is run. No node may have it then.
 pub const STATION_NAME: &str = "station";
@@ -99,57 +101,6 @@ impl Job {
         }
         matrix
     }
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct Fault {
-    pub at: Duration,
-    /// For ever, when absent.
-    pub lasts: Option<Duration>,
-    pub kind: FaultKind,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub enum FaultKind {
-    LinkDown {
-        link: LinkId,
-    },
-    /// Down and up again, `period` from one fall to the next.
-    LinkFlap {
-        link: LinkId,
-        period: Duration,
-    },
-    /// Each packet is lost with this probability, in both directions.
-    LinkLoss {
-        link: LinkId,
-        probability: f64,
-    },
-    LinkRate {
-        link: LinkId,
-        rate: Rate,
-    },
-    /// The power goes: every process dies and every link falls.
-    HostKill {
-        host: NodeId,
-    },
-    /// Every process of the host stands still; its kernel goes on.
-    HostStop {
-        host: NodeId,
-    },
-    ProcessKill {
-        job: usize,
-        rank: Rank,
-    },
-    ProcessStop {
-        job: usize,
-        rank: Rank,
-    },
-    /// Nothing passes between the two sides, or only from `b` to `a` when one-way.
-    Partition {
-        a: Vec<NodeId>,
-        b: Vec<NodeId>,
-        one_way: bool,
-    },
 }
 
 /// What must be true of a job when the scenario is over. Absent limits are not judged.

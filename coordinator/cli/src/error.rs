@@ -7,6 +7,7 @@ use std::str::Utf8Error;
 use std::time::Duration;
 
 use reweave_common::error::error_chain;
+use reweave_common::exit_code::{BAD_USAGE, FAILED};
 use reweave_common::input::InputError;
 use reweave_common::operator::{Refused, Response, Unknown};
 use reweave_common::plan::Generation;
@@ -493,7 +494,7 @@ impl CliError {
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
             Self::On { source, .. } => source.exit_code(),
-            Self::Refused(refused) if names_nothing(refused) => 2,
+            Self::Refused(refused) if names_nothing(refused) => BAD_USAGE,
             Self::NoIdentity
             | Self::NotForPeople { .. }
             | Self::Identity { .. }
@@ -545,14 +546,14 @@ impl CliError {
             | Self::Replay(ReplayError::NoWay { .. })
             | Self::TooManyPoints { .. }
             | Self::Shards { .. }
-            | Self::BadShard { .. } => 2,
-            Self::Simulation(error) if is_bad_network(error) => 2,
-            Self::Shelf(error) if error.is_bad_input() => 2,
-            Self::Store { source, .. } if source.is_bad_input() => 2,
-            Self::Collective(error) if is_bad_input(error) => 2,
-            Self::Topology(error) if !matches!(error, TopologyError::Simulation(_)) => 2,
-            _ if self.is_of_a_file() || self.is_of_what_is_asked() => 2,
-            _ => 1,
+            | Self::BadShard { .. } => BAD_USAGE,
+            Self::Simulation(error) if is_bad_network(error) => BAD_USAGE,
+            Self::Shelf(error) if error.is_bad_input() => BAD_USAGE,
+            Self::Store { source, .. } if source.is_bad_input() => BAD_USAGE,
+            Self::Collective(error) if is_bad_input(error) => BAD_USAGE,
+            Self::Topology(error) if !matches!(error, TopologyError::Simulation(_)) => BAD_USAGE,
+            _ if self.is_of_a_file() || self.is_of_what_is_asked() => BAD_USAGE,
+            _ => FAILED,
         }
     }
 

@@ -3,9 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-
-/// Besides 0 done, 1 failed or unsound, and 2 bad usage or input.
-const FOUND: u8 = 3;
+use reweave_common::exit_code::{DONE, FOUND};
 
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct ExitOption {
@@ -21,7 +19,7 @@ impl ExitOption {
 }
 
 pub(crate) fn number(is_asked: bool, found: bool) -> u8 {
-    if is_asked && found { FOUND } else { 0 }
+    if is_asked && found { FOUND } else { DONE }
 }
 
 #[cfg(test)]

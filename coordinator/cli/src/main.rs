@@ -68,6 +68,7 @@ use std::process::ExitCode;
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Arg, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use reweave_common::exit_code::BAD_USAGE;
 use reweave_common::operator::{
     AgentStatus, Findings, NotSeen, Record, Refused, Request, Response, Status, Steering,
 };
@@ -254,7 +255,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
     let plain = env::args_os().map(|word| in_a_line(&word.to_string_lossy()));
     let again = parsed(plain.map(OsString::from)).err();
     tell_as_is(&again.as_ref().unwrap_or(error).render().to_string());
-    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(BAD_USAGE))
 }
 
 fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {

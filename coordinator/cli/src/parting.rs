@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, OnceLock};
 use std::{fs, io, mem, thread};
 
+use reweave_common::exit_code::SIGNAL_OFFSET;
 use reweave_common::lock::lock;
 use reweave_link::{Session, SessionClose};
 use tokio::runtime::{Builder, Runtime};
@@ -16,9 +17,6 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::error::CliError;
 use crate::voice::tell;
-
-/// What shells add to the number of the signal that ended a program.
-const SIGNAL_EXIT_OFFSET: i32 = 128;
 
 static RUNTIME: OnceLock<Runtime> = OnceLock::new();
 /// A program asks over one session at a time.
@@ -110,5 +108,5 @@ async fn end_by(mut ending: Signal, number: i32) {
     if let Some(word) = lock(&SIGNAL_MESSAGE).take() {
         tell(&word);
     }
-    process::exit(SIGNAL_EXIT_OFFSET + number);
+    process::exit(SIGNAL_OFFSET + number);
 }

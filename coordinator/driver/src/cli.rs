@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use reweave_common::circuit::{CircuitSet, NotSwitched, Switchover};
+use reweave_common::exit_code;
 use reweave_common::instruction::Token;
 use reweave_common::plan::Generation;
 use reweave_driver::config::{Config, Optical};
@@ -25,8 +26,6 @@ use serde::Serialize;
 use crate::voice;
 
 const DEFAULT_CONFIG_PATH: &str = "/etc/reweave/driver.toml";
-/// There are changes, and it was asked to say so.
-const EXIT_CHANGES_PENDING: u8 = 3;
 
 /// Read and move the circuits of optical switches.
 #[derive(Debug, Parser)]
@@ -159,7 +158,7 @@ impl Cli {
                 let moves = Moves::between(&found, &desired.circuits);
                 self.show(&moves.to_string(), &moves)?;
                 if *detailed_exitcode && !moves.is_empty() {
-                    return Ok(ExitCode::from(EXIT_CHANGES_PENDING));
+                    return Ok(ExitCode::from(exit_code::FOUND));
                 }
             }
             Command::Apply {

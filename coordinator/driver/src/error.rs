@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use reweave_common::circuit::{Circuit, CircuitSet, NotSwitched};
+use reweave_common::exit_code::{BAD_USAGE, FAILED};
 use reweave_formats::optical::netconf::framing::FramingError;
 use reweave_formats::optical::netconf::{HelloError, ReplyError};
 use reweave_formats::optical::pairs::PairsError;
@@ -133,16 +134,16 @@ pub enum DriverError {
 }
 
 impl DriverError {
-    /// 2 when the user asked for something that does not exist or makes no sense, else 1.
+    /// [`BAD_USAGE`] when the user asked for something that does not exist or makes no sense.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::ReadConfig { .. }
             | Self::Config { .. }
             | Self::BadName { .. }
             | Self::NoSuchSwitch { .. }
-            | Self::NothingToRevert { .. } => 2,
-            Self::Certificate(error) if error.is_of_the_folder() => 2,
-            _ => 1,
+            | Self::NothingToRevert { .. } => BAD_USAGE,
+            Self::Certificate(error) if error.is_of_the_folder() => BAD_USAGE,
+            _ => FAILED,
         }
     }
 }

@@ -5,6 +5,8 @@ use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
 
+use reweave_common::exit_code::BAD_USAGE;
+
 /// Data, in a line.
 pub(crate) fn say(text: impl Display) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
@@ -22,7 +24,7 @@ pub(crate) fn instead(said: &clap::Error) -> ExitCode {
             tell(format_args!("error: cannot print: {error}"));
             ExitCode::FAILURE
         }
-        _ => ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(2)),
+        _ => ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(BAD_USAGE)),
     }
 }
 

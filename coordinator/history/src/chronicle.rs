@@ -9,8 +9,9 @@ use reweave_common::moment::Moment;
 
 use crate::draft::{Draft, Drafts};
 use crate::entry::Entry;
-use crate::keeper::{Keeper, KeeperError, Retention, Tended};
+use crate::keeper::{Keeper, KeeperError, Tended};
 use crate::place::Place;
+use crate::retention::Retention;
 use crate::shelf::{Shelf, ShelfError};
 use crate::table::TableError;
 use crate::thin::Thinner;

@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use crate::draft::{Draft, Made};
 use crate::place::{FileName, Place};
-use crate::resolution::Resolution;
+use crate::retention::Retention;
 use crate::row::in_order;
 use crate::shelf::{Listed, Shelf, ShelfError};
 use crate::table::{Table, TableError, reach};
@@ -35,34 +35,6 @@ pub enum KeeperError {
     Shelf(#[from] ShelfError),
     #[error("cannot make a file")]
     Table(#[from] TableError),
-}
-
-/// How long rows of each resolution are kept.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Retention {
-    pub second: Duration,
-    pub ten_seconds: Duration,
-    pub five_minutes: Duration,
-}
-
-impl Default for Retention {
-    fn default() -> Self {
-        Self {
-            second: Duration::from_hours(24),
-            ten_seconds: Duration::from_hours(14 * 24),
-            five_minutes: Duration::from_hours(400 * 24),
-        }
-    }
-}
-
-impl Retention {
-    fn of(&self, resolution: Resolution) -> Duration {
-        match resolution {
-            Resolution::Second => self.second,
-            Resolution::TenSeconds => self.ten_seconds,
-            Resolution::FiveMinutes => self.five_minutes,
-        }
-    }
 }
 
 pub(crate) struct Keeper {

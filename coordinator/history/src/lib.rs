@@ -14,6 +14,7 @@ mod kind;
 mod past;
 mod place;
 mod resolution;
+mod retention;
 mod row;
 mod series;
 mod shelf;
@@ -28,7 +29,7 @@ mod tests;
 pub use chronicle::{Chronicle, Rules, Told};
 pub use entry::{Entry, Far, Probed};
 pub use files::Files;
-pub use keeper::{KeeperError, Retention};
+pub use keeper::KeeperError;
 pub use kind::Kind;
 pub use past::{
     AgentSeen, CollectivesSeen, Covered, Event, Figures, FlowSeen, GapSeen, HealthSeen,
@@ -37,6 +38,7 @@ pub use past::{
 };
 pub use place::{later, moment_of, written};
 pub use resolution::Resolution;
+pub use retention::Retention;
 pub use shelf::ShelfError;
 pub use table::TableError;
 pub use url::check;

@@ -1,9 +1,13 @@
 //! The page from `web/`, built into the program, so that nothing is loaded from elsewhere.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 use axum::Router;
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use reweave_common::cause::Class;
 
 /// Nothing from elsewhere, and nothing that a name or a label could smuggle in.
 const CONTENT_SECURITY_POLICY_VALUE: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
@@ -46,6 +50,7 @@ assets! {
     "/assets/agents.js" SCRIPT_TYPE "agents.js",
     "/assets/past.js" SCRIPT_TYPE "past.js",
     "/assets/then.js" SCRIPT_TYPE "then.js",
+    "/assets/tiles.js" SCRIPT_TYPE "tiles.js",
     "/assets/jobs.js" SCRIPT_TYPE "jobs.js",
     "/assets/sandbox.js" SCRIPT_TYPE "sandbox.js",
     "/assets/source.js" SCRIPT_TYPE "source.js",
@@ -57,8 +62,16 @@ assets! {
     "/assets/troubles.js" SCRIPT_TYPE "troubles.js",
 }
 
+/// A module with what each class of finding is called, here as in the terminal.
+static CLASSES: LazyLock<String> = LazyLock::new(|| {
+    let titles = Class::ALL.map(|class| (class, class.to_string()));
+    let titles = serde_json::to_string(&BTreeMap::from(titles)).expect("a class is a word");
+    format!("export const TITLES = {titles};\n")
+});
+
 pub(super) fn routes() -> Router {
-    let none = Router::new();
+    let classes = get(|| async { served(SCRIPT_TYPE, &CLASSES) });
+    let none = Router::new().route("/assets/classes.js", classes);
     ASSETS.iter().fold(none, |routes, &(path, kind, text)| {
         routes.route(path, get(move || async move { served(kind, text) }))
     })
@@ -83,16 +96,15 @@ fn served(kind: &'static str, text: &'static str) -> Response {
 
 #[cfg(test)]
 mod tests {
-    use reweave_common::cause::Class;
+    use super::*;
 
     /// The same words as in the terminal, for those who read both.
     #[test]
     fn page_names_every_cause_class() {
-        let page = include_str!("../../web/troubles.js");
         for class in Class::ALL {
             let letters = serde_json::to_string(&class).expect("a class is a word");
             assert!(
-                page.contains(&format!("{letters}: \"{class}\"")),
+                CLASSES.contains(&format!("{letters}:\"{class}\"")),
                 "{letters}"
             );
         }

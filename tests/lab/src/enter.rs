@@ -15,6 +15,7 @@ use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::fstat;
 use nix::unistd::Pid;
+use reweave_common::exit_code::{FAILED, SIGNAL_OFFSET};
 
 use crate::error::LabError;
 use crate::node::NodeDoor;
@@ -168,6 +169,9 @@ fn wait_failed(error: &io::Error) -> LabError {
 }
 
 fn exit_code(status: ExitStatus) -> u8 {
-    let code = status.code().or_else(|| Some(128 + status.signal()?));
-    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+    let code = status
+        .code()
+        .or_else(|| Some(SIGNAL_OFFSET + status.signal()?));
+    code.and_then(|code| u8::try_from(code).ok())
+        .unwrap_or(FAILED)
 }

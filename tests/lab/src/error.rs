@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use nix::errno::Errno;
 use nix::unistd::Pid;
+use reweave_common::exit_code::{BAD_USAGE, FAILED, NOT_EXECUTABLE, NOT_FOUND};
 use reweave_common::input::InputError;
 use reweave_common::units::Rate;
 use thiserror::Error;
@@ -214,7 +215,7 @@ pub enum LabError {
 }
 
 impl LabError {
-    /// 2 when the user asked for something that does not exist or makes no sense, else 1.
+    /// [`BAD_USAGE`] when the user asked for something that does not exist or makes no sense.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Input(_)
@@ -232,10 +233,12 @@ impl LabError {
             | Self::NoSuchJob { .. }
             | Self::BadConduct { .. }
             | Self::BadAssignment { .. }
-            | Self::BadOrder { .. } => 2,
-            Self::StartProgram { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
-            Self::StartProgram { .. } => 126,
-            _ => 1,
+            | Self::BadOrder { .. } => BAD_USAGE,
+            Self::StartProgram { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                NOT_FOUND
+            }
+            Self::StartProgram { .. } => NOT_EXECUTABLE,
+            _ => FAILED,
         }
     }
 }

@@ -1,19 +1,83 @@
-//! `[[fault]]` tables.
+//! `[[fault]]` tables: all faults that a scenario may have. What each does to the virtual cluster is in
+//! `tests/lab/src/faults/conditions.rs`.
 
 use std::time::Duration;
 
 use toml::Spanned;
 
 use super::Reader;
+use crate::fabric::Fabric;
 use crate::ids::{LinkId, NodeId, Rank};
 use crate::input::{InputError, Number, Table};
-use crate::scenario::{Fault, FaultKind};
+use crate::units::Rate;
 
 const FAULT_KINDS: &str = "link-down, link-flap, link-loss, link-rate, host-kill, host-stop, \
                      process-kill, process-stop, partition";
 
 /// No cable is pulled and put back faster.
 const MIN_FLAP_PERIOD: Duration = Duration::from_millis(10);
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fault {
+    pub at: Duration,
+    /// For ever, when absent.
+    pub lasts: Option<Duration>,
+    pub kind: FaultKind,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum FaultKind {
+    LinkDown {
+        link: LinkId,
+    },
+    /// Down and up again, `period` from one fall to the next.
+    LinkFlap {
+        link: LinkId,
+        period: Duration,
+    },
+    /// Each packet is lost with this probability, in both directions.
+    LinkLoss {
+        link: LinkId,
+        probability: f64,
+    },
+    LinkRate {
+        link: LinkId,
+        rate: Rate,
+    },
+    /// The power goes: every process dies and every link falls.
+    HostKill {
+        host: NodeId,
+    },
+    /// Every process of the host stands still; its kernel goes on.
+    HostStop {
+        host: NodeId,
+    },
+    ProcessKill {
+        job: usize,
+        rank: Rank,
+    },
+    ProcessStop {
+        job: usize,
+        rank: Rank,
+    },
+    /// Nothing passes between the two sides, or only from `b` to `a` when one-way.
+    Partition {
+        a: Vec<NodeId>,
+        b: Vec<NodeId>,
+        one_way: bool,
+    },
+}
+
+impl FaultKind {
+    /// The links that are dark while it lasts.
+    pub fn dark_links(&self, fabric: &Fabric) -> Vec<LinkId> {
+        match *self {
+            Self::LinkDown { link } | Self::LinkFlap { link, .. } => vec![link],
+            Self::HostKill { host } => fabric.links_of(host).to_vec(),
+            _ => Vec::new(),
+        }
+    }
+}
 
 impl Reader<'_> {
     pub(super) fn fault(&self, mut table: Table<'_>) -> Result<Fault, InputError> {

@@ -14,7 +14,7 @@ use crate::names::{self, MAX_NAME_BYTES};
 #[cfg(test)]
 mod broken;
 mod expectation;
-mod fault;
+pub(super) mod fault;
 mod job;
 
 /// No scenario runs for longer.

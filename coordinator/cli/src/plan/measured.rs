@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use reweave_common::cause::{Cause, Class, Subject};
+use reweave_common::cause::{Cause, Subject};
 use reweave_common::fabric::{Fabric, Role};
 use reweave_common::operator::{
     AgentStatus, Discovered, DiscoveredLink, Finding, LinkStatus, MeasuredPairs, Request, Response,
@@ -215,10 +215,7 @@ fn known(links: &[LinkStatus], causes: &[Cause]) -> BTreeMap<[String; 2], Vec<Kn
 }
 
 fn is_lossy(cause: &Cause, name: &str) -> bool {
-    let loses = matches!(
-        cause.class,
-        Class::LossyLink | Class::BadOptic | Class::DyingOptic
-    );
+    let loses = cause.class.drain_confidence().is_some();
     let (Subject::Hop { link, .. } | Subject::Link { link, .. }) = &cause.subject else {
         return false;
     };
@@ -262,6 +259,7 @@ impl Known {
 
 #[cfg(test)]
 mod tests {
+    use reweave_common::cause::Class;
     use reweave_common::operator::{AgentState, DiscoveredNode, Hop, LinkEnd, MeasuredPair};
 
     use super::*;

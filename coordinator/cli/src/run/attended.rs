@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use reweave_common::exit_code::{FAILED, NOT_EXECUTABLE, NOT_FOUND, SIGNAL_OFFSET};
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{self, SignalKind};
 use tokio::task::JoinSet;
@@ -15,11 +16,6 @@ use tokio::time::timeout;
 use crate::error::CliError;
 use crate::parting::is_ignored;
 use crate::voice::tell;
-
-/// As shells and `env` have it.
-const EXIT_NOT_FOUND: u8 = 127;
-const EXIT_NOT_EXECUTABLE: u8 = 126;
-const SIGNAL_EXIT_OFFSET: i32 = 128;
 
 /// What schedulers and people send jobs.
 const FORWARDED_SIGNALS: [Signal; 6] = [
@@ -110,19 +106,22 @@ async fn attend(mut child: Child, signals: Signals) -> io::Result<ExitStatus> {
 fn exit_code(ended: ExitStatus) -> ExitCode {
     match (ended.code(), ended.signal()) {
         (None, Some(signal)) => exit_by(signal),
-        (code, _) => ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)),
+        (code, _) => ExitCode::from(
+            code.and_then(|code| u8::try_from(code).ok())
+                .unwrap_or(FAILED),
+        ),
     }
 }
 
 fn exit_by(signal: i32) -> ExitCode {
-    ExitCode::from(u8::try_from(SIGNAL_EXIT_OFFSET + signal).unwrap_or(1))
+    ExitCode::from(u8::try_from(SIGNAL_OFFSET + signal).unwrap_or(FAILED))
 }
 
 fn not_run(command: &Command, error: &io::Error) -> ExitCode {
     let program = command.get_program().to_string_lossy();
     tell(&format!("error: cannot run {program}: {error}"));
     ExitCode::from(match error.kind() {
-        io::ErrorKind::NotFound => EXIT_NOT_FOUND,
-        _ => EXIT_NOT_EXECUTABLE,
+        io::ErrorKind::NotFound => NOT_FOUND,
+        _ => NOT_EXECUTABLE,
     })
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use reweave_common::cause::{Cause, Class, Subject};
+use reweave_common::cause::{Cause, Subject};
 use reweave_common::fabric::Fabric;
 use reweave_common::finding::Finding;
 use reweave_common::ids::{LinkId, NodeId};
@@ -113,14 +113,9 @@ impl FailingLinks {
     }
 }
 
-/// A dying optic is a forecast, and never as sure as what is measured.
 fn is_sure(cause: &Cause) -> bool {
-    let least = match cause.class {
-        Class::LossyLink | Class::BadOptic => 0.9,
-        Class::DyingOptic => 0.6,
-        _ => return false,
-    };
-    cause.confidence >= least
+    let least = cause.class.drain_confidence();
+    least.is_some_and(|least| cause.confidence >= least)
 }
 
 /// The one that it is about, where that is between switches.

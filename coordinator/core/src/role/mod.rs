@@ -5,7 +5,6 @@
 //! applied, or this coordinator no longer leads. Answers go through [`ClusterRole::handle_answer`], which releases
 //! them once it is certain that no other coordinator had become leader.
 
-mod leader;
 mod read_index;
 
 use std::mem;
@@ -22,7 +21,6 @@ use crate::log::command::Command;
 use crate::log::effect::{AuditRecord, Effect, Input};
 use crate::log::policy::Policy;
 use crate::log::state::State;
-use leader::Leader;
 use read_index::ReadIndex;
 
 #[derive(Debug, Clone)]
@@ -46,6 +44,28 @@ enum Part {
     Follows(Box<State>),
 }
 
+/// State that exists only while this coordinator leads.
+#[derive(Debug, Clone)]
+struct Leader {
+    core: Core,
+    term: u64,
+    /// How many commands it has proposed in this term.
+    proposed: u64,
+    /// How many of these are agreed on, one after the other.
+    applied: u64,
+}
+
+impl Leader {
+    fn new(core: Core, term: u64) -> Self {
+        Self {
+            core,
+            term,
+            proposed: 0,
+            applied: 0,
+        }
+    }
+}
+
 impl ClusterRole {
     /// It follows, until it is elected. This build reads entries up to this minor version.
     pub fn new(policy: Policy, fabric: Arc<Fabric>, state: State, reads: u16) -> Self {
@@ -62,7 +82,7 @@ impl ClusterRole {
 
     pub fn state(&self) -> &State {
         match &self.part {
-            Part::Leads(leading) => leading.state(),
+            Part::Leads(leading) => leading.core.state(),
             Part::Follows(state) => state,
         }
     }
@@ -74,7 +94,7 @@ impl ClusterRole {
     /// Whether an entry is not agreed on yet, or a request waits.
     pub fn is_busy(&self) -> bool {
         let is_proposing = match &self.part {
-            Part::Leads(leading) => leading.is_proposing(),
+            Part::Leads(leading) => leading.applied < leading.proposed,
             Part::Follows(_) => false,
         };
         is_proposing || !self.waiting.is_empty()
@@ -120,7 +140,10 @@ impl ClusterRole {
         let before = self.state().cluster_version();
         match &mut self.part {
             Part::Follows(state) => state.apply(command),
-            Part::Leads(leading) => leading.apply(command),
+            Part::Leads(leading) => {
+                leading.applied = leading.proposed;
+                leading.core.apply(command);
+            }
         }
         let version = self.state().cluster_version();
         expect_version(version, self.reads)?;
@@ -148,13 +171,13 @@ impl ClusterRole {
     /// Only a leader handles inputs.
     pub fn handle(&mut self, at: Moment, input: Input) {
         if let Part::Leads(leading) = &mut self.part {
-            leading.handle(at, input);
+            leading.core.handle(at, input);
         }
     }
 
     pub fn poll_effect(&mut self) -> Option<Effect> {
         match &mut self.part {
-            Part::Leads(leading) => leading.poll_effect(),
+            Part::Leads(leading) => leading.core.poll_effect(),
             Part::Follows(_) => None,
         }
     }
@@ -162,7 +185,7 @@ impl ClusterRole {
     /// Whether another [`Input::Tick`] is to come as soon as nothing is more urgent.
     pub fn is_amid_tick(&self) -> bool {
         match &self.part {
-            Part::Leads(leading) => leading.is_amid_tick(),
+            Part::Leads(leading) => leading.core.is_amid_tick(),
             Part::Follows(_) => false,
         }
     }
@@ -170,7 +193,7 @@ impl ClusterRole {
     /// Whether another [`Input::Tick`] is to come as soon as there is nothing else.
     pub fn is_judging(&self) -> bool {
         match &self.part {
-            Part::Leads(leading) => leading.is_judging(),
+            Part::Leads(leading) => leading.core.is_judging(),
             Part::Follows(_) => false,
         }
     }
@@ -178,7 +201,7 @@ impl ClusterRole {
     /// How evenly flows are spread, each time that this was looked at again.
     pub fn poll_evenness(&mut self) -> Option<(Moment, Imbalances)> {
         match &mut self.part {
-            Part::Leads(leading) => leading.poll_evenness(),
+            Part::Leads(leading) => leading.core.poll_evenness(),
             Part::Follows(_) => None,
         }
     }
@@ -186,7 +209,7 @@ impl ClusterRole {
     /// What is for the audit log, besides answers to people. Others write nothing down.
     pub fn poll_record(&mut self) -> Option<AuditRecord> {
         match &mut self.part {
-            Part::Leads(leading) => leading.poll_record(),
+            Part::Leads(leading) => leading.core.poll_record(),
             Part::Follows(_) => None,
         }
     }
@@ -194,15 +217,18 @@ impl ClusterRole {
     /// The seal of the plan that this request approves, as the plan was when that was decided.
     pub fn take_seal(&mut self, id: u64) -> Option<String> {
         match &mut self.part {
-            Part::Leads(leading) => leading.take_seal(id),
+            Part::Leads(leading) => leading.core.take_seal(id),
             Part::Follows(_) => None,
         }
     }
 
-    /// No number is given twice by one coordinator.
+    /// No number is given twice by one coordinator: terms have one leader each.
     pub fn name_proposal(&mut self) -> Option<u64> {
         match &mut self.part {
-            Part::Leads(leading) => Some(leading.name_proposal()),
+            Part::Leads(leading) => {
+                leading.proposed += 1;
+                Some((leading.term << 32) + leading.proposed)
+            }
             Part::Follows(_) => None,
         }
     }
@@ -217,14 +243,14 @@ impl ClusterRole {
         let Part::Leads(leading) = &self.part else {
             return false;
         };
-        self.waiting.push(id, leading.proposed(), is_sought);
+        self.waiting.push(id, leading.proposed, is_sought);
         true
     }
 
     /// Whether the others must be asked now if anybody else leads.
     pub fn handle_answer(&mut self, id: u64, response: Response) -> bool {
         let applied = match &self.part {
-            Part::Leads(leading) => leading.applied(),
+            Part::Leads(leading) => leading.applied,
             Part::Follows(_) => 0,
         };
         self.waiting.handle_answer(id, response, applied)
@@ -247,7 +273,10 @@ impl ClusterRole {
 
     fn take_state(&mut self) -> State {
         match mem::replace(&mut self.part, Part::Follows(Box::default())) {
-            Part::Leads(leading) => leading.into_state(),
+            Part::Leads(leading) => {
+                let Leader { core, .. } = *leading;
+                core.into_state()
+            }
             Part::Follows(state) => *state,
         }
     }

@@ -8,10 +8,11 @@ use bytes::Bytes;
 use super::scene::{Disk, Fault, chronicle, live, look, second};
 use crate::chronicle::{Chronicle, Rules};
 use crate::draft::{Draft, Made};
-use crate::keeper::{Keeper, MAX_UNSAVED_BYTES, Retention, read};
+use crate::keeper::{Keeper, MAX_UNSAVED_BYTES, read};
 use crate::kind::Kind;
 use crate::place::Place;
 use crate::resolution::Resolution;
+use crate::retention::Retention;
 
 /// Around the end of an hour, whose files are merged two minutes later.
 const FIRST_SECOND: u64 = 3480;

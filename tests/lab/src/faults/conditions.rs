@@ -56,16 +56,17 @@ impl Conditions {
     }
 
     fn add(&mut self, kind: &FaultKind, scenario: &Scenario) {
+        self.dark.extend(kind.dark_links(&scenario.fabric));
         match *kind {
-            FaultKind::LinkDown { link } | FaultKind::LinkFlap { link, .. } => {
-                self.dark.insert(link);
-            }
+            FaultKind::LinkDown { .. }
+            | FaultKind::LinkFlap { .. }
+            | FaultKind::HostKill { .. }
+            | FaultKind::ProcessKill { .. } => {}
             FaultKind::LinkLoss { link, probability } => self.add_loss(link, probability),
             FaultKind::LinkRate { link, rate } => {
                 let slowest = self.rate.entry(link).or_insert(rate);
                 *slowest = rate.min(*slowest);
             }
-            FaultKind::HostKill { host } => self.dark.extend(scenario.fabric.links_of(host)),
             FaultKind::HostStop { host } => self.stop(Victim::Host(host)),
             FaultKind::ProcessStop { job, rank } => self.stop(Victim::Process(job, rank)),
             FaultKind::Partition {
@@ -78,7 +79,6 @@ impl Conditions {
                     self.add_deafness(a, b);
                 }
             }
-            FaultKind::ProcessKill { .. } => {}
         }
     }
 

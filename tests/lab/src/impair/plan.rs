@@ -116,17 +116,11 @@ impl Plan {
 fn fates(scenario: &Scenario) -> BTreeMap<LinkId, Fate> {
     let mut fates = delays(&scenario.fabric);
     for fault in &scenario.faults {
-        match fault.kind {
-            FaultKind::LinkLoss { link, .. } => fates.entry(link).or_default().lossy = true,
-            FaultKind::LinkDown { link } | FaultKind::LinkFlap { link, .. } => {
-                fates.entry(link).or_default().cut = true;
-            }
-            FaultKind::HostKill { host } => {
-                for link in scenario.fabric.links_of(host) {
-                    fates.entry(*link).or_default().cut = true;
-                }
-            }
-            _ => {}
+        if let FaultKind::LinkLoss { link, .. } = fault.kind {
+            fates.entry(link).or_default().lossy = true;
+        }
+        for link in fault.kind.dark_links(&scenario.fabric) {
+            fates.entry(link).or_default().cut = true;
         }
     }
     fates

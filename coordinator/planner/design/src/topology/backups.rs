@@ -1,8 +1,8 @@
 //! What takes over before anybody has planned anything, and what failures cost then.
 
-use super::candidates::Design;
 use super::demand::Demand;
 use super::error::TopologyError;
+use super::families::Design;
 use super::plan::{Job, Request};
 use super::repair::{Failed, repair};
 use super::wiring::Pair;

@@ -7,9 +7,9 @@ use reweave_common::explicit_paths::{self, ExplicitPaths, Forest, ForestEdge, Gr
 use reweave_common::ids::{NodeId, Rank};
 use reweave_common::iteration::{Iteration, TaskWork};
 
-use super::candidates::Design;
 use super::demand::Demand;
 use super::distances::Distances;
+use super::families::Design;
 use super::forest;
 use super::wiring::Wiring;
 use crate::routing::{self, Routes, Way};

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::candidates::{Design, is_whole};
 use super::demand::Demand;
 use super::distances::Distances;
+use super::families::{Design, is_whole};
 use super::fill;
 use super::limits::Limits;
 use super::matching;

@@ -3,17 +3,17 @@
 //!
 //! A job's [`Demand`] is of two kinds. What a group reduces may go around its members in any order,
 //! so that the order is chosen with the wiring; what one host sends to another must reach just that
-//! one, so that hops count. [`plan`] lays out wirings of several families ([`candidates`]), screens
+//! one, so that hops count. [`plan`] lays out wirings of several families ([`families`]), screens
 //! them by what their fullest lane carries, simulates the best of them with routes of their own, and
 //! says why the first is best and what the others lack.
 
 mod backups;
-pub mod candidates;
 mod carry;
 mod cycles;
 mod demand;
 mod distances;
 mod error;
+pub mod families;
 mod fill;
 pub mod forest;
 mod limits;
@@ -35,11 +35,11 @@ mod tests;
 mod wiring;
 
 pub use backups::{Case, Outlook, outlook};
-pub use candidates::{Altered, Design, Family};
 pub use carry::{Known, MAX_PATHS_PER_PAIR, MAX_SPREAD_PAIRS, Wired, carriage};
 pub use demand::{Demand, Group};
 pub use distances::{Distances, moore_mean};
 pub use error::{TopologyError, counted};
+pub use families::{Altered, Design, Family};
 pub use limits::{Blocks, Limits, Panel, Reach};
 pub use panels::Patch;
 pub use plan::{

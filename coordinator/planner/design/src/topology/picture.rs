@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::candidates::Design;
+use super::families::Design;
 use super::wiring::pair;
 
 const RING_COLORS: [&str; 8] = [

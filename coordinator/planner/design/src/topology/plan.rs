@@ -12,11 +12,11 @@ use reweave_sim::sim::Progress;
 use reweave_sim::workload::effects::{Effects, Interval, Purse, Setting};
 use reweave_sim::workload::{self, Evaluation, Network, Settings};
 
-use super::candidates::{self, Design, Family};
 use super::carry::{Known, MAX_SPREAD_PAIRS, Wired, carriage};
 use super::demand::Demand;
 use super::distances::Distances;
 use super::error::TopologyError;
+use super::families::{self, Design, Family};
 use super::limits::Limits;
 use super::wiring::{Wiring, ideal_switch};
 use crate::crew::{self, Alone, Crew, InTime, NO_DEADLINE};
@@ -266,7 +266,7 @@ fn drafts_until(
     crew: &dyn Crew,
     in_time: InTime<'_>,
 ) -> Result<(Vec<Draft>, Vec<Lost>), TopologyError> {
-    let designs = candidates::all_with(demand, &request.limits, request.seed, crew, in_time);
+    let designs = families::all_with(demand, &request.limits, request.seed, crew, in_time);
     let parts = designs.first().map(|design| design.wiring.parts());
     let whole = designs.into_iter().filter(|it| it.wiring.is_connected());
     let sketch = |design| Sketch::of(design, demand, request.rate);

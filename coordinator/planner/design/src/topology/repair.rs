@@ -8,11 +8,11 @@ use reweave_common::fabric::Fabric;
 use reweave_common::iteration::Iteration;
 use reweave_sim::workload::{self, Network};
 
-use super::candidates::{Design, is_whole};
 use super::carry::{Known, MAX_SPREAD_PAIRS, Wired, carriage};
 use super::demand::Demand;
 use super::distances::Distances;
 use super::error::TopologyError;
+use super::families::{Design, is_whole};
 use super::plan::{Draft, Job, Proposal, Request, places};
 use super::rewire::without;
 use super::survivors;

@@ -6,9 +6,9 @@
 
 use std::collections::BTreeSet;
 
-use super::candidates::Design;
 use super::demand::Demand;
 use super::error::TopologyError;
+use super::families::Design;
 use super::limits::Limits;
 use super::mended::mended;
 use super::plan::{Draft, Job, Proposal, Request, plan_with};

@@ -8,8 +8,8 @@ use reweave_common::ids::NodeId;
 use reweave_common::units::Rate;
 use reweave_sim::workload::{self, Network};
 
-use super::candidates;
 use super::error::TopologyError;
+use super::families;
 use super::plan::{Job, Request};
 use super::wiring::{Wiring, ideal_switch};
 use crate::crew::{self, Crew, InTime};
@@ -53,7 +53,7 @@ impl Rival {
             Self::TwoToOne => two_to_one(hosts, whole).map(Some),
             Self::Expander => {
                 let rings = request.degree / 2;
-                let design = candidates::random(hosts, rings, &request.limits, request.seed);
+                let design = families::random(hosts, rings, &request.limits, request.seed);
                 let wiring = design.map(|it| it.wiring).filter(Wiring::is_connected);
                 let fabric = |it: Wiring| it.fabric(request.rate, Duration::ZERO);
                 wiring.map(fabric).transpose()

@@ -244,7 +244,7 @@ fn supposed(
     fabric: &Fabric,
     findings: &[Cause],
 ) -> Result<Way, EvidenceError> {
-    let wrong = findings.iter().filter(|it| slows(it.class));
+    let wrong = findings.iter().filter(|it| it.class.slows());
     let wrong: Vec<_> = wrong.filter(|it| distance(&it.subject) < 2).collect();
     let mut suspect = Vec::new();
     for way in ways {
@@ -340,18 +340,6 @@ impl Exchange {
     }
 }
 
-/// Whether it may be why a collective is slow now.
-fn slows(class: Class) -> bool {
-    let harmless = [
-        Class::ClocksApart,
-        Class::NodeAlwaysFirst,
-        Class::DyingOptic,
-        Class::Saturation,
-        Class::UnsentProbes,
-    ];
-    !harmless.contains(&class)
-}
-
 fn distance(subject: &Subject) -> u8 {
     match subject {
         Subject::Hop { .. } | Subject::Link { .. } | Subject::Pair(_) => 0,
@@ -396,7 +384,7 @@ fn blame(
     // What is said of the way itself before what is said of its ends; of those the surest.
     let concerned = findings
         .iter()
-        .filter(|it| slows(it.class))
+        .filter(|it| it.class.slows())
         .filter(concerns);
     told.cause = concerned.min_by_key(|it| distance(&it.subject)).cloned();
     if let Some(cause) = &mut told.cause

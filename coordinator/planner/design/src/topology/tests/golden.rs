@@ -14,9 +14,9 @@ fn shape(hosts: usize, steps: &[usize]) -> (u32, f64) {
 
 #[test]
 fn twelve_hosts_match_published_wiring() {
-    let design = candidates::totient(12, 2);
+    let design = families::totient(12, 2);
     let strides = vec![1, 5];
-    assert_eq!(design.family, candidates::Family::Totient { strides });
+    assert_eq!(design.family, families::Family::Totient { strides });
     assert_eq!(design.wiring.pairs().len(), 24);
     assert_eq!(design.wiring.degrees(), [4, 4]);
     let distances = Distances::of(&design.wiring);
@@ -38,7 +38,7 @@ fn equivalent_strides_are_used_once() {
 #[test]
 fn eight_ports_reach_twelve_hosts() {
     let limits = Limits::plain(12, 8);
-    let design = candidates::random(12, 4, &limits, 1).unwrap();
+    let design = families::random(12, 4, &limits, 1).unwrap();
     assert_eq!(design.wiring.degrees(), [8, 8]);
     assert_eq!(Distances::of(&design.wiring).diameter(), 2);
 }
@@ -86,7 +86,7 @@ const RANDOM_GRAPHS: [(usize, usize, f64); 2] = [(128, 4, 3.75), (432, 8, 3.17)]
 fn random_rings_match_random_graphs() {
     for (hosts, degree, best) in RANDOM_GRAPHS {
         let limits = Limits::plain(hosts, degree);
-        let design = candidates::random(hosts, degree / 2, &limits, 7).unwrap();
+        let design = families::random(hosts, degree / 2, &limits, 7).unwrap();
         let mean = Distances::of(&design.wiring).mean();
         assert!(mean <= best * 1.03, "{hosts}: {mean}");
         assert!(mean >= moore_mean(hosts, degree));

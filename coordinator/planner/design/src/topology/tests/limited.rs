@@ -17,7 +17,7 @@ fn demand(hosts: usize) -> Demand {
 
 #[track_caller]
 fn all_hold(limits: &Limits) {
-    let designs = candidates::all(&demand(limits.hosts()), limits, 5);
+    let designs = families::all(&demand(limits.hosts()), limits, 5);
     assert!(designs.len() >= 5);
     for design in designs {
         assert!(limits.hold(&design.wiring), "{}", design.family);
@@ -46,7 +46,7 @@ fn cables_respect_maximum_reach() {
     });
     let near = limits.clone();
     assert!(near.allow(0, 4) && !near.allow(0, 5));
-    let designs = candidates::all(&demand(16), &limits, 5);
+    let designs = families::all(&demand(16), &limits, 5);
     let designs: Vec<_> = designs
         .iter()
         .filter(|it| it.wiring.is_connected())
@@ -64,7 +64,7 @@ fn hosts_on_different_panels_stay_unjoined() {
     };
     limits.panels = vec![panel("left", 0..8), panel("right", 4..12)];
     assert!(limits.allow(0, 7) && !limits.allow(0, 8) && limits.allow(4, 11));
-    let designs = candidates::all(&demand(12), &limits, 5);
+    let designs = families::all(&demand(12), &limits, 5);
     assert!(designs.iter().any(|it| it.wiring.is_connected()));
     assert!(designs.iter().all(|it| limits.hold(&it.wiring)));
 }
@@ -72,7 +72,7 @@ fn hosts_on_different_panels_stay_unjoined() {
 #[test]
 fn only_unpaired_ports_stay_idle() {
     for (hosts, degree) in [(13, 3), (15, 5), (9, 7), (16, 5), (2, 1), (3, 2)] {
-        for design in candidates::all(&demand(hosts), &Limits::plain(hosts, degree), 1) {
+        for design in families::all(&demand(hosts), &Limits::plain(hosts, degree), 1) {
             let idle = hosts * degree - 2 * design.wiring.cables();
             assert!(
                 idle <= hosts * degree % 2 + 2,
@@ -119,11 +119,11 @@ fn missing_ring_cable_keeps_all_reachable() {
 #[test]
 fn candidates_are_distinct_and_named_exactly() {
     // Any two of five hosts are joined, whatever the family.
-    let designs = candidates::all(&demand(5), &Limits::plain(5, 4), 1);
+    let designs = families::all(&demand(5), &Limits::plain(5, 4), 1);
     assert_eq!(designs.len(), 1, "{designs:?}");
     let mut limits = Limits::plain(12, 4);
     limits.cut = [[0, 1]].into();
-    let designs = candidates::all(&demand(12), &limits, 1);
+    let designs = families::all(&demand(12), &limits, 1);
     let totient = designs
         .iter()
         .find(|it| it.family.word() == "totient")
@@ -227,7 +227,7 @@ fn ports_are_distributed_by_bytes() {
         (1.0, 9.0, 8, 1),
         (5.0, 3.0, 8, 5),
     ] {
-        let found = candidates::ports_of_groups(&demand(groups, pairs), ports);
+        let found = families::ports_of_groups(&demand(groups, pairs), ports);
         assert_eq!(found, of_groups, "{groups} to {pairs} on {ports}");
     }
 }

@@ -26,7 +26,7 @@ fn demand(hosts: usize) -> Demand {
 
 #[track_caller]
 fn all_are_patched(limits: &Limits) {
-    for design in candidates::all(&demand(limits.hosts()), limits, 3) {
+    for design in families::all(&demand(limits.hosts()), limits, 3) {
         let what = design.family.to_string();
         let cables: Vec<_> = design.patches.iter().map(|patch| patch.cable).collect();
         let mut sorted = cables.clone();
@@ -59,7 +59,7 @@ fn each_cable_has_own_panel_ports() {
 #[test]
 fn even_host_count_uses_every_port() {
     let limits = panels(16, 4, 1);
-    let designs = candidates::all(&demand(16), &limits, 3);
+    let designs = families::all(&demand(16), &limits, 3);
     let full = designs.iter().filter(|it| it.wiring.cables() == 32).count();
     assert!(full > designs.len() / 2, "{full} of {}", designs.len());
     let totient = &designs[0];

@@ -54,7 +54,7 @@ fn bare() -> Settings {
 }
 
 /// Milliseconds, and those of the cut bound.
-pub(super) fn times(design: &candidates::Design) -> [f64; 2] {
+pub(super) fn times(design: &families::Design) -> [f64; 2] {
     let hosts = design.wiring.hosts();
     let rate = Rate::from_gbps(100.0).unwrap();
     let fabric = design.wiring.fabric(rate, Duration::ZERO).unwrap();
@@ -100,7 +100,7 @@ fn candidates_reduce_near_cut_bound() {
         (32, 6),
     ] {
         let limits = Limits::plain(hosts, degree);
-        for design in candidates::all(&lopsided(hosts), &limits, 3) {
+        for design in families::all(&lopsided(hosts), &limits, 3) {
             let [found, bound] = times(&design);
             let what = format!("{hosts} hosts of {degree}: {}", design.family);
             assert!(limits.hold(&design.wiring), "{what}");
@@ -117,7 +117,7 @@ fn candidates_reduce_near_cut_bound() {
 
 #[test]
 fn failed_link_costs_third_at_most() {
-    let whole = candidates::totient(12, 2);
+    let whole = families::totient(12, 2);
     let [before, _] = times(&whole);
     for [a, b] in whole.wiring.pairs() {
         let mut broken = whole.clone();

@@ -211,7 +211,7 @@ fn failure_costs_are_precomputed() {
 
 #[test]
 fn pictures_show_every_host_and_cable() {
-    let design = candidates::totient(12, 2);
+    let design = families::totient(12, 2);
     let picture = picture::svg(&design);
     // The legend has a line for each of the two rings.
     assert_eq!(picture.matches("<line").count(), 24 + 2);

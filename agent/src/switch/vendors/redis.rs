@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::RedisError;
+use crate::switch::RedisError;
 
 /// It is on the same machine, and its answers are short.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(1);

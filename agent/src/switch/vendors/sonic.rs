@@ -8,7 +8,8 @@ use reweave_agent_core::switch::sonic::{ConfigRoutes, Edit, Fields, MARK_PATTERN
 use reweave_common::forwarding_state::RouteRule;
 
 use super::redis::{Redis, RedisAddress, Reply};
-use super::{RedisError, RoutePush, SwitchError};
+use super::{RoutePush, Vendor};
+use crate::switch::{RedisError, SwitchError};
 
 /// `CONFIG_DB` among the databases of one redis.
 const CONFIG_DB: &str = "4";
@@ -24,17 +25,29 @@ impl ConfigDb {
         Self { place }
     }
 
-    pub(super) fn configured(&self) -> Result<Vec<RouteRule>, SwitchError> {
+    fn open(&self) -> Result<ConfigDbConnection, RedisError> {
+        let mut redis = Redis::open(&self.place)?;
+        redis.ask(&["SELECT", CONFIG_DB])?;
+        Ok(ConfigDbConnection { redis })
+    }
+}
+
+impl Vendor for ConfigDb {
+    fn remedy(&self) -> &'static str {
+        "start the database, and put the agent's user into its group; see docs/switches.md"
+    }
+
+    fn configured(&self) -> Result<Vec<RouteRule>, SwitchError> {
         Ok(self.open()?.watched(&[])?.rules())
     }
 
-    pub(super) fn words_to(&self, desired: &[RouteRule]) -> Result<Vec<String>, SwitchError> {
+    fn words_to(&self, desired: &[RouteRule]) -> Result<Vec<String>, SwitchError> {
         let mut line = self.open()?;
         let edits = edits_to(&line.watched(desired)?, desired)?;
         Ok(edits.iter().map(|edit| words(edit).join(" ")).collect())
     }
 
-    pub(super) fn tell(&self, desired: &[RouteRule]) -> Result<RoutePush, SwitchError> {
+    fn tell(&self, desired: &[RouteRule]) -> Result<RoutePush, SwitchError> {
         for _ in 0..MAX_TRIES {
             let mut line = self.open()?;
             let held = line.watched(desired)?;
@@ -49,10 +62,12 @@ impl ConfigDb {
         Err(RedisError::Contested.into())
     }
 
-    fn open(&self) -> Result<ConfigDbConnection, RedisError> {
-        let mut redis = Redis::open(&self.place)?;
-        redis.ask(&["SELECT", CONFIG_DB])?;
-        Ok(ConfigDbConnection { redis })
+    fn removes_first(&self) -> bool {
+        true
+    }
+
+    fn follows_pins(&self) -> bool {
+        false
     }
 }
 

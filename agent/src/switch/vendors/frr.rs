@@ -7,8 +7,9 @@ use std::time::Duration;
 use reweave_agent_core::switch::frr::{Configured, version};
 use reweave_common::forwarding_state::RouteRule;
 
-use super::{RoutePush, SwitchError, VtyshError};
+use super::{RoutePush, Vendor};
 use crate::program::{self, Ended, NoAnswer};
+use crate::switch::{SwitchError, VtyshError};
 
 /// A daemon that is well answers within some tens of milliseconds.
 const VTYSH_TIMEOUT: Duration = Duration::from_secs(2);
@@ -23,16 +24,22 @@ impl Frr {
     pub(super) fn new(sockets: Option<PathBuf>) -> Self {
         Self { sockets }
     }
+}
 
-    pub(super) fn configured(&self) -> Result<Vec<RouteRule>, SwitchError> {
+impl Vendor for Frr {
+    fn remedy(&self) -> &'static str {
+        "start FRR, and put the agent's user into the group frrvty; see docs/switches.md"
+    }
+
+    fn configured(&self) -> Result<Vec<RouteRule>, SwitchError> {
         Ok(self.read()?.rules())
     }
 
-    pub(super) fn words_to(&self, desired: &[RouteRule]) -> Result<Vec<String>, SwitchError> {
+    fn words_to(&self, desired: &[RouteRule]) -> Result<Vec<String>, SwitchError> {
         self.lines_to(&self.read()?, desired)
     }
 
-    pub(super) fn tell(&self, desired: &[RouteRule]) -> Result<RoutePush, SwitchError> {
+    fn tell(&self, desired: &[RouteRule]) -> Result<RoutePush, SwitchError> {
         let configured = self.read()?;
         let lines = self.lines_to(&configured, desired)?;
         for some in lines.chunks(MAX_LINES_PER_CALL) {
@@ -43,7 +50,9 @@ impl Frr {
             anything: !lines.is_empty(),
         })
     }
+}
 
+impl Frr {
     fn read(&self) -> Result<Configured, VtyshError> {
         let text = self.show("running-config")?;
         Ok(Configured::read(&text))

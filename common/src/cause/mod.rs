@@ -1,40 +1,12 @@
 //! Classes and subjects of findings, with their confidence.
 
+mod failure_class;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Class {
-    BadOptic,
-    LossyLink,
-    FaultyHost,
-    FaultySwitch,
-    EcmpCollision,
-    PfcStorm,
-    PfcDeadlock,
-    Straggler,
-    PcieDowngrade,
-    NicFlap,
-    MtuMismatch,
-    ConfigurationMismatch,
-    AsymmetricRoute,
-    Incast,
-    RankOrder,
-    AllreduceLinear,
-    NodeAlwaysFirst,
-    PipelineAcrossSpine,
-    TensorAcrossHosts,
-    SlowPair,
-    Latency,
-    HostBound,
-    DyingOptic,
-    Saturation,
-    ClocksApart,
-    UnsentProbes,
-}
+pub use failure_class::Class;
 
 /// Of what or whom a finding speaks.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -162,80 +134,6 @@ impl Subject {
 }
 
 impl Class {
-    pub const ALL: [Self; 26] = [
-        Self::BadOptic,
-        Self::LossyLink,
-        Self::FaultyHost,
-        Self::FaultySwitch,
-        Self::EcmpCollision,
-        Self::PfcStorm,
-        Self::PfcDeadlock,
-        Self::Straggler,
-        Self::PcieDowngrade,
-        Self::NicFlap,
-        Self::MtuMismatch,
-        Self::ConfigurationMismatch,
-        Self::AsymmetricRoute,
-        Self::Incast,
-        Self::RankOrder,
-        Self::AllreduceLinear,
-        Self::NodeAlwaysFirst,
-        Self::PipelineAcrossSpine,
-        Self::TensorAcrossHosts,
-        Self::SlowPair,
-        Self::Latency,
-        Self::HostBound,
-        Self::DyingOptic,
-        Self::Saturation,
-        Self::ClocksApart,
-        Self::UnsentProbes,
-    ];
-
-    pub fn remedy(self) -> &'static str {
-        match self {
-            Self::BadOptic => "drain the link, reweave plan drain, and replace its optics or cable",
-            Self::LossyLink => "drain the link, reweave plan drain, and look at both of its ends",
-            Self::FaultyHost => "take the host out of its jobs and look at its NIC",
-            Self::FaultySwitch => "drain the switch and look at its hardware",
-            Self::EcmpCollision => "rebalance: reweave plan",
-            Self::PfcStorm => "isolate the NIC that sends the pause frames",
-            Self::PfcDeadlock => "break the loop: drain one of its links",
-            Self::Straggler => "take the host out of its jobs",
-            Self::PcieDowngrade => "reseat the NIC, or take the host out of its jobs",
-            Self::NicFlap => "replace the cable or optics; let the jobs' timeouts outlast a flap",
-            Self::MtuMismatch => "set the same MTU at both ends",
-            Self::ConfigurationMismatch => "set it as on the other hosts",
-            Self::AsymmetricRoute => "make the routes of both directions the same length",
-            Self::Incast => "pace the senders, or schedule them one after another",
-            Self::RankOrder => "reorder the ranks at the next start: reweave plan ranks",
-            Self::AllreduceLinear => "use a tree or reduce inside racks first: reweave plan tuner",
-            Self::NodeAlwaysFirst => {
-                "account for it: this node has fewer hops to the aggregation \
-                                      point"
-            }
-            Self::PipelineAcrossSpine => "place the stages along a rack: reweave plan ranks",
-            Self::TensorAcrossHosts => "keep tensor-parallel groups inside hosts",
-            Self::SlowPair => "look at the path between the two: reweave explain",
-            Self::Latency => "look for what changed then",
-            Self::HostBound => {
-                "look at the hosts' processors, memory and storage, not at the fabric"
-            }
-            Self::DyingOptic => {
-                "drain the link, reweave plan drain, and replace its optics before it fails"
-            }
-            Self::Saturation => {
-                "start the job elsewhere, or move flows first: reweave plan balance"
-            }
-            Self::ClocksApart => {
-                "synchronise the clocks; times across these hosts were not compared"
-            }
-            Self::UnsentProbes => {
-                "allow agent traffic in its firewall and check its routes: it sends no probes, so \
-                 nothing is measured"
-            }
-        }
-    }
-
     pub fn cause(self, subject: Subject, confidence: f64, evidence: String) -> Cause {
         Cause {
             class: self,
@@ -245,39 +143,6 @@ impl Class {
             remedy: self.remedy().to_owned(),
             jobs: Vec::new(),
         }
-    }
-}
-
-impl fmt::Display for Class {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::BadOptic => "bad optic",
-            Self::LossyLink => "lossy link",
-            Self::FaultyHost => "faulty host",
-            Self::FaultySwitch => "faulty switch",
-            Self::EcmpCollision => "ECMP collision",
-            Self::PfcStorm => "PFC storm",
-            Self::PfcDeadlock => "PFC deadlock",
-            Self::Straggler => "straggler",
-            Self::PcieDowngrade => "PCIe downgrade",
-            Self::NicFlap => "NIC flap",
-            Self::MtuMismatch => "MTU mismatch",
-            Self::ConfigurationMismatch => "configuration mismatch",
-            Self::AsymmetricRoute => "asymmetric route",
-            Self::Incast => "incast",
-            Self::RankOrder => "rank order against racks",
-            Self::AllreduceLinear => "all-reduce time linear in world size",
-            Self::NodeAlwaysFirst => "one node always first",
-            Self::PipelineAcrossSpine => "pipeline across the spine",
-            Self::TensorAcrossHosts => "tensor parallel across hosts",
-            Self::SlowPair => "slow pair",
-            Self::Latency => "latency changed",
-            Self::HostBound => "host-bound",
-            Self::DyingOptic => "dying optic",
-            Self::Saturation => "link will saturate",
-            Self::ClocksApart => "clocks apart",
-            Self::UnsentProbes => "unsent probes",
-        })
     }
 }
 
