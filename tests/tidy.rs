@@ -13,6 +13,8 @@ mod dialect;
 mod habits;
 #[path = "tidy/layers.rs"]
 mod layers;
+#[path = "tidy/links.rs"]
+mod links;
 #[path = "tidy/metrics.rs"]
 mod metrics;
 #[path = "tidy/planted.rs"]
@@ -115,6 +117,11 @@ fn every_finding_class_has_runbook() {
 #[test]
 fn metrics_page_matches_code() {
     assert_none(&metrics::violations(&FILES));
+}
+
+#[test]
+fn links_of_pages_lead_somewhere() {
+    assert_none(&links::violations(&FILES));
 }
 
 #[test]
