@@ -15,6 +15,8 @@ mod dialect;
 mod habits;
 #[path = "tidy/layers.rs"]
 mod layers;
+#[path = "tidy/links.rs"]
+mod links;
 #[path = "tidy/metrics.rs"]
 mod metrics;
 #[path = "tidy/planted.rs"]
@@ -122,6 +124,11 @@ fn change_table_points_to_code() {
 #[test]
 fn metrics_page_matches_code() {
     assert_none(&metrics::violations(&FILES));
+}
+
+#[test]
+fn links_of_pages_lead_somewhere() {
+    assert_none(&links::violations(&FILES));
 }
 
 #[test]
