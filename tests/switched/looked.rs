@@ -177,7 +177,10 @@ fn refuses(stage: &Stage) {
         (&["plan", "diff", "9000"], "no plan 9000 in the history"),
         (&["history", "9000"], "no plan 9000 in the history"),
         (&["trace", "h0", "h9"], "no host named \"h9\""),
-        (&["trace", "h0", "h1", "--protocol", "tcp"], "nothing flows"),
+        (
+            &["trace", "h0", "h1", "--protocol", "tcp"],
+            "no flow from h0 to h1",
+        ),
         (&["jobs", "h9"], "no node h9"),
     ] {
         let (code, said) = refused(stage, words);
@@ -251,7 +254,7 @@ fn past_a_silent_switch() {
     for words in ["fim", "diagnose"] {
         let shown = must(stage.operator().shown(&[words]));
         println!("{shown}");
-        assert!(shown.contains("not known"), "{words}: {shown}");
+        assert!(shown.contains("unknown"), "{words}: {shown}");
     }
     must(stage.output("spine0", &["nft", "delete", "table", "ip", "silence"]));
     assert_eq!(planned(&stage).pins.len(), 1, "it waited for the way alone");

@@ -275,7 +275,7 @@ fn does_not_come_up(stage: &Stage, frr: &Frr<'_>, job: &mut Job) {
     assert!(
         report
             .stopped_because
-            .is_some_and(|it| it.contains("has failed"))
+            .is_some_and(|it| it.contains(" failed: "))
     );
     assert!(report.what_to_do.is_some_and(|it| it.contains("--finish")));
     assert_eq!(stage_of_work(stage), Some(MaintenanceStage::Working));
