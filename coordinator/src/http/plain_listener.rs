@@ -171,7 +171,8 @@ mod tests {
         for in_pieces in [true, true, false, false] {
             if in_pieces {
                 let pieces = [IoSlice::new(b"new"), IoSlice::new(b"s")];
-                connection.write_vectored(&pieces).await.unwrap();
+                let written = connection.write_vectored(&pieces).await.unwrap();
+                assert!(written > 0);
             } else {
                 connection.write_all(b"news").await.unwrap();
             }
