@@ -124,11 +124,12 @@ pub(crate) fn large_cluster_hides_no_host() {
     is_sound(&mut browser);
 }
 
+/// A mouse points at whole pixels, and the canvas need not begin at one.
 fn the_worst_is_told_where_several_are_pointed_at(browser: &mut Browser) {
     browser.value(&format!(
         "((canvas, box) => canvas.dispatchEvent(new MouseEvent('mousemove', {{
-          clientX: box.left + canvas.clientLeft + (Math.floor(192 * canvas.width / 1024) + 0.5) * canvas.clientWidth / canvas.width,
-          clientY: box.top + canvas.clientTop + (Math.floor(700 * canvas.width / 1024) + 0.5) * canvas.clientHeight / canvas.width,
+          clientX: Math.ceil(box.left + canvas.clientLeft + Math.floor(192 * canvas.width / 1024) * canvas.clientWidth / canvas.width),
+          clientY: Math.ceil(box.top + canvas.clientTop + Math.floor(700 * canvas.width / 1024) * canvas.clientHeight / canvas.width),
         }})))({CANVAS_ELEMENT}, {CANVAS_ELEMENT}.getBoundingClientRect())"
     ));
     browser.when(&format!("{MATRIX_TEXT}.startsWith('h700 > h192: ')"));

@@ -108,7 +108,9 @@ fn parted() -> Figures {
         .iter()
         .find(|it| fast(it))
         .map(|it| it.at_ms - RATE_WINDOW_MS - pinned_ms);
-    if ended(&stage).outcome != Outcome::Committed {
+    let record = ended(&stage);
+    if record.outcome != Outcome::Committed {
+        println!("{record:#?}");
         // On a machine that is busy, flows that stay become slower meanwhile, and it is taken back.
         return Figures {
             took_ms: None,
