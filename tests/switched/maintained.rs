@@ -318,7 +318,7 @@ fn is_exchanged(stage: &Stage, frr: &Frr<'_>, job: &mut Job) {
     frr.wait_for_routes();
     let (code, report) = work.end(0);
     let why = report.stopped_because.unwrap_or_default();
-    assert!(code == Some(1) && why.contains("and not 0.0.0"), "{why}");
+    assert!(code == Some(1) && why.contains("instead of 0.0.0"), "{why}");
     let left = carried(stage, job);
     assert!(left < MAX_IDLE_BYTES, "{left}");
     finish_maintenance(stage);
