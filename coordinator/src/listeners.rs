@@ -107,7 +107,10 @@ fn open_join_listener(
         Ok(join_listener) => Ok(Some(join_listener)),
         Err(error) if config.door_is_usual => {
             let why = error_chain(&error);
-            tracing::warn!("joins are off: {why}; --door gives another address");
+            tracing::warn!(
+                "joins are off: {why}; set another `door`, since an agent on this machine answers \
+                 probes on this port"
+            );
             Ok(None)
         }
         Err(error) => Err(config.door.wrong(CoordinatorError::listen(error))),
