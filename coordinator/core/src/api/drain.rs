@@ -56,6 +56,12 @@ pub(super) fn wish(
     };
     match plan {
         Ok(plan) => {
+            let unweighable = drain_routes::unweighable(world, &plan.tables);
+            if !unweighable.is_empty() {
+                return Response::Refused(Refused::Unfit {
+                    reasons: unweighable,
+                });
+            }
             if let Some(split) = drain_routes::split_host(world, &plan.tables) {
                 return Response::Refused(split_refused(fabric, &split));
             }

@@ -82,6 +82,24 @@ pub(crate) fn plan_with_relays(
     Ok(plan)
 }
 
+/// Why switches cannot hold these tables, of which some hops have weights.
+pub(crate) fn unweighable(world: &World<'_>, tables: &Tables) -> Vec<String> {
+    let is_weighted = |table: &ForwardingTable| {
+        let mut hops = table.towards.values().flatten();
+        hops.any(|hop| hop.weight != 1)
+    };
+    let lacking = world.unweighable().into_iter();
+    let asked = lacking.filter(|(node, _)| tables.get(node).is_some_and(is_weighted));
+    asked
+        .map(|(node, because)| {
+            format!(
+                "{} cannot weight routes: {because}",
+                world.fabric().name(node)
+            )
+        })
+        .collect()
+}
+
 /// A host of several addresses to which routes lead by one of them: what is sent to the others goes as before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SplitHost {
