@@ -108,8 +108,8 @@ fn open_join_listener(
         Err(error) if config.door_is_usual => {
             let why = error_chain(&error);
             tracing::warn!(
-                "joins are off: {why}; set another `door`, since an agent on this machine answers \
-                 probes on this port"
+                "joins are off: {why}; give `door` another address, as an agent on the same machine \
+                 answers probes on UDP 7333"
             );
             Ok(None)
         }
