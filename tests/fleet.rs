@@ -10,12 +10,27 @@ mod playbooks;
 #[path = "fleet/system.rs"]
 mod system;
 
-use std::process::ExitCode;
+use std::fs;
+use std::process::{Command, ExitCode};
 
 use libtest_mimic::Arguments;
 use needs::{Need, trial};
 use playbooks::{Fleet, Release};
 use reweave_tests::Job;
+
+const BATCH_INVENTORY: &str = "
+reweave:
+  vars:
+    ansible_connection: local
+    reweave_programs: programs
+    reweave_cluster: fleet
+    reweave_authority: authority
+    reweave_fabric: fabric.toml
+    reweave_agents_at_once: 2
+  children:
+    reweave_coordinators: { hosts: { c1: { reweave_address: 192.0.2.1 } } }
+    reweave_agents: { hosts: { 'h[0:4]': {} } }
+";
 
 fn main() -> ExitCode {
     let needs = [
@@ -31,6 +46,11 @@ fn main() -> ExitCode {
     let tests = vec![
         trial("playbooks_pass_lint", &lint, playbooks_pass_lint),
         trial(
+            "inventory_sets_batches_of_agents",
+            &[Need::Program("ansible-playbook")],
+            inventory_sets_batches_of_agents,
+        ),
+        trial(
             "fleet_deploys_upgrades_and_uninstalls",
             &needs,
             fleet_deploys_upgrades_and_uninstalls,
@@ -40,13 +60,33 @@ fn main() -> ExitCode {
 }
 
 fn playbooks_pass_lint() {
-    let mut lint = std::process::Command::new("ansible-lint");
+    let mut lint = Command::new("ansible-lint");
     lint.args(["--offline", "--nocolor", "--profile=production"]);
     lint.args(["deploy.yml", "rollback.yml", "uninstall.yml"]);
     let output = lint.arg("roles/reweave").current_dir(playbooks::folder());
     let output = output.output().expect("it starts");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{said}");
+}
+
+/// Five agents, two at a time. A tag that no task has leaves plays without work, so no machine is needed.
+fn inventory_sets_batches_of_agents() {
+    let folder = tempfile::tempdir().expect("a folder of our own");
+    let inventory = folder.path().join("inventory.yml");
+    fs::write(&inventory, BATCH_INVENTORY).expect("a file of our own");
+    for playbook in ["deploy.yml", "rollback.yml"] {
+        let mut ansible = Command::new("ansible-playbook");
+        ansible.arg("-i").arg(&inventory).arg(playbook);
+        ansible
+            .args(["--tags", "no_task"])
+            .env("ANSIBLE_NOCOLOR", "1");
+        let output = ansible.current_dir(playbooks::folder()).output();
+        let output = output.expect("it starts");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success(), "{playbook}: {said}");
+        let batches = said.matches("PLAY [Agents, in batches]").count();
+        assert_eq!(batches, 3, "{playbook}: {said}");
+    }
 }
 
 /// Each step needs the one before it, and machines take their time to come up.

@@ -3,6 +3,8 @@
 
 #[path = "lab/tests/support/needs.rs"]
 mod needs;
+#[path = "launchers/shared_key.rs"]
+mod shared_key;
 #[path = "launchers/slurm.rs"]
 mod slurm;
 #[path = "launchers/torchrun.rs"]
@@ -35,7 +37,8 @@ fn main() -> ExitCode {
         test_threads: Some(1),
         ..Arguments::from_args()
     };
-    libtest_mimic::run(&arguments, vec![slurm::test(), torchrun::test()]).exit_code()
+    let tests = vec![slurm::test(), shared_key::test(), torchrun::test()];
+    libtest_mimic::run(&arguments, tests).exit_code()
 }
 
 /// Where ranks are, by what each says of itself: its number, its host and whom it meets.

@@ -403,6 +403,8 @@ impl Agent {
         let refused = self.activity.as_ref().map_or(&[][..], Activity::refused);
         let mut lacks = capabilities::with_refused(&self.off, refused);
         lacks.extend(self.switch.lack());
+        lacks.extend(self.switch.limits());
+        lacks.extend(self.probing.lack());
         lacks
     }
 

@@ -204,6 +204,12 @@ pub struct Lack {
     pub remedy: String,
 }
 
+impl Lack {
+    /// What the software of a switch never holds, whatever its agent may do. Coordinators plan by these texts.
+    pub const HARDWARE_PINS: &'static str = "pins in hardware";
+    pub const WEIGHTS: &'static str = "weights of routes";
+}
+
 impl fmt::Display for PcieLink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} GT/s x{}", f64::from(self.mt_per_s) / 1e3, self.lanes)

@@ -35,6 +35,8 @@ pub struct Snapshot {
     pub flows: Vec<FlowState>,
     /// All pins in force.
     pub pins: Vec<Pin>,
+    /// Nodes that can hold no pins, as their agents report.
+    pub unpinnable: BTreeSet<NodeId>,
     /// All forwarding tables in force, and all circuits.
     pub tables: Tables,
     pub circuits: Circuits,

@@ -107,7 +107,10 @@ fn open_join_listener(
         Ok(join_listener) => Ok(Some(join_listener)),
         Err(error) if config.door_is_usual => {
             let why = error_chain(&error);
-            tracing::warn!("joins are off: {why}; --door gives another address");
+            tracing::warn!(
+                "joins are off: {why}; give `door` another address, as an agent on the same machine \
+                 answers probes on UDP 7333"
+            );
             Ok(None)
         }
         Err(error) => Err(config.door.wrong(CoordinatorError::listen(error))),

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::needs::{Need, trial};
 use crate::{FABRIC, are_in_order, places};
 
-const COORDINATOR_TOML: &str = "\
+pub(crate) const COORDINATOR_TOML: &str = "\
     fabric = \"fabric.toml\"\nlisten = \"127.0.0.1:7332\"\nidentity = \"certificates/coordinator\"\ndata = \"data\"\n";
 /// Each task tells who it is, and whom it would meet.
 const TASK_SCRIPT: &str = "#!/bin/sh\necho $SLURM_PROCID $SLURMD_NODENAME $MASTER_ADDR\n";
@@ -102,7 +102,7 @@ fn laid_out(place: &Path) {
     executable(&place.join("ask"), &ask);
 }
 
-fn certified(place: &Path) {
+pub(crate) fn certified(place: &Path) {
     let certificates = place.join("certificates");
     let made = |words: &[&str], last: &[&str]| {
         let mut command = reweave();
@@ -115,7 +115,7 @@ fn certified(place: &Path) {
     made(&issue, &["--name", "rank"]);
 }
 
-fn reweave() -> Command {
+pub(crate) fn reweave() -> Command {
     Command::new(Programs::beside_this().expect("programs").reweave())
 }
 
@@ -159,6 +159,6 @@ fn lived(place: &Path) -> Result<(), String> {
     output.status.success().then_some(()).ok_or_else(said)
 }
 
-fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -10,6 +10,8 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use reweave_agent_core::latency::{Clocks, OutgoingProbe, PACKET_BYTES, Prober};
 use reweave_agent_core::path_confirmation::ConfirmationResponder;
+use reweave_common::error::error_chain;
+use reweave_common::hardware::Lack;
 use reweave_common::moment::Moment;
 use reweave_common::probing::{PortStrays, ProbeList, ProbeReading};
 use thiserror::Error;
@@ -24,7 +26,7 @@ use crate::preflight::PreflightListener;
 
 #[derive(Debug, Error)]
 pub enum ProbingError {
-    #[error("cannot answer probes on UDP port {port}; another program uses it, perhaps an agent")]
+    #[error("cannot answer probes on UDP port {port}; another program uses it")]
     Answer { port: u16, source: Errno },
     #[error("cannot send probes from UDP port {port}; another program uses it")]
     Ask { port: u16, source: Errno },
@@ -38,6 +40,8 @@ pub struct Engine {
     answering: Option<StampedSocket>,
     /// To be opened with the first list.
     answer_on: Option<u16>,
+    /// Why that failed when it was last tried.
+    deaf_because: Option<String>,
     asking: BTreeMap<u16, StampedSocket>,
     /// Open while arrivals are requested.
     tap: Option<Tap>,
@@ -46,6 +50,10 @@ pub struct Engine {
     looked: Moment,
 }
 
+/// As it is called where it is off.
+const MEASUREMENT_NAME: &str = "answers to probes";
+const PORT_REMEDY: &str = "a coordinator on this machine takes joins there by default: give it another `door` in \
+                           coordinator.toml; `ss -ulpn` shows which program it is";
 /// Losses are not urgent.
 const FATE_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -57,6 +65,7 @@ impl Engine {
             answers: ProbeListener::new(),
             answering: None,
             answer_on: None,
+            deaf_because: None,
             asking: BTreeMap::new(),
             tap: None,
             inbox: PacketBatch::new(),
@@ -84,10 +93,21 @@ impl Engine {
 
     fn answer_now(&mut self) -> Result<(), ProbingError> {
         if let Some(port) = self.answer_on {
-            self.answer_on(port)?;
+            let opened = self.answer_on(port);
+            self.deaf_because = opened.as_ref().err().map(|error| error_chain(error));
+            opened?;
             self.answer_on = None;
         }
         Ok(())
+    }
+
+    /// Why other hosts measure nothing towards this one, where its port is taken.
+    pub fn lack(&self) -> Option<Lack> {
+        Some(Lack {
+            measurement: MEASUREMENT_NAME.to_owned(),
+            because: self.deaf_because.clone()?,
+            remedy: PORT_REMEDY.to_owned(),
+        })
     }
 
     pub fn handle_roster(&mut self, roster: impl IntoIterator<Item = Ipv4Addr>) {

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use reweave_common::error::error_chain;
 use reweave_common::flow::FlowKey;
+use reweave_common::hardware::Lack;
 use reweave_common::lock::lock;
 use reweave_common::probing::{PortStrays, ProbeList, ProbeReading, ProbeTally};
 
@@ -37,6 +38,7 @@ pub struct ProbeThread {
 struct Shared {
     tallies: BTreeMap<FlowKey, ProbeTally>,
     strays: PortStrays,
+    lack: Option<Lack>,
 }
 
 impl ProbeThread {
@@ -62,6 +64,11 @@ impl ProbeThread {
     /// Packets that were of no use so far, at the ports that ask and the port that answers.
     pub fn strays(&self) -> PortStrays {
         lock(&self.shared).strays
+    }
+
+    /// What keeps probes of others from being answered.
+    pub fn lack(&self) -> Option<Lack> {
+        lock(&self.shared).lack.clone()
     }
 }
 
@@ -112,4 +119,5 @@ fn share(engine: &mut Engine, shared: &Mutex<Shared>) {
         }
     }
     shared.strays = engine.strays();
+    shared.lack = engine.lack();
 }

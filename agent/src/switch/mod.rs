@@ -35,6 +35,10 @@ const REPAIR_INTERVAL: Duration = Duration::from_secs(1);
 /// As it is called where it is off.
 const MEASUREMENT_NAME: &str = "routes by the switch's software";
 
+const NO_PINS_REASON: &str = "forwards in hardware that does not follow pins";
+const NO_WEIGHTS_REASON: &str = "takes routes without weights only";
+const LIMIT_REMEDY: &str = "none: plans do without it there; see docs/switches.md";
+
 /// A switch with the software that installs its routes.
 pub struct Switch {
     /// None where the agent installs routes itself.
@@ -110,6 +114,21 @@ impl Switch {
             because: error_chain(self.trouble.as_ref()?),
             remedy: self.vendor.as_ref()?.remedy().to_owned(),
         })
+    }
+
+    /// What this software never holds, so that no plan asks for it.
+    pub fn limits(&self) -> Vec<Lack> {
+        let Some(vendor) = self.vendor.as_deref() else {
+            return Vec::new();
+        };
+        let limit = |measurement: &str, because: &str| Lack {
+            measurement: measurement.to_owned(),
+            because: format!("{} {because}", vendor.name()),
+            remedy: LIMIT_REMEDY.to_owned(),
+        };
+        let pins = (!vendor.follows_pins()).then(|| limit(Lack::HARDWARE_PINS, NO_PINS_REASON));
+        let weights = limit(Lack::WEIGHTS, NO_WEIGHTS_REASON);
+        pins.into_iter().chain([weights]).collect()
     }
 
     /// From what it holds to what it shall; back again where it does not come to hold that.
@@ -257,5 +276,29 @@ fn settle(
             });
         }
         thread::sleep(POLL_INTERVAL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits(routes_by: RoutesBy) -> Vec<String> {
+        let software = Software {
+            routes_by,
+            ..Software::default()
+        };
+        let limits = Switch::new(&software).limits().into_iter();
+        limits.map(|it| it.measurement).collect()
+    }
+
+    #[test]
+    fn software_reports_what_it_never_holds() {
+        assert_eq!(limits(RoutesBy::Kernel), [""; 0]);
+        assert_eq!(limits(RoutesBy::Frr), [Lack::WEIGHTS]);
+        assert_eq!(
+            limits(RoutesBy::Sonic),
+            [Lack::HARDWARE_PINS, Lack::WEIGHTS]
+        );
     }
 }

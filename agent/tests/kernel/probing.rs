@@ -33,6 +33,7 @@ tests! {
     remote_agent_confirms_trace needs "nft",
     agent_without_rights_confirms_nothing,
     interrupted_probe_prints_partial_result,
+    taken_probe_port_is_reported,
 }
 
 const ALL: [Ipv4Addr; 4] = [
@@ -414,4 +415,22 @@ fn agent_without_rights_confirms_nothing() {
     let told = once_answered(&trace);
     assert_eq!(told["confirmed"], false, "{told}");
     assert_eq!(told["routers"].as_array().map(Vec::len), Some(3));
+}
+
+/// As by a coordinator on the same machine, whose joins have this port by default.
+fn taken_probe_port_is_reported() {
+    let _fabric = Fabric::new();
+    within("h0", || {
+        let taken = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, PROBE_PORT)).expect("the port is free");
+        let mut engine = Engine::new(1, Duration::ZERO);
+        engine.answer_once_told(PROBE_PORT);
+        assert_eq!(engine.lack(), None);
+        assert!(engine.handle_list(list([], &[])).is_err());
+        let lack = engine.lack().expect("it answers no probe");
+        assert!(lack.because.contains("7333"), "{lack:?}");
+        assert!(lack.remedy.contains("`door`"), "{lack:?}");
+        drop(taken);
+        engine.handle_list(list([], &[])).expect("the port is free");
+        assert_eq!(engine.lack(), None);
+    });
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use clap::Args;
 use reweave_common::operator::{Findings, JobStatus, Record, Refused, Request, Response, Status};
 use reweave_common::plan::Generation;
-use reweave_link::pki::KeyRequest;
+use reweave_link::pki::{self, KeyRequest};
 use reweave_link::{Channel, Identity, LinkError, Role, Session, connect};
 use reweave_proto::DEFAULT_PORT;
 use tokio::runtime::Runtime;
@@ -199,6 +199,7 @@ impl Coordinator {
             named: None,
         };
         if coordinator.identity.validity().is_due(SystemTime::now())
+            && !pki::is_shared(&folder)
             && let Err(error) = coordinator.renew(&folder)
         {
             tell(&format!(

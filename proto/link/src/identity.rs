@@ -193,7 +193,7 @@ fn anchor(dir: &Path, authority: &CertificateDer<'_>) -> Result<TrustAnchor<'sta
 }
 
 fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, PkiError> {
-    let pem = files::read_private(path)?;
+    let pem = files::read_member_key(path)?;
     PrivateKeyDer::from_pem_slice(pem.as_bytes()).map_err(|source| PkiError::NotPem {
         path: path.to_owned(),
         what: "key",

@@ -27,6 +27,10 @@ impl Frr {
 }
 
 impl Vendor for Frr {
+    fn name(&self) -> &'static str {
+        "FRR"
+    }
+
     fn remedy(&self) -> &'static str {
         "start FRR, and put the agent's user into the group frrvty; see docs/switches.md"
     }

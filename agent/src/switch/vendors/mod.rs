@@ -55,6 +55,8 @@ impl Software {
 
 /// Software that takes routes and hands them to the kernel, and to the hardware.
 pub(super) trait Vendor: Send + Sync {
+    fn name(&self) -> &'static str;
+
     /// What most often stands in the way.
     fn remedy(&self) -> &'static str;
 

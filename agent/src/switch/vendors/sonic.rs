@@ -33,6 +33,10 @@ impl ConfigDb {
 }
 
 impl Vendor for ConfigDb {
+    fn name(&self) -> &'static str {
+        "SONiC"
+    }
+
     fn remedy(&self) -> &'static str {
         "start the database, and put the agent's user into its group; see docs/switches.md"
     }

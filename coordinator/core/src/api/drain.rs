@@ -1,11 +1,12 @@
 //! Proposes a plan of routes for links that an operator drains or weights. Other links stay as they are, and so do
 //! those under maintenance.
 
+use reweave_common::fabric::Fabric;
 use reweave_common::operator::{Refused, Response};
 
 use super::rewire::offer;
 use crate::log::{device, maintenance};
-use crate::plan::drain_routes::{self, LinkIntent, Partitioned};
+use crate::plan::drain_routes::{self, LinkIntent, Partitioned, SplitHost};
 use crate::rollout::DecisionContext;
 
 /// What a person has said something about.
@@ -55,6 +56,15 @@ pub(super) fn wish(
     };
     match plan {
         Ok(plan) => {
+            let unweighable = drain_routes::unweighable(world, &plan.tables);
+            if !unweighable.is_empty() {
+                return Response::Refused(Refused::Unfit {
+                    reasons: unweighable,
+                });
+            }
+            if let Some(split) = drain_routes::split_host(world, &plan.tables) {
+                return Response::Refused(split_refused(fabric, &split));
+            }
             let left = drain_routes::crossed(world, turn.state, &plan.tables, &wish.drained);
             match left.first() {
                 Some(link) => Response::Refused(Refused::NotAround {
@@ -67,5 +77,18 @@ pub(super) fn wish(
             let [from, to] = [from, to].map(|node| fabric.name(node).to_owned());
             Response::Refused(Refused::CutOff { from, to })
         }
+    }
+}
+
+fn split_refused(fabric: &Fabric, split: &SplitHost) -> Refused {
+    let others: Vec<_> = split.others.iter().map(ToString::to_string).collect();
+    let reason = format!(
+        "routes lead to {} by its address {} alone, and flows to {} would stay where they are",
+        fabric.name(split.host),
+        split.routed,
+        others.join(", ")
+    );
+    Refused::Unfit {
+        reasons: vec![reason],
     }
 }

@@ -24,7 +24,10 @@ use crate::log::millis::millis;
 use crate::log::state::{self, Heading, InForce, Migration, Rollout, State, Step};
 use crate::model::imbalance::flow_imbalance;
 use crate::model::world::{Measurements, World};
-use crate::plan::{change_freeze, stale_pins};
+use crate::plan::{change_freeze, severed_routes, stale_pins};
+
+/// More links are counted, and not named.
+const MAX_NAMED_LINKS: usize = 5;
 
 /// Coordinators are for others to add: who leads is not the core's to know.
 pub(super) fn status(world: &World<'_>, state: &State, seen: LeaderView<'_>) -> Status {
@@ -50,7 +53,7 @@ fn without_warnings(world: &World<'_>, state: &State, seen: LeaderView<'_>) -> S
     Status {
         generation: in_force.generation,
         mode: known.policy.mode,
-        alarms: alarms(known, state, &useless_pins),
+        alarms: alarms(world, state, &useless_pins),
         waits_because: seen
             .waits
             .filter(|_| known.policy.mode == Mode::Auto)
@@ -187,8 +190,9 @@ fn phase(phase: &state::Phase) -> Phase {
 }
 
 /// A change that could not be rolled back, switches that hold other rules than they should, and
-/// flows that are pinned to where no way leads on.
-fn alarms(known: Measurements<'_>, state: &State, useless: &[UselessPin]) -> Vec<String> {
+/// pins and routes that lead to where no way leads on.
+fn alarms(world: &World<'_>, state: &State, useless: &[UselessPin]) -> Vec<String> {
+    let known = world.known;
     let held = state.rollouts();
     let held = held.filter_map(|rollout| held_for(known.fabric, rollout));
     let is_idle = |node: &NodeId| {
@@ -207,7 +211,29 @@ fn alarms(known: Measurements<'_>, state: &State, useless: &[UselessPin]) -> Vec
         .iter()
         .filter(|pin| pin.because != Useless::FlowEnded);
     let lost = lost.map(|pin| lost_flow(known.policy.mode, pin));
-    held.chain(astray).chain(lost).collect()
+    let severed = severed(world, state.in_force());
+    held.chain(astray).chain(lost).chain(severed).collect()
+}
+
+fn severed(world: &World<'_>, in_force: &InForce) -> Option<String> {
+    let severing = severed_routes::severing(world, in_force);
+    let names = severing.iter().map(|&link| world.fabric().link_name(link));
+    let names: Vec<_> = names.take(MAX_NAMED_LINKS).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let more = match severing.len() - names.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let remedy = match world.known.policy.mode {
+        Mode::Manual => "replace them with the plan of `reweave plan`",
+        Mode::Auto => "they are replaced as soon as possible",
+    };
+    Some(format!(
+        "routes in force lead to a link that is down: {}{more}; {remedy}",
+        names.join(", ")
+    ))
 }
 
 /// Packets go around what was to move, so that nothing is lost while it takes its time.

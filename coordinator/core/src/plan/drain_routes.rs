@@ -4,6 +4,7 @@
 //! as directly. A switch that has no such path gets no more packets for these hosts.
 
 use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
 
 use reweave_common::fabric::{Fabric, Role};
 use reweave_common::forwarding::{ForwardingTable, NextHop};
@@ -79,6 +80,55 @@ pub(crate) fn plan_with_relays(
             .extend(rewire::tables_without(world, state, &wish.drained)?);
     }
     Ok(plan)
+}
+
+/// Why switches cannot hold these tables, of which some hops have weights.
+pub(crate) fn unweighable(world: &World<'_>, tables: &Tables) -> Vec<String> {
+    let is_weighted = |table: &ForwardingTable| {
+        let mut hops = table.towards.values().flatten();
+        hops.any(|hop| hop.weight != 1)
+    };
+    let lacking = world.unweighable().into_iter();
+    let asked = lacking.filter(|(node, _)| tables.get(node).is_some_and(is_weighted));
+    asked
+        .map(|(node, because)| {
+            format!(
+                "{} cannot weight routes: {because}",
+                world.fabric().name(node)
+            )
+        })
+        .collect()
+}
+
+/// A host of several addresses to which routes lead by one of them: what is sent to the others goes as before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SplitHost {
+    pub(crate) host: NodeId,
+    pub(crate) routed: Ipv4Addr,
+    pub(crate) others: Vec<Ipv4Addr>,
+}
+
+/// The first host of which these tables would move one rail alone. An address that is of none of its NICs, such as a
+/// loopback's, stands for all of them.
+pub(crate) fn split_host(world: &World<'_>, tables: &Tables) -> Option<SplitHost> {
+    let fabric = world.fabric();
+    let hosts = tables.values().flat_map(|table| table.towards.keys());
+    let hosts: BTreeSet<_> = hosts.copied().collect();
+    let mut hosts = hosts
+        .into_iter()
+        .filter(|to| fabric.node(*to).role == Role::Host);
+    hosts.find_map(|host| {
+        let routed = fabric.address(host)?;
+        let (own, others): (Vec<_>, Vec<_>) = world
+            .wiring
+            .addresses_of(host)
+            .partition(|address| *address == routed);
+        (!own.is_empty() && !others.is_empty()).then_some(SplitHost {
+            host,
+            routed,
+            others,
+        })
+    })
 }
 
 /// The links of these that some host's packets may pass on their way by these tables, now or when links

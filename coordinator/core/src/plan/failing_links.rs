@@ -51,6 +51,10 @@ pub(crate) enum DrainRefusal {
         link: String,
         at: String,
     },
+    SplitsHost {
+        link: String,
+        host: String,
+    },
 }
 
 impl fmt::Display for DrainRefusal {
@@ -64,6 +68,11 @@ impl fmt::Display for DrainRefusal {
             Self::LeavesTooLittle { link, at } => write!(
                 f,
                 "{link} fails and is not drained: {at} would keep less than capacity_floor of its capacity"
+            ),
+            Self::SplitsHost { link, host } => write!(
+                f,
+                "{link} fails and is not drained: routes lead to one address of {host}, and flows to \
+                 its others would stay"
             ),
         }
     }
@@ -164,6 +173,10 @@ fn drain(
                 to: name(to),
             }
         })?;
+    if let Some(split) = drain_routes::split_host(world, &plan.tables) {
+        let (link, host) = (fabric.link_name(link), name(split.host));
+        return Err(DrainRefusal::SplitsHost { link, host });
+    }
     plan.report.findings = vec![Finding::Cause(cause.clone())];
     Ok(plan)
 }

@@ -13,5 +13,6 @@ pub(crate) mod probe_schedule;
 pub(crate) mod proposals;
 pub(crate) mod rewire;
 pub(crate) mod rollback_plan;
+pub(crate) mod severed_routes;
 pub(crate) mod stale_pins;
 pub(crate) mod trace_targets;

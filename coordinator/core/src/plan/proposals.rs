@@ -42,6 +42,7 @@ pub(crate) fn diagnose(world: &World<'_>, in_force: &InForce, arrivals: &Admissi
     let known = world.known;
     doubts.extend(known.ways.doubts(known.fabric, known.ingest));
     doubts.extend(evidence.doubts(world.fabric()));
+    doubts.extend(world.pinning_doubts());
     let causes = causes.into_iter().map(Finding::Cause);
     Diagnosis {
         findings: dead.chain(collisions).chain(causes).collect(),

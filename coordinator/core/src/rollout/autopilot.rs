@@ -85,7 +85,7 @@ impl fmt::Display for WaitReason {
                 f.write_str("no finding that a plan could fix")
             }
             Self::NothingToMend { not_seen } => {
-                write!(f, "no findings, but {not_seen}")
+                write!(f, "no finding that a plan could fix, but {not_seen}")
             }
             Self::TooLittleToGain => f.write_str("the gain of the best plan is too small"),
             Self::TooFewReadings { flow } => write!(f, "{flow} has not been measured long enough"),

@@ -139,6 +139,28 @@ fn pins_leave_drained_link_on_path() {
     }
 }
 
+#[test]
+fn severed_drain_routes_raise_alarm() {
+    let mut cluster = cluster();
+    drain(&mut cluster, &["leaf0-spine1"]);
+    assert!(status(&mut cluster).alarms.is_empty());
+    // No routes lead around a host's only link.
+    cluster.network.fail("h4", "leaf1");
+    cluster.run_for(SETTLE_TIME);
+    assert!(status(&mut cluster).alarms.is_empty());
+    cluster.network.mend("h4", "leaf1");
+    cluster.network.fail("leaf1", "spine0");
+    cluster.run_for(SETTLE_TIME);
+    let alarms = status(&mut cluster).alarms;
+    let expected = "routes in force lead to a link that is down: leaf1-spine0; replace them with \
+                    the plan of `reweave plan`";
+    assert_eq!(alarms, [expected]);
+    let plan = cluster.plan();
+    cluster.apply(plan);
+    cluster.run_for(ROLLOUT_TIME);
+    assert!(status(&mut cluster).alarms.is_empty());
+}
+
 fn rounds_told(cluster: &Cluster) -> usize {
     let told = |command: &&Command| matches!(command.change, Change::StepIntent(_));
     cluster.log.iter().filter(told).count()

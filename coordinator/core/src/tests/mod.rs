@@ -51,4 +51,5 @@ mod shape;
 mod shapes;
 mod spoofed_samples;
 mod stale_pins;
+mod switch_limits;
 mod traced_flows;

@@ -9,13 +9,16 @@ use std::time::Duration;
 
 use reweave_common::fabric::{Fabric, Role};
 use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::hardware::Lack;
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::instruction::Watch;
 use reweave_common::moment::Moment;
 use reweave_common::probing::{
     Large, LossByDirection, ProbeList, ProbePart, ProbeReading, ProbeTally, Unsent,
 };
-use reweave_common::sample::{Counters, FlowReading, Interface, Reading, Sample, TracedPath};
+use reweave_common::sample::{
+    Counters, FlowReading, HostReading, Interface, Reading, Sample, TracedPath,
+};
 use reweave_common::snapshot::Hop;
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::{Bytes, Rate};
@@ -48,6 +51,8 @@ pub(crate) struct Network {
     pub(crate) shunned: Option<usize>,
     /// Hosts whose kernel sees none of their flows.
     pub(crate) past_the_kernel: BTreeSet<NodeId>,
+    /// What agents report that they cannot do, in each sample.
+    pub(crate) lacks: BTreeMap<NodeId, Vec<Lack>>,
     ended: Vec<FlowKey>,
 }
 
@@ -91,6 +96,7 @@ impl Network {
             queues_us: None,
             shunned: None,
             past_the_kernel: BTreeSet::new(),
+            lacks: BTreeMap::new(),
             ended: Vec::new(),
         }
     }
@@ -197,6 +203,8 @@ impl Network {
         readings.extend(ended.into_iter().map(Reading::FlowEnded));
         readings.extend(self.traces(node));
         readings.extend(self.switches.get(&node).map(Switch::read_back));
+        let lacks = self.lacks.get(&node).into_iter().flatten().cloned();
+        readings.extend(lacks.map(|lack| Reading::Host(HostReading::Lack(lack))));
         Sample {
             taken: now,
             readings,

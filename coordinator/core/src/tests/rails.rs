@@ -1,11 +1,12 @@
 //! Hosts with two NICs, each at a switch of its own.
 
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 
 use reweave_common::bandwidth::{Bandwidth, BandwidthReading};
 use reweave_common::cause::Class;
 use reweave_common::flow::{FlowKey, Protocol};
-use reweave_common::operator::Mode;
+use reweave_common::ids::NodeId;
+use reweave_common::operator::{Mode, Refused, Request, Response};
 use reweave_common::probing::PROBE_PORT;
 use reweave_common::sample::Reading;
 use reweave_common::units::Rate;
@@ -45,6 +46,54 @@ fn rails(swapped: [usize; 2]) -> Cluster {
 fn host_with_swapped_cables_is_named() {
     let swapped = (Class::ConfigurationMismatch, "h2".to_owned());
     assert_eq!(only(&mut rails([2, 5])), swapped);
+}
+
+/// Four hosts with a NIC at each of two leaves, whose fabric file gives them these addresses.
+fn spined(address: fn(NodeId) -> Ipv4Addr) -> Cluster {
+    let switches = ["leaf0", "leaf1", "leaf2", "leaf3", "spine0", "spine1"];
+    let node = |name: &str| format!("[[node]]\nname = \"{name}\"\nrole = \"switch\"\n");
+    let host = |number: usize| {
+        let address = address(NodeId::from_index(switches.len() + number));
+        format!("[[node]]\nname = \"h{number}\"\nrole = \"host\"\naddress = \"{address}\"\n")
+    };
+    let cable = |a: &str, b: &str| format!("[[link]]\na = \"{a}\"\nb = \"{b}\"\ngbps = 1\n");
+    let nodes: String = switches.into_iter().map(node).collect();
+    let hosts: String = (0..4).map(host).collect();
+    let nics = (0..4)
+        .flat_map(|number| RACK_LEAVES[number / 2].map(|leaf| cable(&format!("h{number}"), leaf)));
+    let uplinks = switches[..4]
+        .iter()
+        .flat_map(|leaf| ["spine0", "spine1"].map(|spine| cable(leaf, spine)));
+    let cables: String = nics.chain(uplinks).collect();
+    let text = format!("kind = \"graph\"\n{nodes}{hosts}{cables}");
+    let mut cluster = Cluster::on(Network::of(&text), Mode::Manual);
+    cluster.run_for(SETTLE_TIME);
+    cluster
+}
+
+fn drain(cluster: &mut Cluster) -> Response {
+    let links = vec!["leaf0-spine0".to_owned()];
+    cluster.ask(Request::Drain { links })
+}
+
+#[test]
+fn drain_of_one_rail_is_refused() {
+    let mut cluster = spined(|host| nic_address(host, 0));
+    let refused = drain(&mut cluster);
+    let host = cluster.network.node("h0");
+    let [routed, other] = [0, 1].map(|nic| nic_address(host, nic));
+    let reason = format!(
+        "routes lead to h0 by its address {routed} alone, and flows to {other} would stay where they are"
+    );
+    let reasons = vec![reason];
+    assert_eq!(refused, Response::Refused(Refused::Unfit { reasons }));
+    // An address of the host itself, which it has on no NIC.
+    let mut cluster = spined(|host| nic_address(host, 9));
+    let planned = drain(&mut cluster);
+    assert!(
+        matches!(planned, Response::Plan { plan: Some(_), .. }),
+        "{planned:?}"
+    );
 }
 
 /// What trains of one host to another told, by one of its NICs to the same of the other.

@@ -131,7 +131,7 @@ fn job_start_repairs_and_end_unpins() {
     let (mut cluster, flows) = collision(Mode::Manual);
     register(&mut cluster, "train", &["h0", "h1", "h3", "h4"]);
     let early = start(&mut cluster, "train").because.unwrap();
-    assert!(early.contains("no findings, but"), "{early}");
+    assert!(early.contains("a plan could fix, but"), "{early}");
     cluster.run_for(SETTLE_TIME);
     let order = JobOrder::Start { may_change: false };
     let Response::Started(looked) = tell(&mut cluster, "train", order) else {

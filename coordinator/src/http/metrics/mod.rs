@@ -10,7 +10,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use reweave_common::member::Role;
-use reweave_common::operator::{AgentState, AgentStatus, LinkStatus, Mode, Status};
+use reweave_common::operator::{
+    AgentState, AgentStatus, CoordinatorStatus, LinkStatus, Mode, Status,
+};
 use reweave_common::probing::PortStrays;
 
 use crate::counters::{Ending, EventCounters};
@@ -260,13 +262,26 @@ fn members(page: &mut Page, status: &Status) {
         count(status.revoked.len()),
     );
     let name = "reweave_coordinator_certificate_left_seconds";
-    page.family(
-        Gauge,
-        name,
-        "Remaining validity of a coordinator's certificate.",
-    );
-    for coordinator in &status.coordinators {
-        if let Some(left) = coordinator.certificate_left_s {
+    let help = "Remaining validity of a coordinator's certificate.";
+    page.family(Gauge, name, help);
+    validity(page, name, &status.coordinators, |one| {
+        one.certificate_left_s
+    });
+    let name = "reweave_coordinator_signer_left_seconds";
+    let help = "Remaining validity of the signer by which a coordinator certifies members.";
+    page.family(Gauge, name, help);
+    validity(page, name, &status.coordinators, |one| one.signer_left_s);
+}
+
+/// Of those coordinators of which it is known.
+fn validity(
+    page: &mut Page,
+    name: &str,
+    coordinators: &[CoordinatorStatus],
+    left_s: fn(&CoordinatorStatus) -> Option<u64>,
+) {
+    for coordinator in coordinators {
+        if let Some(left) = left_s(coordinator) {
             let number = coordinator.number.to_string();
             let labels = [("coordinator", &*coordinator.name), ("number", &number)];
             page.sample(name, &labels, left as f64);

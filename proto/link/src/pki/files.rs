@@ -1,8 +1,9 @@
-//! Certificates and keys on disk: written atomically, and keys readable by their owner alone.
+//! Certificates and keys on disk: written atomically, and keys readable by their owner alone. A member's key may be
+//! root's and shared with a group.
 
 use std::fs::{self, DirBuilder, File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use tempfile::NamedTempFile;
@@ -12,6 +13,8 @@ use super::PkiError;
 pub(crate) const PRIVATE_MODE: u32 = 0o600;
 pub(crate) const PUBLIC_MODE: u32 = 0o644;
 const GROUP_OTHER_BITS: u32 = 0o077;
+const GROUP_READ_BIT: u32 = 0o040;
+const ROOT_UID: u32 = 0;
 
 pub(crate) fn read(path: &Path) -> Result<String, PkiError> {
     fs::read_to_string(path).map_err(|source| PkiError::Read {
@@ -20,14 +23,40 @@ pub(crate) fn read(path: &Path) -> Result<String, PkiError> {
     })
 }
 
-/// Reads a key, unless others may read it too.
+/// Reads a key, unless others than its owner may read it.
 pub(crate) fn read_private(path: &Path) -> Result<String, PkiError> {
-    let read_error = |source| PkiError::Read {
+    let (mode, _) = mode_and_owner(path)?;
+    read_key(path, mode, mode & GROUP_OTHER_BITS == 0)
+}
+
+/// Reads a member's key, unless others than its owner, or than root and a group, may read it.
+pub(crate) fn read_member_key(path: &Path) -> Result<String, PkiError> {
+    let (mode, owner) = mode_and_owner(path)?;
+    read_key(path, mode, is_secret(mode, owner))
+}
+
+/// As PostgreSQL judges keys: root alone gives a group access to a file of root, so a user cannot share a key
+/// by mistake.
+pub(crate) fn is_secret(mode: u32, owner: u32) -> bool {
+    let others = mode & GROUP_OTHER_BITS;
+    others == 0 || (others == GROUP_READ_BIT && owner == ROOT_UID)
+}
+
+/// Whether a group may read this member's key. A renewed one would be its owner's alone.
+pub(super) fn is_shared(path: &Path) -> bool {
+    mode_and_owner(path).is_ok_and(|(mode, _)| mode & GROUP_READ_BIT != 0)
+}
+
+fn mode_and_owner(path: &Path) -> Result<(u32, u32), PkiError> {
+    let metadata = fs::metadata(path).map_err(|source| PkiError::Read {
         path: path.to_owned(),
         source,
-    };
-    let mode = fs::metadata(path).map_err(read_error)?.permissions().mode() & 0o777;
-    if mode & GROUP_OTHER_BITS != 0 {
+    })?;
+    Ok((metadata.permissions().mode() & 0o777, metadata.uid()))
+}
+
+fn read_key(path: &Path, mode: u32, is_secret: bool) -> Result<String, PkiError> {
+    if !is_secret {
         let path = path.to_owned();
         return Err(PkiError::TooOpen { path, mode });
     }

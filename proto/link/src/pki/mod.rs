@@ -39,6 +39,12 @@ pub const MEMBER_KEY_FILE: &str = "node.key";
 /// A key whose certificate may not be there yet.
 pub(crate) const NEXT_KEY_FILE: &str = "node.key.next";
 
+/// Whether a group shares the key in this folder of a member. No program renews such a key: the members of the
+/// group could not read the next one.
+pub fn is_shared(folder: &Path) -> bool {
+    files::is_shared(&folder.join(MEMBER_KEY_FILE))
+}
+
 /// As long as a signer may let a member be good.
 pub const MAX_MEMBER_VALIDITY: Duration = Duration::from_hours(24);
 const MAX_VALIDITY: Duration = Duration::from_hours(24 * 3653);

@@ -48,20 +48,38 @@ fn readable_private_key_is_rejected() {
     let cluster = Cluster::new("lab");
     cluster.agent();
     let key = cluster.dir("h0").join(MEMBER_KEY_FILE);
-    fs::set_permissions(&key, Permissions::from_mode(0o640)).unwrap();
+    fs::set_permissions(&key, Permissions::from_mode(0o644)).unwrap();
     let error = load_error(&cluster.dir("h0"));
-    assert!(matches!(error, PkiError::TooOpen { mode: 0o640, .. }));
+    assert!(matches!(error, PkiError::TooOpen { mode: 0o644, .. }));
     let text = error.to_string();
     assert!(text.contains(&key.display().to_string()), "{text}");
     assert!(
-        text.contains("(mode 0640)") && text.contains("chmod 600"),
+        text.contains("(mode 0644)") && text.contains("chmod 600"),
         "{text}"
     );
 
     let key = cluster.dir("authority").join(AUTHORITY_KEY_FILE);
-    fs::set_permissions(&key, Permissions::from_mode(0o604)).unwrap();
-    let loaded = Authority::load(&cluster.dir("authority"));
-    assert!(matches!(loaded, Err(PkiError::TooOpen { mode: 0o604, .. })));
+    for mode in [0o604, 0o640] {
+        fs::set_permissions(&key, Permissions::from_mode(mode)).unwrap();
+        let loaded = Authority::load(&cluster.dir("authority"));
+        assert!(matches!(loaded, Err(PkiError::TooOpen { mode: found, .. }) if found == mode));
+    }
+}
+
+#[test]
+fn root_shares_key_with_group() {
+    let (root, user) = (0, 1000);
+    for (mode, owner, is_secret) in [
+        (0o600, user, true),
+        (0o640, root, true),
+        (0o440, root, true),
+        (0o640, user, false),
+        (0o660, root, false),
+        (0o644, root, false),
+    ] {
+        let found = files::is_secret(mode, owner);
+        assert_eq!(found, is_secret, "mode {mode:04o} of {owner}");
+    }
 }
 
 #[test]

@@ -30,6 +30,7 @@ use crate::log::state::InForce;
 use crate::model::idle_flows::IdleFlows;
 
 mod path;
+mod pinning;
 mod wiring;
 
 pub(crate) use path::Passed;
@@ -173,6 +174,7 @@ impl World<'_> {
             drained: drained(self.fabric(), &in_force.tables),
             flows: self.flows(),
             pins: in_force.pins.clone(),
+            unpinnable: self.unpinnable().into_keys().collect(),
             tables: in_force.tables.clone(),
             circuits,
             beating: Vec::new(),
@@ -228,7 +230,7 @@ impl World<'_> {
         })
     }
 
-    /// What may be wrong without evidence.
+    /// What may be wrong without evidence, and what cannot be mended.
     pub(crate) fn not_seen(&self) -> NotSeen {
         let nodes = self.known.fabric.nodes();
         let silent = nodes.filter(|(node, _)| !self.known.is_heard(*node));
@@ -238,18 +240,25 @@ impl World<'_> {
         NotSeen {
             nodes: silent.map(|(_, node)| node.name.clone()).collect(),
             ways_of: unknown.map(|state| state.flow).collect(),
-            doubts: vec![],
+            doubts: self.pinning_doubts(),
         }
     }
 
     /// Whether a switch sends over a link that is full.
     pub(crate) fn holds_flows_back(&self) -> bool {
-        let full = |(hop, state): (Hop, LinkState)| {
+        !self.full_hops().is_empty()
+    }
+
+    /// Full links, from the switches that send over them.
+    fn full_hops(&self) -> BTreeSet<Hop> {
+        let is_full = |hop: Hop, state: &LinkState| {
             let capacity = self.known.fabric.link(hop.link).rate;
             let is_switch = self.known.fabric.node(hop.from).role == Role::Switch;
             is_switch && state.rate >= scaled(capacity, self.known.policy.planner.full_at)
         };
-        self.links().into_iter().any(full)
+        let links = self.links().into_iter();
+        let full = links.filter(|(hop, state)| is_full(*hop, state));
+        full.map(|(hop, _)| hop).collect()
     }
 
     /// All hops over which so much is sent that a queue may stand before them for a while.

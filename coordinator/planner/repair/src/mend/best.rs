@@ -4,15 +4,16 @@
 //! So a flow that nothing can help hides nobody else's gain, and nobody is slowed down to where
 //! those are who gain by it. Differences below what the policy calls worthwhile are none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::flow::Protocol;
+use reweave_common::ids::NodeId;
 use reweave_common::plan::{LostBecause, Move};
 use reweave_common::snapshot::FlowState;
 use reweave_common::units::Rate;
 
 use super::detour::Detour;
-use super::model::Model;
+use super::model::{Flow, Model};
 use crate::maxmin::Share;
 use crate::paths::Atlas;
 use crate::paths::ecmp::{Ecmp, Fields};
@@ -52,10 +53,15 @@ impl Answer {
 }
 
 /// Finds the fewest moves after which nothing is fuller than it must be, and of these the fewest that
-/// bring as much.
-pub(super) fn best(model: &Model<'_>, atlas: &mut Atlas<'_>) -> Answer {
+/// bring as much. None needs a pin at one of these nodes.
+pub(super) fn best(
+    model: &Model<'_>,
+    atlas: &mut Atlas<'_>,
+    unpinnable: &BTreeSet<NodeId>,
+) -> Answer {
     let weighing = Weighing { model };
-    let (present, all) = (weighing.weigh(Detours::new()), detours(model, atlas));
+    let present = weighing.weigh(Detours::new());
+    let all = detours(model, atlas, unpinnable);
     let mut tried = match all.len() {
         ..=MAX_EXHAUSTIVE_MOVES => weighing.choices(&present, &all),
         _ => weighing.one_by_one(&present, all),
@@ -74,8 +80,10 @@ pub(super) fn best(model: &Model<'_>, atlas: &mut Atlas<'_>) -> Answer {
 }
 
 /// The moves that rebalancing asks for.
-fn detours(model: &Model<'_>, atlas: &mut Atlas<'_>) -> Detours {
+fn detours(model: &Model<'_>, atlas: &mut Atlas<'_>, unpinnable: &BTreeSet<NodeId>) -> Detours {
     let appetites = model.appetites(atlas);
+    let is_held = |flow: &Flow<'_>| chosen_among(atlas, flow, unpinnable);
+    let held: Vec<_> = model.flows.iter().map(is_held).collect();
     let flows = model.flows.iter().zip(&appetites).enumerate();
     let listed = flows.map(|(id, (flow, appetite))| Listed {
         id,
@@ -85,7 +93,7 @@ fn detours(model: &Model<'_>, atlas: &mut Atlas<'_>) -> Detours {
         path: flow.path.to_vec(),
         traced: true,
         job: None,
-        movable: match flow.elephant {
+        movable: match flow.elephant && !held[id] {
             true => Movable::Pin,
             false => Movable::Never,
         },
@@ -97,7 +105,16 @@ fn detours(model: &Model<'_>, atlas: &mut Atlas<'_>) -> Detours {
         let flow = made.flow;
         (flow, Detour::new(model.flows[flow].state.flow, made, atlas))
     };
-    balanced.moves.into_iter().map(detour).collect()
+    let detours = balanced.moves.into_iter().map(detour);
+    let is_pinnable = |detour: &Detour| detour.pins.iter().all(|it| !unpinnable.contains(&it.at));
+    detours.filter(|(_, it)| is_pinnable(it)).collect()
+}
+
+/// Whether one of these nodes chooses among several links for the flow.
+fn chosen_among(atlas: &mut Atlas<'_>, flow: &Flow<'_>, nodes: &BTreeSet<NodeId>) -> bool {
+    let to = flow.state.to;
+    let mut passed = flow.path.iter().map(|hop| hop.from);
+    passed.any(|at| nodes.contains(&at) && atlas.choices(at, to).len() > 1)
 }
 
 fn fields(state: &FlowState) -> Fields {

@@ -40,7 +40,8 @@ pub fn diagnose(snapshot: &Snapshot, policy: &Policy) -> Vec<Finding> {
     if meetings.is_empty() {
         return Vec::new();
     }
-    let answer = best(&model, &mut looking.atlas);
+    // Flows collide whether or not their switches hold pins.
+    let answer = best(&model, &mut looking.atlas, &BTreeSet::new());
     let collisions = meetings
         .iter()
         .filter_map(|meeting| looking.collision(meeting, &answer));

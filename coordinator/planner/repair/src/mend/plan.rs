@@ -21,7 +21,7 @@ pub fn plan(snapshot: &Snapshot, findings: &[Finding], policy: &Policy) -> Optio
     if losers.is_empty() {
         return None;
     }
-    let answer = best(&model, &mut atlas(&model.observed));
+    let answer = best(&model, &mut atlas(&model.observed), &snapshot.unpinnable);
     let draft = Draft::new(&model, &answer, &losers);
     draft.is_gain_for_any(&losers).then(|| draft.plan(findings))
 }

@@ -143,6 +143,7 @@ impl Scene {
             lossy: BTreeMap::new(),
             drained: BTreeSet::new(),
             pins: self.pins.clone(),
+            unpinnable: BTreeSet::new(),
             tables: BTreeMap::new(),
             circuits: BTreeMap::new(),
             beating: Vec::new(),

@@ -1,5 +1,6 @@
 //! Which pictures hold a collision, and which only look like it.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use reweave_common::finding::{Collision, Finding};
@@ -299,6 +300,6 @@ fn even_shares_move_nothing() {
     let scene = spread(16, 16);
     let (snapshot, policy) = (scene.snapshot(), Policy::default());
     let model = Model::new(&snapshot, &policy);
-    let answer = best(&model, &mut atlas(&model.observed));
+    let answer = best(&model, &mut atlas(&model.observed), &BTreeSet::new());
     assert!(!answer.is_a_change() && answer.lost.is_empty());
 }

@@ -334,6 +334,19 @@ fn plan_avoids_lossy_link() {
     );
 }
 
+/// At the other leaf nobody chooses a spine.
+#[test]
+fn plan_pins_at_no_unpinnable_switch() {
+    let scene = two_meet();
+    let mut snapshot = scene.snapshot();
+    snapshot.unpinnable = BTreeSet::from([scene.node("leaf1"), scene.node("spine1")]);
+    let plan = planned(&snapshot, &Policy::default()).unwrap();
+    assert_eq!(plan.pins, [pin(&scene, 0, "leaf0", "spine1")]);
+    snapshot.unpinnable = BTreeSet::from([scene.node("leaf0")]);
+    assert_eq!(diagnose(&snapshot, &Policy::default()).len(), 1);
+    assert_eq!(planned(&snapshot, &Policy::default()), None);
+}
+
 /// The job of these flows does nothing but send, or rests for so long.
 fn beating(scene: &Scene, flows: &[usize], gap_ms: u64) -> Snapshot {
     let snapshot = scene.snapshot();

@@ -1,0 +1,98 @@
+//! Routes in force that end at a link that is down beyond their next hop. A switch follows them as long as the link next
+//! to it is up, and loses what it sends there.
+
+use std::collections::BTreeSet;
+
+use reweave_common::fabric::{Fabric, Role};
+use reweave_common::forwarding::ForwardingTable;
+use reweave_common::ids::{LinkId, NodeId};
+use reweave_common::migration_plan::Tables;
+use reweave_common::routes::Routes;
+
+use crate::log::state::InForce;
+use crate::model::world::World;
+
+/// The links between switches at which some route in force of a switch ends. Where the link of a next hop itself is
+/// down, the switch leaves that out.
+pub(crate) fn severing(world: &World<'_>, in_force: &InForce) -> BTreeSet<LinkId> {
+    let fabric = world.fabric();
+    let is_switch = |at: NodeId| fabric.node(at).role == Role::Switch;
+    let tables = in_force.tables.values().filter(|it| is_switch(it.at));
+    let tables: Vec<_> = tables.collect();
+    let mut down = world.down();
+    down.retain(|&link| fabric.is_between_switches(link));
+    if tables.is_empty() || down.is_empty() {
+        return BTreeSet::new();
+    }
+    let own = Routes::around(fabric, &fabric.dark(&in_force.circuits_of(fabric)));
+    let mut severing = BTreeSet::new();
+    for to in fabric.endpoints() {
+        let mut onward = Onward {
+            fabric,
+            tables: &in_force.tables,
+            own: &own,
+            down: &down,
+            to,
+            leads: vec![None; fabric.nodes().len()],
+            ends: BTreeSet::new(),
+        };
+        if tables.iter().any(|table| onward.is_severed(table)) {
+            severing.append(&mut onward.ends);
+        }
+    }
+    severing
+}
+
+/// Where packets to one host go on, by tables, or else by the network's own routes as they were before links failed.
+struct Onward<'a> {
+    fabric: &'a Fabric,
+    tables: &'a Tables,
+    own: &'a Routes,
+    down: &'a BTreeSet<LinkId>,
+    to: NodeId,
+    /// Whether some way leads on from a node, where that is known.
+    leads: Vec<Option<bool>>,
+    /// Links that are down and end all ways from some node.
+    ends: BTreeSet<LinkId>,
+}
+
+impl Onward<'_> {
+    fn is_severed(&mut self, table: &ForwardingTable) -> bool {
+        let (fabric, down) = (self.fabric, self.down);
+        let hops = table.next_hops(self.to).iter().map(|hop| hop.link);
+        let mut next = hops
+            .filter(|link| !down.contains(link))
+            .map(|link| fabric.link(link).far(table.at).node);
+        next.any(|node| !self.leads_on(node))
+    }
+
+    fn leads_on(&mut self, at: NodeId) -> bool {
+        if at == self.to {
+            return true;
+        }
+        if let Some(leads) = self.leads[at.index()] {
+            return leads;
+        }
+        // A loop is not an end.
+        self.leads[at.index()] = Some(true);
+        let hops = self.hops(at);
+        let (fabric, down) = (self.fabric, self.down);
+        let mut up = hops.iter().filter(|link| !down.contains(*link));
+        let leads =
+            hops.is_empty() || up.any(|link| self.leads_on(fabric.link(*link).far(at).node));
+        if !leads {
+            self.ends
+                .extend(hops.iter().filter(|link| down.contains(*link)));
+        }
+        self.leads[at.index()] = Some(leads);
+        leads
+    }
+
+    fn hops(&self, at: NodeId) -> Vec<LinkId> {
+        let table = self.tables.get(&at).map(|it| it.next_hops(self.to));
+        match table {
+            Some(hops) if !hops.is_empty() => hops.iter().map(|hop| hop.link).collect(),
+            _ => self.own.next_hops(at, self.to).to_vec(),
+        }
+    }
+}
