@@ -9,7 +9,7 @@
 //! was promised before; nothing is decided while most disks are full and all know, and no full disk takes more than
 //! was kept for it; nothing goes out to people, newcomers or switches that is not agreed on; a token
 //! lets in one; whoever was shut out stays out; letters come as they were sent, whole or not at all ([`lines`]); no agent
-//! acts on what is older, and no flow circles or is lost ([`reweave_tests::world::laws`]). At every start: a log that only
+//! acts on what is older, and no flow circles or is lost ([`reweave_sim_cluster::laws`]). At every start: a log that only
 //! lost power is taken, with all that was synced, and one that is not as it was written is refused by name. In the end, once
 //! everything works again, all who ask are answered, each rollout has been kept or taken back within 10 s, switches hold what
 //! is in force, and what clients saw is judged.

@@ -2,7 +2,7 @@
 //! enough.
 
 use reweave_replica::RequestId;
-use reweave_tests::world::chance::Chance;
+use reweave_sim_cluster::chance::Chance;
 
 use crate::linear::Event;
 use crate::machine::{Answer, Op};

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use reweave_replica::{
     Batch, Compaction, Disk, DiskFile, Journal, LogError, Written, write_compacted,
 };
-use reweave_tests::world::chance::Chance;
+use reweave_sim_cluster::chance::Chance;
 
 pub(crate) const LOG_NAME: &str = "log";
 const REACHED_NAME: &str = "reached";

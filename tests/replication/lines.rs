@@ -7,7 +7,7 @@ use reweave_common::moment::Moment;
 use reweave_proto::message::PeerPart;
 use reweave_proto::parts::{PartAssembler, cut, encode};
 use reweave_replica::{Content, Entry, Message};
-use reweave_tests::world::chance::Chance;
+use reweave_sim_cluster::chance::Chance;
 
 use crate::node::direction;
 

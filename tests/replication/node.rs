@@ -17,7 +17,7 @@ use reweave_replica::{
     Batch, DurableReplica, FolderId, LogError, MemberId, Message, Proposal, ReadId, Replica,
     RequestId, Saved, Standing, Store, Timing,
 };
-use reweave_tests::world::wire::SessionId;
+use reweave_sim_cluster::wire::SessionId;
 
 use crate::disk::{LOG_NAME, SimulatedDisk};
 use crate::fabric::fabric;

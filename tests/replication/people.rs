@@ -7,7 +7,7 @@ use reweave_common::member::{Digest, Member, Role};
 use reweave_common::operator::{Request, Response, Steering};
 use reweave_common::plan::Generation;
 use reweave_core::{LATEST_MINOR, NoEntry, Pass};
-use reweave_tests::world::chance::Chance;
+use reweave_sim_cluster::chance::Chance;
 
 const TOKEN_TTL: Duration = Duration::from_mins(10);
 /// So few that they are shut out and invited again.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use reweave_replica::{
     Batch, Change, Content, Disk, Entry, LogError, MemberId, Members, Record, Saved, Store, Vote,
 };
-use reweave_tests::world::chance::Chance;
+use reweave_sim_cluster::chance::Chance;
 
 use crate::cluster::{Cluster, member};
 use crate::disk::{LOG_NAME, SimulatedDisk};

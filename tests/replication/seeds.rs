@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use reweave_tests::world::seeds::{number, play_all, sample_seeds};
+use reweave_sim_cluster::seeds::{number, play_all, sample_seeds};
 
 use crate::client::History;
 use crate::judging::Register;

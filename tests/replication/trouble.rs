@@ -6,10 +6,10 @@ use std::time::Duration;
 use reweave_common::moment::Moment;
 use reweave_common::operator::Mode;
 use reweave_replica::{Change, Member, MemberId, Members, Saved};
-use reweave_tests::world::chance::Chance;
-use reweave_tests::world::faults::plague;
-use reweave_tests::world::wire;
-use reweave_tests::world::{Rhythm, World};
+use reweave_sim_cluster::chance::Chance;
+use reweave_sim_cluster::faults::plague;
+use reweave_sim_cluster::wire;
+use reweave_sim_cluster::{Rhythm, World};
 
 use crate::cluster::{Cluster, Weather, member};
 use crate::fabric::{JOB, policy, scenario};

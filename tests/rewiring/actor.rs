@@ -6,7 +6,7 @@ use std::fmt;
 use reweave_common::circuit::Switchover;
 use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::{Install, Instruction};
-use reweave_tests::world::coordinator::Guest;
+use reweave_sim_cluster::coordinator::Guest;
 use serde::Serialize;
 
 /// What a process has just done.

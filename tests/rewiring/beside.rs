@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::ids::OpticalId;
-use reweave_tests::world::chance::Chance;
-use reweave_tests::world::seeds::{number, sample_seeds};
-use reweave_tests::world::wire::Weather;
+use reweave_sim_cluster::chance::Chance;
+use reweave_sim_cluster::seeds::{number, sample_seeds};
+use reweave_sim_cluster::wire::Weather;
 
 use crate::drawn::{self, some_circuits};
 use crate::faults::{Fault, plague};

@@ -13,7 +13,7 @@ use reweave_common::moment::Moment;
 use reweave_common::sample::{Counters, Interface, Reading, Sample};
 use reweave_common::units::Bytes;
 use reweave_core::{Core, Policy, State};
-use reweave_tests::world::coordinator::{Coordinator, Guest};
+use reweave_sim_cluster::coordinator::{Coordinator, Guest};
 
 use crate::actor::{Life, Step};
 use crate::device::Device;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use reweave_common::instruction::Token;
 use reweave_core::{Change, Outcome};
-use reweave_tests::world::coordinator::{Death, Guest};
-use reweave_tests::world::seeds::number;
+use reweave_sim_cluster::coordinator::{Death, Guest};
+use reweave_sim_cluster::seeds::number;
 
 use crate::device::Ailment;
 use crate::drawn::{self, some_circuits, some_fabric, some_tables};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use reweave_common::forwarding_state::ForwardingState;
 use reweave_common::ids::NodeId;
 use reweave_core::Change;
-use reweave_tests::world::coordinator::Death;
+use reweave_sim_cluster::coordinator::Death;
 
 use crate::deaths::{RESUME_TIMEOUT, begun, good};
 use crate::node::Node;

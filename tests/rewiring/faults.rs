@@ -5,9 +5,9 @@ use std::time::Duration;
 use reweave_common::ids::OpticalId;
 use reweave_common::operator::{Request, Steering};
 use reweave_core::State;
-use reweave_tests::world::chance::Chance;
-use reweave_tests::world::coordinator::{Death, Guest};
-use reweave_tests::world::wire::Weather;
+use reweave_sim_cluster::chance::Chance;
+use reweave_sim_cluster::coordinator::{Death, Guest};
+use reweave_sim_cluster::wire::Weather;
 
 use crate::cluster::Cluster;
 use crate::device::Ailment;

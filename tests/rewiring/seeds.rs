@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use reweave_core::Outcome;
-use reweave_tests::world::chance::Chance;
-use reweave_tests::world::seeds::{number, sample_seeds};
-use reweave_tests::world::wire::Weather;
+use reweave_sim_cluster::chance::Chance;
+use reweave_sim_cluster::seeds::{number, sample_seeds};
+use reweave_sim_cluster::wire::Weather;
 
 use crate::drawn::{self, some_circuits, some_fabric, some_tables};
 use crate::faults::{Fault, plague};

@@ -1,6 +1,6 @@
 //! What was seen in many lives.
 
-use reweave_tests::world::seeds;
+use reweave_sim_cluster::seeds;
 
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tally {

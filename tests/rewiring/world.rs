@@ -14,10 +14,10 @@ use reweave_common::moment::Moment;
 use reweave_common::operator::{Request, Response, Steering};
 use reweave_common::sample::Sample;
 use reweave_core::{Author, Change, Migration, Outcome, Reason, Stage, State};
-use reweave_tests::world::chance::Chance;
-use reweave_tests::world::coordinator::{Guest, Output};
-use reweave_tests::world::schedule::Schedule;
-use reweave_tests::world::wire::{Channel, SessionId, Weather, Wire};
+use reweave_sim_cluster::chance::Chance;
+use reweave_sim_cluster::coordinator::{Guest, Output};
+use reweave_sim_cluster::schedule::Schedule;
+use reweave_sim_cluster::wire::{Channel, SessionId, Weather, Wire};
 
 use crate::actor::Order;
 use crate::cluster::{Cluster, Did};

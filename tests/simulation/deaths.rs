@@ -11,11 +11,11 @@ use reweave_common::operator::{Mode, Request};
 use reweave_common::sample::PinRule;
 use reweave_common::scenario::Scenario;
 use reweave_core::{Change, Command, Ended, Outcome, Phase};
+use reweave_sim_cluster::coordinator::{Coordinator, Death};
+use reweave_sim_cluster::faults::Fault;
+use reweave_sim_cluster::wire::Weather;
+use reweave_sim_cluster::{Rhythm, World};
 use reweave_tests::Setting;
-use reweave_tests::world::coordinator::{Coordinator, Death};
-use reweave_tests::world::faults::Fault;
-use reweave_tests::world::wire::Weather;
-use reweave_tests::world::{Rhythm, World};
 
 use crate::scene::{self, WATCH_TIME, led, planned, policy};
 

@@ -9,11 +9,11 @@ use reweave_common::scenario::{Job, PathChoice, Scenario, Transport};
 use reweave_common::units::Bytes;
 use reweave_common::workload::Pattern;
 use reweave_core::Policy;
-use reweave_tests::world::World;
-use reweave_tests::world::chance::Chance;
-use reweave_tests::world::faults::{Fault, plague};
-use reweave_tests::world::seeds::{number, play_all, sample_seeds};
-use reweave_tests::world::wire::Weather;
+use reweave_sim_cluster::World;
+use reweave_sim_cluster::chance::Chance;
+use reweave_sim_cluster::faults::{Fault, plague};
+use reweave_sim_cluster::seeds::{number, play_all, sample_seeds};
+use reweave_sim_cluster::wire::Weather;
 
 use crate::fabrics::some_fabric;
 use crate::scene::{demo, policy};

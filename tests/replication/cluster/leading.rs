@@ -8,7 +8,7 @@ use reweave_common::instruction::Instruction;
 use reweave_common::operator::{Refused, Response};
 use reweave_core::{Command, Effect, NoEntry, Pass, State};
 use reweave_replica::{ReadId, RequestId};
-use reweave_tests::world::coordinator::Output;
+use reweave_sim_cluster::coordinator::Output;
 
 use super::{Cluster, Event, NETWORK_DELAYS};
 use crate::machine::Payload;

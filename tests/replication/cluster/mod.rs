@@ -20,10 +20,10 @@ use reweave_replica::{
     Change, FolderId, Founding, LogError, Member, MemberId, Members, Message, RequestId, Saved,
     Timing,
 };
-use reweave_tests::world::chance::Chance;
-use reweave_tests::world::coordinator::Output;
-use reweave_tests::world::schedule::Schedule;
-use reweave_tests::world::wire::SessionId;
+use reweave_sim_cluster::chance::Chance;
+use reweave_sim_cluster::coordinator::Output;
+use reweave_sim_cluster::schedule::Schedule;
+use reweave_sim_cluster::wire::SessionId;
 
 use crate::agreed::Agreed;
 use crate::client::{Asked, Client, History};

@@ -8,9 +8,9 @@ use reweave_common::instruction::Ack;
 use reweave_common::moment::Moment;
 use reweave_common::sample::Sample;
 use reweave_core::{Command, Input, State};
-use reweave_tests::world::coordinator::{Guest, Output};
-use reweave_tests::world::leaders::Leaders;
-use reweave_tests::world::wire::SessionId;
+use reweave_sim_cluster::coordinator::{Guest, Output};
+use reweave_sim_cluster::leaders::Leaders;
+use reweave_sim_cluster::wire::SessionId;
 
 use super::{Cluster, Event};
 use crate::node::Node;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use reweave_core::{LATEST_MINOR, Phase};
 use reweave_replica::{MemberId, Saved};
-use reweave_tests::world::chance::Chance;
+use reweave_sim_cluster::chance::Chance;
 
 use super::Cluster;
 use crate::node::{Node, is_readable};

@@ -11,8 +11,8 @@ use reweave_common::instruction::{Ack, Instruction};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Request, Response};
 use reweave_core::{Outcome, State};
-use reweave_tests::world::coordinator::{Death, Guest, Output};
-use reweave_tests::world::wire::SessionId;
+use reweave_sim_cluster::coordinator::{Death, Guest, Output};
+use reweave_sim_cluster::wire::SessionId;
 use serde::Serialize;
 
 use crate::actor::Order;
