@@ -6,14 +6,14 @@ use std::time::Duration;
 use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::ids::OpticalId;
 use reweave_sim_cluster::chance::Chance;
+use reweave_sim_cluster::circuits::faults::{Fault, plague};
+use reweave_sim_cluster::circuits::world::World;
 use reweave_sim_cluster::seeds::{number, sample_seeds};
 use reweave_sim_cluster::wire::Weather;
 
 use crate::drawn::{self, some_circuits};
-use crate::faults::{Fault, plague};
 use crate::seeds::tally;
 use crate::troubled::play_all;
-use crate::world::World;
 
 const SEED_COUNT: u64 = 20;
 const FAULT_TIME: Duration = Duration::from_secs(7);

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use reweave_core::Outcome;
 use reweave_sim_cluster::chance::Chance;
+use reweave_sim_cluster::circuits::faults::{Fault, plague};
+use reweave_sim_cluster::circuits::world::World;
 use reweave_sim_cluster::seeds::{number, sample_seeds};
 use reweave_sim_cluster::wire::Weather;
 
 use crate::drawn::{self, some_circuits, some_fabric, some_tables};
-use crate::faults::{Fault, plague};
 use crate::troubled::{Tally, play_all};
-use crate::world::World;
 
 const SEED_COUNT: u64 = 71;
 /// Seeds that found mistakes; 2062 finds one that is planted and that no other of these finds.

@@ -67,7 +67,7 @@ pub(crate) const ROOMS: &[Room] = &[
     shell("coordinator/cli", "reweave-cli",
           &["reweave-link", "reweave-design", "reweave-check", "reweave-formats", "reweave-history"]),
     shell("tests/lab", "reweave-lab", &["reweave-common"]),
-    shell("tests/sim", "reweave-sim-cluster", &["reweave-agent-core", "reweave-core"]),
+    shell("tests/sim", "reweave-sim-cluster", &["reweave-agent-core", "reweave-core", "reweave-driver"]),
     onlooker("tests", "reweave-tests"),
     onlooker("benches", "reweave-benches"),
 ];

@@ -11,13 +11,12 @@ use reweave_common::instruction::{Ack, Instruction};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Request, Response};
 use reweave_core::{Outcome, State};
+use reweave_sim_cluster::circuits::actor::Order;
+use reweave_sim_cluster::circuits::cluster::{Cluster, Did};
+use reweave_sim_cluster::circuits::world::named;
 use reweave_sim_cluster::coordinator::{Death, Guest, Output};
 use reweave_sim_cluster::wire::SessionId;
 use serde::Serialize;
-
-use crate::actor::Order;
-use crate::cluster::{Cluster, Did};
-use crate::drawn::named;
 
 /// Time passes by so much; twice that and ports have been seen idle for long enough.
 const TIME_STEP: Duration = Duration::from_millis(500);

@@ -1,10 +1,10 @@
 //! Where more goes wrong than all orders of events could be gone through with: some of them, drawn by seed.
 
 use reweave_sim_cluster::chance::Chance;
+use reweave_sim_cluster::seeds::number;
 
 use super::scene::{Act, Budget, Scene};
 use super::{Course, FOUR_HOSTS, MAX_ACTS};
-use reweave_sim_cluster::seeds::number;
 
 use crate::troubled::{Tally, play_all};
 

@@ -18,6 +18,7 @@ use reweave_core::{Policy, State};
 
 pub mod agent;
 pub mod chance;
+pub mod circuits;
 pub mod coordinator;
 pub mod events;
 pub mod faults;

@@ -5,25 +5,25 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use reweave_common::circuit::Readback;
+use reweave_common::circuit::{CircuitSet, OpticalName, Readback};
 use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::{Ack, Instruction};
 use reweave_common::migration_plan::Tables;
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Request, Response, Steering};
+use reweave_common::plan::Plan;
 use reweave_common::sample::Sample;
 use reweave_core::{Author, Change, Migration, Outcome, Reason, Stage, State};
-use reweave_sim_cluster::chance::Chance;
-use reweave_sim_cluster::coordinator::{Guest, Output};
-use reweave_sim_cluster::schedule::Schedule;
-use reweave_sim_cluster::wire::{Channel, SessionId, Weather, Wire};
 
-use crate::actor::Order;
-use crate::cluster::{Cluster, Did};
-use crate::drawn::{named, plan};
-use crate::faults::Fault;
-use crate::laws::Looks;
+use super::actor::Order;
+use super::cluster::{Cluster, Did};
+use super::faults::Fault;
+use super::laws::Looks;
+use crate::chance::Chance;
+use crate::coordinator::{Guest, Output};
+use crate::schedule::Schedule;
+use crate::wire::{Channel, SessionId, Weather, Wire};
 
 /// The coordinator's shell lets time pass for its core so often.
 const TICK_INTERVAL: Duration = Duration::from_millis(100);
@@ -36,14 +36,14 @@ const RESTART_DELAYS: [Duration; 2] = [Duration::from_millis(50), Duration::from
 /// The longest until a peer that says nothing any more is given up.
 const IDLE_TIMEOUTS: [Duration; 2] = [Duration::from_millis(1), Duration::from_secs(5)];
 /// A plan ends so soon once everything works again.
-pub(crate) const PLAN_TIMEOUT: Duration = Duration::from_mins(1);
+pub const PLAN_TIMEOUT: Duration = Duration::from_mins(1);
 /// For so long light is there, and then not, where it comes and goes.
 const FLICKER_INTERVAL: Duration = Duration::from_millis(200);
 /// Until everybody has been heard often enough for a plan.
 const WARM_UP_TIME: Duration = Duration::from_secs(4);
 
 #[derive(Debug, Clone)]
-pub(crate) enum Event {
+pub enum Event {
     Tick,
     /// The coordinator starts anew.
     Lead,
@@ -68,34 +68,34 @@ pub(crate) enum Event {
 
 /// What the coordinator hears.
 #[derive(Debug, Clone)]
-pub(crate) enum Word {
+pub enum Word {
     Sample(NodeId, Sample),
     Ack(NodeId, Ack),
     Readback(OpticalId, Readback),
 }
 
 #[derive(Debug)]
-pub(crate) struct World {
-    pub(crate) cluster: Cluster,
-    pub(crate) wire: Wire,
-    pub(crate) schedule: Schedule<Event>,
-    pub(crate) sessions: BTreeMap<Guest, SessionId>,
+pub struct World {
+    pub cluster: Cluster,
+    pub wire: Wire,
+    pub schedule: Schedule<Event>,
+    pub sessions: BTreeMap<Guest, SessionId>,
     /// Whose next step is on its way, in which life.
     working: BTreeMap<Guest, u64>,
-    pub(crate) hangs_until: BTreeMap<Guest, Moment>,
+    pub hangs_until: BTreeMap<Guest, Moment>,
     seed: u64,
     journal: Vec<(Moment, String)>,
     /// So many entries of the log stand in the journal.
     noted: usize,
     /// How often a node was asked to look closely at its interfaces.
-    pub(crate) asked_closely: u64,
-    pub(crate) events: u64,
+    pub asked_closely: u64,
+    pub events: u64,
     /// For so long nobody takes the place of a coordinator that died.
-    pub(crate) absence: Option<Duration>,
+    pub absence: Option<Duration>,
 }
 
 impl World {
-    pub(crate) fn new(fabric: Fabric, seed: u64) -> Self {
+    pub fn new(fabric: Fabric, seed: u64) -> Self {
         let cluster = Cluster::new(fabric);
         let mut world = Self {
             wire: Wire::new(Chance::of(seed), Weather::FAIR_WEATHER),
@@ -121,31 +121,31 @@ impl World {
         world
     }
 
-    pub(crate) fn now(&self) -> Moment {
+    pub fn now(&self) -> Moment {
         self.schedule.now()
     }
 
-    pub(crate) fn state(&self) -> Option<&State> {
+    pub fn state(&self) -> Option<&State> {
         self.cluster.state()
     }
 
-    pub(crate) fn looks(&self) -> Looks {
+    pub fn looks(&self) -> Looks {
         self.cluster.laws.looks
     }
 
     /// Whether a plan is under way; so it is while nobody knows.
-    pub(crate) fn is_busy(&self) -> bool {
+    pub fn is_busy(&self) -> bool {
         let under_way = |state: &State| state.rollouts().any(|it| it.approved.is_some());
         self.state().is_none_or(under_way)
     }
 
     /// Whether somebody has to put something right.
-    pub(crate) fn is_held(&self) -> bool {
+    pub fn is_held(&self) -> bool {
         self.journeys().any(Migration::is_held)
     }
 
     /// Whether a device that does not hold what it shall is said to be the reason.
-    pub(crate) fn is_held_for_a_device(&self) -> bool {
+    pub fn is_held_for_a_device(&self) -> bool {
         let mut reasons = self.journeys().filter_map(|it| it.held.as_ref()).flatten();
         reasons.any(|reason| matches!(reason, Reason::NotSwitched { .. }))
     }
@@ -156,13 +156,13 @@ impl World {
     }
 
     /// What became of the plan that ended last.
-    pub(crate) fn outcome(&self) -> Option<Outcome> {
+    pub fn outcome(&self) -> Option<Outcome> {
         let ended = self.state()?.history().next_back();
         ended.map(|ended| ended.outcome.clone())
     }
 
     /// An operator wants these circuits, and approves whatever plan that makes.
-    pub(crate) fn rewire(&mut self, circuits: &Circuits) {
+    pub fn rewire(&mut self, circuits: &Circuits) {
         let circuits = named(&self.cluster.cabling.fabric, circuits);
         if let Some(Response::Plan {
             plan: Some(plan), ..
@@ -174,7 +174,7 @@ impl World {
     }
 
     /// Somebody has approved a plan for any tables and circuits.
-    pub(crate) fn propose(&mut self, tables: Tables, circuits: Circuits) {
+    pub fn propose(&mut self, tables: Tables, circuits: Circuits) {
         let Some(state) = self
             .state()
             .filter(|state| state.rollouts().next().is_none())
@@ -182,7 +182,11 @@ impl World {
             return;
         };
         let (parent, generation) = (state.in_force().generation, state.next_generation());
-        let plan = Box::new(plan([parent, generation], tables, circuits));
+        let plan = Box::new(Plan {
+            tables,
+            circuits,
+            ..Plan::empty(generation, parent)
+        });
         let claims = self
             .cluster
             .coordinator
@@ -208,7 +212,7 @@ impl World {
         self.look();
     }
 
-    pub(crate) fn ask(&mut self, request: Request) -> Option<Response> {
+    pub fn ask(&mut self, request: Request) -> Option<Response> {
         let now = self.now();
         let (asked, outputs) = self.cluster.coordinator.ask(now, request);
         let mut answer = None;
@@ -222,7 +226,7 @@ impl World {
         answer
     }
 
-    pub(crate) fn run_for(&mut self, span: Duration) {
+    pub fn run_for(&mut self, span: Duration) {
         let end = self.now() + span;
         while self.now() < end {
             self.step();
@@ -230,7 +234,7 @@ impl World {
     }
 
     /// Whether it came to be so in time.
-    pub(crate) fn run_until(&mut self, span: Duration, is_so: impl Fn(&Self) -> bool) -> bool {
+    pub fn run_until(&mut self, span: Duration, is_so: impl Fn(&Self) -> bool) -> bool {
         let end = self.now() + span;
         while self.now() < end && !is_so(self) {
             self.step();
@@ -262,7 +266,7 @@ impl World {
 
     /// Ends the test with all there is to know.
     #[track_caller]
-    pub(crate) fn fail(&self, why: &str) -> ! {
+    pub fn fail(&self, why: &str) -> ! {
         let now = self.now().as_micros();
         let mut told = format!("seed {} at {now} us: {why}\n", self.seed);
         for (at, line) in &self.journal[self.journal.len().saturating_sub(60)..] {
@@ -275,12 +279,12 @@ impl World {
         panic!("{told}under way: {under_way:?}");
     }
 
-    pub(crate) fn note(&mut self, line: String) {
+    pub fn note(&mut self, line: String) {
         self.journal.push((self.schedule.now(), line));
     }
 
     /// All that happened, line by line.
-    pub(crate) fn journal(&self) -> String {
+    pub fn journal(&self) -> String {
         let mut text = String::new();
         for (at, line) in &self.journal {
             let _ = writeln!(text, "{:>12} {line}", at.as_micros());
@@ -337,7 +341,7 @@ impl World {
     }
 
     /// It comes back after a while; the coordinator notices that it is gone.
-    pub(crate) fn mourn(&mut self, guest: Guest) {
+    pub fn mourn(&mut self, guest: Guest) {
         self.note(format!("{guest:?} dies"));
         let back = self.a_while(RESTART_DELAYS);
         self.schedule.after(back, Event::Start(guest));
@@ -348,7 +352,7 @@ impl World {
     }
 
     /// It comes back after a while; its sessions are lost, which others notice one by one.
-    pub(crate) fn mourn_coordinator(&mut self) {
+    pub fn mourn_coordinator(&mut self) {
         self.note("the coordinator dies".to_owned());
         let soon = self.a_while(RESTART_DELAYS);
         let back = self.absence.unwrap_or(soon);
@@ -373,7 +377,7 @@ impl World {
         self.carry_all_out(outputs);
     }
 
-    pub(crate) fn lose(&mut self, guest: Guest, session: SessionId) {
+    pub fn lose(&mut self, guest: Guest, session: SessionId) {
         if self.sessions.get(&guest) != Some(&session) {
             return;
         }
@@ -550,7 +554,16 @@ impl World {
         }
     }
 
-    pub(crate) fn a_while(&mut self, [least, most]: [Duration; 2]) -> Duration {
+    pub fn a_while(&mut self, [least, most]: [Duration; 2]) -> Duration {
         self.wire.a_while(least, most)
     }
+}
+
+/// By their names, as people call them.
+pub fn named(fabric: &Fabric, circuits: &Circuits) -> BTreeMap<OpticalName, CircuitSet> {
+    let name = |(&optical, set): (_, &CircuitSet)| {
+        let name = fabric.optical(optical).name.clone();
+        (OpticalName(name), set.clone())
+    };
+    circuits.iter().map(name).collect()
 }

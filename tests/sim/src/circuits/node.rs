@@ -11,23 +11,23 @@ use reweave_common::ids::NodeId;
 use reweave_common::instruction::{Ack, Install, Instruction};
 use reweave_common::moment::Moment;
 
-use crate::actor::{Life, Step};
+use super::actor::{Life, Step};
 
 #[derive(Debug, Clone)]
-pub(crate) struct Node {
-    pub(crate) id: NodeId,
+pub struct Node {
+    pub id: NodeId,
     /// Survives the process, and so does the kernel.
-    pub(crate) disk: Record,
-    pub(crate) kernel: RouteTable,
-    pub(crate) life: Life,
+    pub disk: Record,
+    pub kernel: RouteTable,
+    pub life: Life,
     /// It remembers what it answered last.
-    pub(crate) has_spoken: bool,
+    pub has_spoken: bool,
     process: Option<Process>,
-    pub(crate) disk_is_full: bool,
+    pub disk_is_full: bool,
     /// Its kernel takes so many more changes, and then none.
-    pub(crate) patience: Option<usize>,
+    pub patience: Option<usize>,
     /// How often it took back what was not confirmed.
-    pub(crate) went_back: usize,
+    pub went_back: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -49,7 +49,7 @@ enum Why {
 }
 
 impl Node {
-    pub(crate) fn new(id: NodeId) -> Self {
+    pub fn new(id: NodeId) -> Self {
         Self {
             id,
             disk: Record::default(),
@@ -63,12 +63,12 @@ impl Node {
         }
     }
 
-    pub(crate) fn is_running(&self) -> bool {
+    pub fn is_running(&self) -> bool {
         self.process.is_some()
     }
 
     /// Its kernel is made to hold what was in force when an agent last ran here.
-    pub(crate) fn start(&mut self, is_up: impl Fn(&str) -> bool) {
+    pub fn start(&mut self, is_up: impl Fn(&str) -> bool) {
         self.life.begin();
         self.has_spoken = false;
         self.process = Some(Process {
@@ -81,12 +81,12 @@ impl Node {
     }
 
     /// The kernel keeps what it holds.
-    pub(crate) fn die(&mut self) {
+    pub fn die(&mut self) {
         self.process = None;
         self.life.end();
     }
 
-    pub(crate) fn handle_instruction(&mut self, instruction: Instruction) {
+    pub fn handle_instruction(&mut self, instruction: Instruction) {
         if let Some(process) = &mut self.process {
             process.fence.handle_instruction(instruction);
             process.is_busy = true;
@@ -94,7 +94,7 @@ impl Node {
     }
 
     /// Takes back what was not confirmed in time.
-    pub(crate) fn handle_time(&mut self, now: Moment) {
+    pub fn handle_time(&mut self, now: Moment) {
         if let Some(process) = &mut self.process
             && process.fence.handle_time(now)
         {
@@ -104,7 +104,7 @@ impl Node {
     }
 
     /// Waits for as long as an unconfirmed install has, whatever the time elsewhere.
-    pub(crate) fn expire(&mut self) {
+    pub fn expire(&mut self) {
         let timeout = self.disk.fallback.as_ref();
         let timeout_ms = timeout.map_or(0, |it| u64::from(it.confirm_timeout_ms));
         for second in 0..=timeout_ms.div_ceil(1000) {
@@ -113,7 +113,7 @@ impl Node {
     }
 
     /// Mends what has gone astray, when there is nothing else to do; whether nothing has.
-    pub(crate) fn keep(&mut self, is_up: impl Fn(&str) -> bool) -> bool {
+    pub fn keep(&mut self, is_up: impl Fn(&str) -> bool) -> bool {
         let idle = |process: &&mut Process| process.ops.is_empty() && !process.is_busy;
         let Some(process) = self.process.as_mut().filter(idle) else {
             return false;
@@ -124,7 +124,7 @@ impl Node {
         process.ops.is_empty()
     }
 
-    pub(crate) fn holding(&self) -> ForwardingState {
+    pub fn holding(&self) -> ForwardingState {
         ForwardingState {
             rules: Vec::new(),
             routes: self.kernel.rules(),
@@ -132,7 +132,7 @@ impl Node {
     }
 
     /// The next thing that the agent's shell would do.
-    pub(crate) fn work(&mut self, is_up: impl Fn(&str) -> bool) -> Step<Install, Ack> {
+    pub fn work(&mut self, is_up: impl Fn(&str) -> bool) -> Step<Install, Ack> {
         let Some(process) = &mut self.process else {
             return Step::Rest;
         };
@@ -196,7 +196,7 @@ impl Node {
     }
 
     /// What is still to be done for an instruction is nothing.
-    pub(crate) fn holds_as_told(&self) -> bool {
+    pub fn holds_as_told(&self) -> bool {
         let mut process = self.process.iter();
         process.all(|it| it.ops.is_empty())
     }

@@ -9,10 +9,10 @@ use serde::Serialize;
 
 /// Survives its driver.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) struct Device {
+pub struct Device {
     ports: u16,
-    pub(crate) circuits: CircuitSet,
-    pub(crate) ails: Ailment,
+    pub circuits: CircuitSet,
+    pub ails: Ailment,
     /// No light leaves these, whatever is joined.
     blind: BTreeSet<PortId>,
     /// Light leaves these every other moment.
@@ -31,7 +31,7 @@ enum DelayedMove {
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-pub(crate) enum Ailment {
+pub enum Ailment {
     #[default]
     None,
     /// It does what it is asked, and does not say so in time.
@@ -54,7 +54,7 @@ pub(crate) enum Ailment {
 }
 
 impl Device {
-    pub(crate) fn new(ports: u16, circuits: CircuitSet) -> Self {
+    pub fn new(ports: u16, circuits: CircuitSet) -> Self {
         Self {
             ports,
             circuits,
@@ -68,16 +68,16 @@ impl Device {
         }
     }
 
-    pub(crate) fn ports(&self) -> u16 {
+    pub fn ports(&self) -> u16 {
         self.ports
     }
 
-    pub(crate) fn read(&self) -> Option<CircuitSet> {
+    pub fn read(&self) -> Option<CircuitSet> {
         (self.ails != Ailment::Unreachable).then(|| self.circuits.clone())
     }
 
     /// Where light that enters here leaves.
-    pub(crate) fn far(&self, port: PortId) -> Option<PortId> {
+    pub fn far(&self, port: PortId) -> Option<PortId> {
         let mut ends = self.circuits.iter().map(Circuit::ports);
         let [a, b] = ends.find(|ends| ends.contains(&port))?;
         let is_dark =
@@ -86,7 +86,7 @@ impl Device {
         (!is_blind).then_some(if a == port { b } else { a })
     }
 
-    pub(crate) fn disconnect(&mut self, circuit: Circuit) -> Moved {
+    pub fn disconnect(&mut self, circuit: Circuit) -> Moved {
         self.catch_up();
         match self.ails {
             Ailment::Unreachable => Moved::Late,
@@ -106,7 +106,7 @@ impl Device {
         }
     }
 
-    pub(crate) fn connect(&mut self, circuit: Circuit) -> Moved {
+    pub fn connect(&mut self, circuit: Circuit) -> Moved {
         self.catch_up();
         let [a, b] = circuit.ports();
         let joined = match self.ails {
@@ -144,7 +144,7 @@ impl Device {
         self.vanished = self.vanished.iter().filter(is_apart).collect();
     }
 
-    pub(crate) fn heal(&mut self) {
+    pub fn heal(&mut self) {
         self.ails = Ailment::None;
         self.blind.clear();
         self.flapping.clear();
@@ -176,7 +176,7 @@ impl Device {
     }
 
     /// What time does to light: whether anything is otherwise now.
-    pub(crate) fn flicker(&mut self) -> bool {
+    pub fn flicker(&mut self) -> bool {
         self.is_between = !self.is_between;
         let vanishing = std::mem::take(&mut self.vanishing);
         self.vanished = self.vanished.iter().chain(vanishing.iter()).collect();

@@ -5,20 +5,20 @@ use std::time::Duration;
 use reweave_common::ids::OpticalId;
 use reweave_common::operator::{Request, Steering};
 use reweave_core::State;
-use reweave_sim_cluster::chance::Chance;
-use reweave_sim_cluster::coordinator::{Death, Guest};
-use reweave_sim_cluster::wire::Weather;
 
-use crate::cluster::Cluster;
-use crate::device::Ailment;
-use crate::light::{Plug, Port};
-use crate::world::{Event, PLAN_TIMEOUT, World};
+use super::cluster::Cluster;
+use super::device::Ailment;
+use super::light::{Plug, Port};
+use super::world::{Event, PLAN_TIMEOUT, World};
+use crate::chance::Chance;
+use crate::coordinator::{Death, Guest};
+use crate::wire::Weather;
 
 /// What ails a device passes by then.
 const MAX_FAULT_TIME: Duration = Duration::from_secs(14);
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Fault {
+pub enum Fault {
     CoordinatorDies,
     /// It dies over an entry that is so far ahead.
     CoordinatorDiesAfter {
@@ -46,11 +46,11 @@ pub(crate) enum Fault {
 }
 
 impl World {
-    pub(crate) fn afflict(&mut self, delay: Duration, fault: Fault) {
+    pub fn afflict(&mut self, delay: Duration, fault: Fault) {
         self.schedule.after(delay, Event::Fault(fault));
     }
 
-    pub(crate) fn strike(&mut self, fault: Fault) {
+    pub fn strike(&mut self, fault: Fault) {
         self.note(format!("{fault:?}"));
         match fault {
             Fault::CoordinatorDies if self.cluster.coordinator.is_running() => {
@@ -131,7 +131,7 @@ impl World {
     }
 
     /// Everything works again from now on, and somebody looks after what does not by itself.
-    pub(crate) fn heal(&mut self) {
+    pub fn heal(&mut self) {
         self.note("all is well again".to_owned());
         self.wire.weather = Weather::FAIR_WEATHER;
         self.hangs_until.clear();
@@ -151,7 +151,7 @@ impl World {
 
     /// L1: a plan that is under way ends in time. Then everybody holds what is in force, and goes on
     /// doing so when late copies of messages have come.
-    pub(crate) fn rest(&mut self) {
+    pub fn rest(&mut self) {
         self.heal();
         if !self.run_until(PLAN_TIMEOUT, |world| !world.is_busy()) {
             self.fail("it never ends");
@@ -163,7 +163,7 @@ impl World {
 }
 
 /// Troubles of all kinds over some time, most of which pass.
-pub(crate) fn plague(world: &mut World, chance: &mut Chance, span: Duration, count: usize) {
+pub fn plague(world: &mut World, chance: &mut Chance, span: Duration, count: usize) {
     let guests = world.cluster.guests();
     if chance.happens(0.1) {
         stand_in_the_way(world, chance, span);

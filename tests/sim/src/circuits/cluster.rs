@@ -13,25 +13,25 @@ use reweave_common::moment::Moment;
 use reweave_common::sample::{Counters, Interface, Reading, Sample};
 use reweave_common::units::Bytes;
 use reweave_core::{Core, Policy, State};
-use reweave_sim_cluster::coordinator::{Coordinator, Guest};
 
-use crate::actor::{Life, Step};
-use crate::device::Device;
-use crate::driver::Driver;
-use crate::laws::{Laws, MIN_CAPACITY_SHARE, Sight};
-use crate::light::{Cabling, Drivers, Nodes, Port, cable_name};
-use crate::node::Node;
+use super::actor::{Life, Step};
+use super::device::Device;
+use super::driver::Driver;
+use super::laws::{Laws, MIN_CAPACITY_SHARE, Sight};
+use super::light::{Cabling, Drivers, Nodes, Port, cable_name};
+use super::node::Node;
+use crate::coordinator::{Coordinator, Guest};
 
 /// What passes a port that is used, from one sample to the next.
 const BYTES_PER_SAMPLE: u64 = 10_000_000;
 
 #[derive(Debug, Clone)]
-pub(crate) struct Cluster {
-    pub(crate) cabling: Cabling,
-    pub(crate) coordinator: Coordinator,
-    pub(crate) nodes: Nodes,
-    pub(crate) drivers: Drivers,
-    pub(crate) laws: Laws,
+pub struct Cluster {
+    pub cabling: Cabling,
+    pub coordinator: Coordinator,
+    pub nodes: Nodes,
+    pub drivers: Drivers,
+    pub laws: Laws,
     passed: BTreeMap<Port, Passed>,
 }
 
@@ -44,7 +44,7 @@ struct Passed {
 
 /// What came of a step.
 #[derive(Debug, Clone)]
-pub(crate) enum Did {
+pub enum Did {
     /// There was nothing to do.
     Rested,
     Worked,
@@ -55,7 +55,7 @@ pub(crate) enum Did {
 }
 
 impl Cluster {
-    pub(crate) fn new(fabric: Fabric) -> Self {
+    pub fn new(fabric: Fabric) -> Self {
         let fabric = Arc::new(fabric);
         let policy = Policy {
             capacity_floor: MIN_CAPACITY_SHARE,
@@ -78,39 +78,39 @@ impl Cluster {
         cluster
     }
 
-    pub(crate) fn state(&self) -> Option<&State> {
+    pub fn state(&self) -> Option<&State> {
         Some(self.coordinator.core()?.state())
     }
 
-    pub(crate) fn guests(&self) -> Vec<Guest> {
+    pub fn guests(&self) -> Vec<Guest> {
         let agents = self.nodes.keys().copied().map(Guest::Agent);
         let drivers = self.drivers.keys().copied().map(Guest::Driver);
         agents.chain(drivers).collect()
     }
 
     /// All ports that light passes.
-    pub(crate) fn lit_ports(&self) -> impl Iterator<Item = Port> {
+    pub fn lit_ports(&self) -> impl Iterator<Item = Port> {
         self.drivers.iter().flat_map(|(&optical, driver)| {
             let ports = driver.device.circuits.iter().flat_map(Circuit::ports);
             ports.map(move |port| (optical, port))
         })
     }
 
-    pub(crate) fn life(&mut self, guest: Guest) -> &mut Life {
+    pub fn life(&mut self, guest: Guest) -> &mut Life {
         match guest {
             Guest::Agent(node) => &mut self.node(node).life,
             Guest::Driver(optical) => &mut self.driver(optical).life,
         }
     }
 
-    pub(crate) fn is_running(&self, guest: Guest) -> bool {
+    pub fn is_running(&self, guest: Guest) -> bool {
         match guest {
             Guest::Agent(node) => self.nodes[&node].is_running(),
             Guest::Driver(optical) => self.drivers[&optical].is_running(),
         }
     }
 
-    pub(crate) fn start(&mut self, guest: Guest) {
+    pub fn start(&mut self, guest: Guest) {
         let Self {
             cabling,
             nodes,
@@ -126,25 +126,25 @@ impl Cluster {
         }
     }
 
-    pub(crate) fn die(&mut self, guest: Guest) {
+    pub fn die(&mut self, guest: Guest) {
         match guest {
             Guest::Agent(node) => self.node(node).die(),
             Guest::Driver(optical) => self.driver(optical).die(),
         }
     }
 
-    pub(crate) fn node(&mut self, id: NodeId) -> &mut Node {
+    pub fn node(&mut self, id: NodeId) -> &mut Node {
         self.nodes.get_mut(&id).expect("every node has an agent")
     }
 
-    pub(crate) fn driver(&mut self, id: OpticalId) -> &mut Driver {
+    pub fn driver(&mut self, id: OpticalId) -> &mut Driver {
         self.drivers
             .get_mut(&id)
             .expect("every switch has a driver")
     }
 
     /// The next step of an agent or a driver, and a look at what it changed.
-    pub(crate) fn work(&mut self, now: Moment, guest: Guest) -> Did {
+    pub fn work(&mut self, now: Moment, guest: Guest) -> Did {
         if !self.life(guest).go_on() {
             self.die(guest);
             return Did::Died;
@@ -199,19 +199,19 @@ impl Cluster {
         Did::Worked
     }
 
-    pub(crate) fn look_at_ways(&mut self, now: Moment) {
+    pub fn look_at_ways(&mut self, now: Moment) {
         let (laws, sight, _) = self.sight(now);
         laws.look_at_ways(sight);
     }
 
-    pub(crate) fn look_at_log(&mut self, now: Moment) {
+    pub fn look_at_log(&mut self, now: Moment) {
         let (laws, sight, state) = self.sight(now);
         if let Some(state) = state {
             laws.look_at_log(sight, state);
         }
     }
 
-    pub(crate) fn look_at_rest(&mut self, now: Moment) {
+    pub fn look_at_rest(&mut self, now: Moment) {
         let (laws, sight, state) = self.sight(now);
         if let Some(state) = state {
             laws.look_at_rest(sight, state);
@@ -231,7 +231,7 @@ impl Cluster {
     }
 
     /// All that an agent has to say, after it has mended what went astray.
-    pub(crate) fn sample(&mut self, now: Moment, id: NodeId) -> Sample {
+    pub fn sample(&mut self, now: Moment, id: NodeId) -> Sample {
         let Self {
             cabling,
             nodes,

@@ -6,12 +6,13 @@ use std::fmt;
 use reweave_common::circuit::Switchover;
 use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::{Install, Instruction};
-use reweave_sim_cluster::coordinator::Guest;
 use serde::Serialize;
+
+use crate::coordinator::Guest;
 
 /// What a process has just done.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Step<T, S> {
+pub enum Step<T, S> {
     /// There is nothing to do.
     Rest,
     /// Something that nobody else sees.
@@ -24,26 +25,26 @@ pub(crate) enum Step<T, S> {
 }
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Life {
+pub struct Life {
     /// Tells timers of this process from those of earlier ones.
-    pub(crate) number: u64,
+    pub number: u64,
     /// It dies before so many further steps.
-    pub(crate) left: Option<usize>,
+    pub left: Option<usize>,
     /// All steps it ever took.
-    pub(crate) steps: usize,
+    pub steps: usize,
 }
 
 impl Life {
-    pub(crate) fn begin(&mut self) {
+    pub fn begin(&mut self) {
         self.number += 1;
     }
 
-    pub(crate) fn end(&mut self) {
+    pub fn end(&mut self) {
         (self.number, self.left) = (self.number + 1, None);
     }
 
     /// Whether this step is not its last.
-    pub(crate) fn go_on(&mut self) -> bool {
+    pub fn go_on(&mut self) -> bool {
         self.steps += 1;
         match &mut self.left {
             Some(0) => false,
@@ -58,13 +59,13 @@ impl Life {
 
 /// What is told, and to whom.
 #[derive(Debug, Clone, Serialize)]
-pub(crate) enum Order {
+pub enum Order {
     Instruct(NodeId, Instruction),
     Switch(OpticalId, Switchover),
 }
 
 impl Order {
-    pub(crate) fn guest(&self) -> Guest {
+    pub fn guest(&self) -> Guest {
         match self {
             Self::Instruct(node, _) => Guest::Agent(*node),
             Self::Switch(optical, _) => Guest::Driver(*optical),

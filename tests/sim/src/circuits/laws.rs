@@ -12,17 +12,17 @@ use reweave_common::plan::Generation;
 use reweave_core::{Aim, Change, Command, Decision, Move, State};
 use reweave_driver::moves::contested;
 
-use crate::light::{Cabling, Drivers, Lost, Nodes, Port};
-use crate::wishes::Wishes;
+use super::light::{Cabling, Drivers, Lost, Nodes, Port};
+use super::wishes::Wishes;
 
 /// A port is idle for so long before anything of it moves.
 const MIN_IDLE_TIME: Duration = Duration::from_millis(200);
 /// The share of its capacity that every node keeps while circuits move.
-pub(crate) const MIN_CAPACITY_SHARE: f64 = 0.25;
+pub const MIN_CAPACITY_SHARE: f64 = 0.25;
 
 /// A law that was broken.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Breach {
+pub enum Breach {
     /// What is for this node circles, or ends somewhere.
     Lost {
         to: NodeId,
@@ -63,34 +63,34 @@ pub(crate) enum Breach {
 
 /// Who does what it is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Doer {
+pub enum Doer {
     Node(NodeId),
     Optical(OpticalId),
 }
 
 /// How often each law was looked at, so that nobody believes in laws that nobody looks at.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Looks {
-    pub(crate) walks: u64,
-    pub(crate) acts: u64,
-    pub(crate) moves: u64,
-    pub(crate) kept: u64,
-    pub(crate) taken_back: u64,
+pub struct Looks {
+    pub walks: u64,
+    pub acts: u64,
+    pub moves: u64,
+    pub kept: u64,
+    pub taken_back: u64,
     /// Plans that departed while another was on its way.
-    pub(crate) beside: u64,
+    pub beside: u64,
     /// How often a plan was stopped, or given up, that had begun.
-    pub(crate) steered: u64,
+    pub steered: u64,
 }
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Laws {
-    pub(crate) breaches: Vec<Breach>,
-    pub(crate) looks: Looks,
+pub struct Laws {
+    pub breaches: Vec<Breach>,
+    pub looks: Looks,
     /// Ports that packets pass now, and when they last did.
     used: BTreeSet<Port>,
     last_used: BTreeMap<Port, Moment>,
     /// Traffic that goes on whatever nodes hold, as that of a card with a fixed next hop.
-    pub(crate) stubborn: BTreeSet<Port>,
+    pub stubborn: BTreeSet<Port>,
     acted: BTreeMap<Doer, (Generation, Token)>,
     heard: BTreeSet<(Doer, Token)>,
     wishes: Wishes,
@@ -102,17 +102,17 @@ pub(crate) struct Laws {
 
 /// All there is to look at.
 #[derive(Clone, Copy)]
-pub(crate) struct Sight<'a> {
-    pub(crate) now: Moment,
-    pub(crate) cabling: &'a Cabling,
-    pub(crate) nodes: &'a Nodes,
-    pub(crate) drivers: &'a Drivers,
-    pub(crate) log: &'a [Command],
+pub struct Sight<'a> {
+    pub now: Moment,
+    pub cabling: &'a Cabling,
+    pub nodes: &'a Nodes,
+    pub drivers: &'a Drivers,
+    pub log: &'a [Command],
 }
 
 impl Laws {
     /// S1 and S2, and what passes which ports from now on.
-    pub(crate) fn look_at_ways(&mut self, sight: Sight<'_>) {
+    pub fn look_at_ways(&mut self, sight: Sight<'_>) {
         self.looks.walks += 1;
         let Sight {
             cabling,
@@ -131,13 +131,13 @@ impl Laws {
     }
 
     /// Whether any packet has passed a port since then.
-    pub(crate) fn is_used_since(&self, port: Port, then: Moment) -> bool {
+    pub fn is_used_since(&self, port: Port, then: Moment) -> bool {
         let was_used = self.last_used.get(&port).is_some_and(|&last| last >= then);
         was_used || self.used.contains(&port) || self.stubborn.contains(&port)
     }
 
     /// S5 and S7, when a node begins to do what it was told.
-    pub(crate) fn look_at_act(&mut self, sight: Sight<'_>, node: NodeId, install: &Install) {
+    pub fn look_at_act(&mut self, sight: Sight<'_>, node: NodeId, install: &Install) {
         self.looks.acts += 1;
         let noted = &sight.nodes[&node].disk;
         let doer = Doer::Node(node);
@@ -161,12 +161,7 @@ impl Laws {
     }
 
     /// S3 and S5, when a driver begins to move circuits.
-    pub(crate) fn look_at_moves(
-        &mut self,
-        sight: Sight<'_>,
-        optical: OpticalId,
-        told: &Switchover,
-    ) {
+    pub fn look_at_moves(&mut self, sight: Sight<'_>, optical: OpticalId, told: &Switchover) {
         self.looks.moves += 1;
         let driver = &sight.drivers[&optical];
         let doer = Doer::Optical(optical);
@@ -196,7 +191,7 @@ impl Laws {
     }
 
     /// What a node holds for good, on the way forth, the log confirms.
-    pub(crate) fn look_at_record(&mut self, sight: Sight<'_>, node: NodeId) {
+    pub fn look_at_record(&mut self, sight: Sight<'_>, node: NodeId) {
         let noted = &sight.nodes[&node].disk;
         let generation = noted.in_force.generation;
         if noted.fallback.is_none() && !stays(sight.log, generation) {
@@ -224,14 +219,14 @@ impl Laws {
     }
 
     /// S11, whatever a device did.
-    pub(crate) fn look_at_device(&mut self, optical: OpticalId, circuits: &CircuitSet) {
+    pub fn look_at_device(&mut self, optical: OpticalId, circuits: &CircuitSet) {
         if let Some(port) = contested(circuits) {
             self.breaches.push(Breach::NoMatching { optical, port });
         }
     }
 
     /// What has been added to the log, which has led to this state.
-    pub(crate) fn look_at_log(&mut self, sight: Sight<'_>, state: &State) {
+    pub fn look_at_log(&mut self, sight: Sight<'_>, state: &State) {
         let news = &sight.log[self.read.min(sight.log.len())..];
         for change in news.iter().flat_map(|command| command.change.parts()) {
             self.look_at_entry(sight, change, state);
@@ -337,7 +332,7 @@ impl Laws {
 
     /// S8: every node holds what is in force, and every device too, but for those of plans on their way. Nodes at
     /// a broken cable hold what they can of it.
-    pub(crate) fn look_at_rest(&mut self, sight: Sight<'_>, state: &State) {
+    pub fn look_at_rest(&mut self, sight: Sight<'_>, state: &State) {
         let in_force = state.in_force();
         let claims = || state.rollouts().map(|it| &it.claims);
         let is_told = |id: &NodeId| claims().any(|it| it.nodes.contains(id));

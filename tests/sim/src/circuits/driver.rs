@@ -9,20 +9,20 @@ use reweave_common::plan::Generation;
 use reweave_driver::fence::{Effect, Fence, Moved, Record};
 use reweave_driver::moves::Moves;
 
-use crate::actor::{Life, Step};
-use crate::device::Device;
+use super::actor::{Life, Step};
+use super::device::Device;
 
 /// A device that has not moved yet is looked at so often.
 const MAX_POLLS: usize = 3;
 
 #[derive(Debug, Clone)]
-pub(crate) struct Driver {
+pub struct Driver {
     /// Survives the process, and so does the device.
-    pub(crate) disk: Record,
-    pub(crate) device: Device,
-    pub(crate) life: Life,
+    pub disk: Record,
+    pub device: Device,
+    pub life: Life,
     process: Option<Process>,
-    pub(crate) disk_is_full: bool,
+    pub disk_is_full: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -53,7 +53,7 @@ struct Moving {
 }
 
 impl Driver {
-    pub(crate) fn new(device: Device) -> Self {
+    pub fn new(device: Device) -> Self {
         Self {
             disk: Record::default(),
             device,
@@ -63,17 +63,17 @@ impl Driver {
         }
     }
 
-    pub(crate) fn is_running(&self) -> bool {
+    pub fn is_running(&self) -> bool {
         self.process.is_some()
     }
 
     /// Whether it is in the midst of nothing that takes more than a step.
-    pub(crate) fn is_idle(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         let at_hand = self.process.as_ref().and_then(|it| it.at_hand.as_ref());
         at_hand.is_none()
     }
 
-    pub(crate) fn start(&mut self) {
+    pub fn start(&mut self) {
         self.life.begin();
         self.process = Some(Process {
             fence: Fence::new(self.disk.clone(), self.device.ports()),
@@ -82,7 +82,7 @@ impl Driver {
     }
 
     /// Under this token it has done something that nobody else knows of any more.
-    pub(crate) fn has_followed(&mut self, token: Token) {
+    pub fn has_followed(&mut self, token: Token) {
         let circuits = self.device.circuits.clone();
         let followed = Switchover {
             generation: Generation(1),
@@ -101,19 +101,19 @@ impl Driver {
     }
 
     /// The device keeps what it holds.
-    pub(crate) fn die(&mut self) {
+    pub fn die(&mut self) {
         self.process = None;
         self.life.end();
     }
 
-    pub(crate) fn handle_switchover(&mut self, switchover: Switchover) {
+    pub fn handle_switchover(&mut self, switchover: Switchover) {
         if let Some(process) = &mut self.process {
             process.fence.handle_switchover(switchover);
         }
     }
 
     /// What is being moved just now, before any of it is.
-    pub(crate) fn about_to_move(&self) -> Option<&Moves> {
+    pub fn about_to_move(&self) -> Option<&Moves> {
         match self.process.as_ref()?.at_hand.as_ref()? {
             Work::Move(moving) => Some(&moving.moves),
             Work::Read { .. } => None,
@@ -121,7 +121,7 @@ impl Driver {
     }
 
     /// The next thing that the driver's shell would do.
-    pub(crate) fn work(&mut self) -> Step<Switchover, Readback> {
+    pub fn work(&mut self) -> Step<Switchover, Readback> {
         let Some(process) = &mut self.process else {
             return Step::Rest;
         };

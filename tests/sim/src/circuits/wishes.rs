@@ -8,10 +8,10 @@ use reweave_common::operator::Steering;
 use reweave_common::plan::Generation;
 use reweave_core::{Change, Decision, Move};
 
-use crate::laws::Breach;
+use super::laws::Breach;
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Wishes {
+pub(super) struct Wishes {
     stopped: BTreeSet<Generation>,
     aborted: BTreeSet<Generation>,
     /// What each plan has told last: that may be told again.
@@ -25,7 +25,7 @@ enum Told {
 }
 
 impl Wishes {
-    pub(crate) fn look_at(&mut self, change: &Change) -> Option<Breach> {
+    pub(super) fn look_at(&mut self, change: &Change) -> Option<Breach> {
         match change {
             Change::Steered {
                 generation, how, ..

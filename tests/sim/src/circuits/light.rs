@@ -10,25 +10,25 @@ use reweave_common::fabric::{Fabric, Fibre};
 use reweave_common::ids::{LinkId, NodeId, OpticalId};
 use reweave_common::moment::Moment;
 
-use crate::driver::Driver;
-use crate::node::Node;
+use super::driver::Driver;
+use super::node::Node;
 
-pub(crate) type Nodes = BTreeMap<NodeId, Node>;
-pub(crate) type Drivers = BTreeMap<OpticalId, Driver>;
+pub type Nodes = BTreeMap<NodeId, Node>;
+pub type Drivers = BTreeMap<OpticalId, Driver>;
 /// A port of an optical switch.
-pub(crate) type Port = (OpticalId, PortId);
+pub type Port = (OpticalId, PortId);
 
 /// What an agent has found the coordinator knows by then, if it hears anything.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What is plugged in where. It never changes, but for what breaks.
 #[derive(Debug, Clone)]
-pub(crate) struct Cabling {
+pub struct Cabling {
     broken: BTreeSet<Plug>,
     /// Nodes at the ends of these, until agents have put back what they could not hold meanwhile, and when
     /// they had.
     damaged: BTreeMap<NodeId, Option<Moment>>,
-    pub(crate) fabric: Arc<Fabric>,
+    pub fabric: Arc<Fabric>,
     plugs: BTreeMap<NodeId, BTreeMap<String, Plug>>,
     owners: BTreeMap<Port, NodeId>,
     /// Ways that were set up by hand before anybody was asked: by destination.
@@ -37,21 +37,21 @@ pub(crate) struct Cabling {
 
 /// What an interface is plugged into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Plug {
+pub enum Plug {
     Cable(LinkId),
     Fibre(Port),
 }
 
 /// Packets that do not arrive.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Lost {
+pub enum Lost {
     InACircle(NodeId),
     At(NodeId),
 }
 
 impl Cabling {
     /// With the shortest ways as they are at first.
-    pub(crate) fn new(fabric: Arc<Fabric>) -> Self {
+    pub fn new(fabric: Arc<Fabric>) -> Self {
         let mut plugs: BTreeMap<NodeId, BTreeMap<String, Plug>> = BTreeMap::new();
         let fibres = fabric
             .fibres()
@@ -78,13 +78,13 @@ impl Cabling {
         }
     }
 
-    pub(crate) fn interfaces(&self, node: NodeId) -> impl Iterator<Item = &str> {
+    pub fn interfaces(&self, node: NodeId) -> impl Iterator<Item = &str> {
         let plugs = self.plugs.get(&node).into_iter();
         plugs.flat_map(|plugs| plugs.keys().map(String::as_str))
     }
 
     /// How many interfaces of a node see light when all is well.
-    pub(crate) fn lit_at_first(&self, at: NodeId) -> usize {
+    pub fn lit_at_first(&self, at: NodeId) -> usize {
         let circuits = self.fabric.first_circuits();
         let is_lit = |interface: &&str| match self.port(at, interface) {
             None => true,
@@ -97,7 +97,7 @@ impl Cabling {
     }
 
     /// Who is at the other end of an interface now.
-    pub(crate) fn far(&self, drivers: &Drivers, at: NodeId, interface: &str) -> Option<NodeId> {
+    pub fn far(&self, drivers: &Drivers, at: NodeId, interface: &str) -> Option<NodeId> {
         match *self.plugs.get(&at)?.get(interface)? {
             _ if self.is_broken(drivers, at, interface) => None,
             Plug::Cable(link) => Some(self.fabric.link(link).far(at).node),
@@ -128,7 +128,7 @@ impl Cabling {
     }
 
     /// All that may break.
-    pub(crate) fn plugs(&self) -> BTreeSet<Plug> {
+    pub fn plugs(&self) -> BTreeSet<Plug> {
         self.plugs
             .values()
             .flat_map(BTreeMap::values)
@@ -136,17 +136,17 @@ impl Cabling {
             .collect()
     }
 
-    pub(crate) fn is_damaged(&self, at: NodeId) -> bool {
+    pub fn is_damaged(&self, at: NodeId) -> bool {
         self.damaged.get(&at).is_some_and(Option::is_none)
     }
 
     /// Or was, and the coordinator may not have heard yet that it is no more.
-    pub(crate) fn seems_damaged(&self, at: NodeId, now: Moment) -> bool {
+    pub fn seems_damaged(&self, at: NodeId, now: Moment) -> bool {
         let damaged = self.damaged.get(&at);
         damaged.is_some_and(|until| until.is_none_or(|until| now.since(until) < REPORT_TIMEOUT))
     }
 
-    pub(crate) fn breaks(&mut self, drivers: &Drivers, plug: Plug) {
+    pub fn breaks(&mut self, drivers: &Drivers, plug: Plug) {
         self.broken.insert(plug);
         let nodes = self.plugs.keys().copied();
         let damaged: Vec<_> = nodes
@@ -156,16 +156,16 @@ impl Cabling {
             .extend(damaged.into_iter().map(|node| (node, None)));
     }
 
-    pub(crate) fn mend(&mut self, plug: Plug) {
+    pub fn mend(&mut self, plug: Plug) {
         self.broken.remove(&plug);
     }
 
-    pub(crate) fn mend_all(&mut self) {
+    pub fn mend_all(&mut self) {
         self.broken.clear();
     }
 
     /// An agent has found that it holds what it can.
-    pub(crate) fn looked_after(&mut self, drivers: &Drivers, node: NodeId, now: Moment) {
+    pub fn looked_after(&mut self, drivers: &Drivers, node: NodeId, now: Moment) {
         if self.is_damaged(node) && !self.is_at_a_break(drivers, node) {
             self.damaged.insert(node, Some(now));
         }
@@ -177,7 +177,7 @@ impl Cabling {
     }
 
     /// The port of an optical switch that this interface is plugged into.
-    pub(crate) fn port(&self, at: NodeId, interface: &str) -> Option<Port> {
+    pub fn port(&self, at: NodeId, interface: &str) -> Option<Port> {
         match *self.plugs.get(&at)?.get(interface)? {
             Plug::Cable(_) => None,
             Plug::Fibre(port) => Some(port),
@@ -185,7 +185,7 @@ impl Cabling {
     }
 
     /// The interfaces by which a node sends on what is for this address.
-    pub(crate) fn ways<'a>(&'a self, node: &'a Node, to: Ipv4Addr) -> Vec<&'a str> {
+    pub fn ways<'a>(&'a self, node: &'a Node, to: Ipv4Addr) -> Vec<&'a str> {
         if let Some(group) = node.kernel.routes.get(&to) {
             let hops = &node.kernel.groups[group];
             return hops.iter().map(|hop| hop.interface.as_str()).collect();
@@ -195,7 +195,7 @@ impl Cabling {
     }
 
     /// All ports that any packet passes, if everybody sends to everybody.
-    pub(crate) fn used(&self, nodes: &Nodes, drivers: &Drivers) -> BTreeSet<Port> {
+    pub fn used(&self, nodes: &Nodes, drivers: &Drivers) -> BTreeSet<Port> {
         let mut used = BTreeSet::new();
         for node in nodes.values() {
             for to in self.addresses(node.id) {
@@ -217,7 +217,7 @@ impl Cabling {
     }
 
     /// What is lost on its way to anybody, by any of the ways there are.
-    pub(crate) fn lost(&self, nodes: &Nodes, drivers: &Drivers) -> Option<(NodeId, Lost)> {
+    pub fn lost(&self, nodes: &Nodes, drivers: &Drivers) -> Option<(NodeId, Lost)> {
         self.fabric.endpoints().find_map(|to| {
             let mut walk = Walk {
                 cabling: self,
@@ -265,11 +265,11 @@ impl Walk<'_> {
     }
 }
 
-pub(crate) fn port(fibre: &Fibre) -> Port {
+pub fn port(fibre: &Fibre) -> Port {
     (fibre.optical, fibre.port)
 }
 
-pub(crate) fn cable_name(link: LinkId) -> String {
+pub fn cable_name(link: LinkId) -> String {
     format!("cable{link}")
 }
 

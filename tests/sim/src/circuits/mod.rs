@@ -1,0 +1,16 @@
+//! Hosts that forward for each other, joined by cables and by fibres through optical switches. The product's core decides,
+//! agents and drivers follow it by the product's fences, one step at a time, and each may die before any step.
+//!
+//! [`cluster`] holds everybody who takes part, [`world`] says when each does something, and [`laws`] are looked at after
+//! every event.
+
+pub mod actor;
+pub mod cluster;
+pub mod device;
+pub mod driver;
+pub mod faults;
+pub mod laws;
+pub mod light;
+pub mod node;
+mod wishes;
+pub mod world;
