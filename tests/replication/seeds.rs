@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use reweave_sim_cluster::replicas::client::History;
+use reweave_sim_cluster::replicas::linear::{Event, judge};
+use reweave_sim_cluster::replicas::machine::{Answer, Op};
+use reweave_sim_cluster::replicas::trouble::{Life, Trouble};
 use reweave_sim_cluster::seeds::{number, play_all, sample_seeds};
 
-use crate::client::History;
 use crate::judging::Register;
-use crate::linear::{Event, judge};
-use crate::machine::{Answer, Op};
-use crate::trouble::{Life, Trouble};
 
 const SEED_COUNT: u64 = 72;
 const UPGRADE_SEED_COUNT: u64 = 36;

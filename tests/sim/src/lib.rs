@@ -1,8 +1,16 @@
-//! The whole system in a world of its own: the real decisions of coordinator and agents, on a
+//! The one simulated cluster of all simulation tests: the real decisions of coordinators, agents and drivers, on a
 //! simulated network with simulated lines between them, all by one clock and one seed.
 //!
-//! A world is what a scenario says, and goes on event by event. After every event the [`laws`] are
+//! A [`World`] is what a scenario says, and goes on event by event. After every event the [`laws`] are
 //! looked at. Two worlds with one seed that are treated alike live alike, to the last byte.
+//!
+//! - [`schedule`], [`chance`], [`seeds`]: clock and event queue, what is left to chance, and many seeds on all cores.
+//! - [`network`], [`jobs`], [`agent`], [`wire`]: hosts and switches, their traffic, their agents and the lines to those.
+//! - [`coordinator`], [`replicas`]: one coordinator that leads them alone, or several that agree, on simulated disks.
+//! - [`circuits`]: hosts that forward for each other, through optical switches and their drivers.
+//! - [`faults`], [`replicas::trouble`], [`circuits::faults`]: what goes wrong.
+//!
+//! No model of the planner belongs here.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -27,6 +35,7 @@ pub mod laws;
 pub mod leaders;
 mod leading;
 pub mod network;
+pub mod replicas;
 pub mod schedule;
 pub mod seeds;
 mod serving;

@@ -7,7 +7,8 @@ use reweave_common::member::{Digest, Member, Role};
 use reweave_common::operator::{Request, Response, Steering};
 use reweave_common::plan::Generation;
 use reweave_core::{LATEST_MINOR, NoEntry, Pass};
-use reweave_sim_cluster::chance::Chance;
+
+use crate::chance::Chance;
 
 const TOKEN_TTL: Duration = Duration::from_mins(10);
 /// So few that they are shut out and invited again.
@@ -16,7 +17,7 @@ const MAX_ATTEMPTS: u64 = 8;
 
 /// What somebody wants.
 #[derive(Debug, Clone)]
-pub(crate) enum Matter {
+pub enum Matter {
     Ask(Request),
     /// A token, and a key.
     Knock([Digest; 2]),
@@ -24,29 +25,29 @@ pub(crate) enum Matter {
 
 /// What somebody is told.
 #[derive(Debug, Clone)]
-pub(crate) enum Word {
+pub enum Word {
     Response(Box<Response>),
     Entry(Result<Pass, NoEntry>),
 }
 
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Person {
-    pub(crate) matter: Option<Matter>,
-    pub(crate) attempt: u64,
-    pub(crate) believed: u64,
+pub struct Person {
+    pub matter: Option<Matter>,
+    pub attempt: u64,
+    pub believed: u64,
     attempts: u64,
 }
 
 /// What people tell each other.
 #[derive(Debug, Default)]
-pub(crate) struct Gossip {
+pub struct Gossip {
     tokens: Vec<Digest>,
     offered: Option<Generation>,
     latest: Option<Generation>,
     /// Whether anybody gives up plans on their way.
-    pub(crate) steers: bool,
+    pub steers: bool,
     /// How often somebody wants the cluster version lowered.
-    pub(crate) lowers: f64,
+    pub lowers: f64,
     keys: u64,
 }
 
@@ -112,13 +113,13 @@ impl Gossip {
 }
 
 impl Person {
-    pub(crate) fn think(&mut self, chance: &mut Chance, gossip: &mut Gossip) {
+    pub fn think(&mut self, chance: &mut Chance, gossip: &mut Gossip) {
         self.matter = Some(gossip.matter(chance));
         self.attempts = 0;
     }
 
     /// One more attempt, unless it has had enough.
-    pub(crate) fn attempt(&mut self) -> Option<Matter> {
+    pub fn attempt(&mut self) -> Option<Matter> {
         self.attempt += 1;
         self.attempts += 1;
         if self.attempts > MAX_ATTEMPTS {
@@ -128,7 +129,7 @@ impl Person {
     }
 
     /// Whether that is what it waited for. A newcomer may forget what it was told, and come again.
-    pub(crate) fn hear(
+    pub fn hear(
         &mut self,
         attempt: u64,
         word: &Word,

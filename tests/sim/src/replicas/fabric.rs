@@ -19,9 +19,9 @@ const SCENARIO: &str = "name = \"collision\"\nseed = 1\nfabric = \"f.toml\"\n\
                         hosts = [\"h0\", \"h1\", \"h2\", \"h3\"]\npairs = [[0, 2], [1, 3]]\n\
                         bytes = 1_000_000_000_000\ncompute_ms = 0\niterations = 1\npaths = \"collide\"\n";
 
-pub(crate) const JOB: &str = "train";
+pub const JOB: &str = "train";
 
-pub(crate) fn scenario() -> Scenario {
+pub fn scenario() -> Scenario {
     static SCENARIO_PARSED: LazyLock<Scenario> = LazyLock::new(|| {
         let fabric = |_: &str| Ok(FABRIC.to_owned());
         Scenario::parse("collision.toml", SCENARIO, fabric).expect("the scenario is sound")
@@ -29,13 +29,13 @@ pub(crate) fn scenario() -> Scenario {
     SCENARIO_PARSED.clone()
 }
 
-pub(crate) fn fabric() -> Arc<Fabric> {
+pub fn fabric() -> Arc<Fabric> {
     static SHARED_FABRIC: LazyLock<Arc<Fabric>> = LazyLock::new(|| Arc::new(scenario().fabric));
     Arc::clone(&SHARED_FABRIC)
 }
 
 /// Everything comes soon, and is given up soon.
-pub(crate) fn policy(mode: Mode) -> Policy {
+pub fn policy(mode: Mode) -> Policy {
     Policy {
         mode,
         readings: 2,

@@ -8,12 +8,12 @@ use reweave_common::instruction::Ack;
 use reweave_common::moment::Moment;
 use reweave_common::sample::Sample;
 use reweave_core::{Command, Input, State};
-use reweave_sim_cluster::coordinator::{Guest, Output};
-use reweave_sim_cluster::leaders::Leaders;
-use reweave_sim_cluster::wire::SessionId;
 
 use super::{Cluster, Event};
-use crate::node::Node;
+use crate::coordinator::{Guest, Output};
+use crate::leaders::Leaders;
+use crate::replicas::node::Node;
+use crate::wire::SessionId;
 
 /// Whoever led comes back after so long.
 const LEADER_DOWNTIMES: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(400)];

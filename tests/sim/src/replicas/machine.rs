@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// What a client wants of one register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) enum Op {
+pub enum Op {
     Read,
     Write(u64),
     /// If it holds the first, it holds the second afterwards.
@@ -16,7 +16,7 @@ pub(crate) enum Op {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(crate) enum Answer {
+pub enum Answer {
     Value(u64),
     Written,
     Swapped(bool),
@@ -24,7 +24,7 @@ pub(crate) enum Answer {
 
 /// What stands in an entry of the log.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Payload {
+pub enum Payload {
     Register {
         key: u8,
         op: Op,
@@ -34,29 +34,29 @@ pub(crate) enum Payload {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Machine {
+pub struct Machine {
     registers: BTreeMap<u8, u64>,
     /// Of each client, the last request and what came of it.
     answers: BTreeMap<u64, (u64, Answer)>,
 }
 
 impl Machine {
-    pub(crate) fn get(&self, key: u8) -> u64 {
+    pub fn get(&self, key: u8) -> u64 {
         self.registers.get(&key).copied().unwrap_or_default()
     }
 
     /// What came of a request, if it was the last of its client.
-    pub(crate) fn answer(&self, request: RequestId) -> Option<Answer> {
+    pub fn answer(&self, request: RequestId) -> Option<Answer> {
         let (number, answer) = self.answers.get(&request.client)?;
         (*number == request.number).then_some(*answer)
     }
 
     /// The last request of a client that was applied.
-    pub(crate) fn last(&self, client: u64) -> u64 {
+    pub fn last(&self, client: u64) -> u64 {
         self.answers.get(&client).map_or(0, |(number, _)| *number)
     }
 
-    pub(crate) fn apply(&mut self, request: RequestId, key: u8, op: Op) {
+    pub fn apply(&mut self, request: RequestId, key: u8, op: Op) {
         let (value, answer) = carried_out(self.get(key), op);
         self.registers.insert(key, value);
         let RequestId { client, number } = request;
@@ -65,7 +65,7 @@ impl Machine {
 }
 
 /// What a register holds afterwards, and what is answered.
-pub(crate) fn carried_out(value: u64, op: Op) -> (u64, Answer) {
+pub fn carried_out(value: u64, op: Op) -> (u64, Answer) {
     match op {
         Op::Read => (value, Answer::Value(value)),
         Op::Write(new) => (new, Answer::Written),
@@ -75,7 +75,7 @@ pub(crate) fn carried_out(value: u64, op: Op) -> (u64, Answer) {
 }
 
 /// A hash that is the same everywhere.
-pub(crate) fn digest(bytes: &[u8]) -> u64 {
+pub fn digest(bytes: &[u8]) -> u64 {
     let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
     hasher.write(bytes);
     hasher.finish()

@@ -5,9 +5,9 @@ use std::time::Duration;
 use reweave_replica::{NotLeading, ProposalRefused, ReadId, RequestId, Standing};
 
 use super::{Cluster, Event, NETWORK_DELAYS};
-use crate::client::Asked;
-use crate::machine::{Answer, Op, Payload};
-use crate::node::{Asker, Running};
+use crate::replicas::client::Asked;
+use crate::replicas::machine::{Answer, Op, Payload};
+use crate::replicas::node::{Asker, Running};
 
 /// A client asks again after so long, and somebody else.
 const ANSWER_TIMEOUTS: [Duration; 2] = [Duration::from_millis(150), Duration::from_millis(400)];

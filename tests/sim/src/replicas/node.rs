@@ -17,51 +17,51 @@ use reweave_replica::{
     Batch, DurableReplica, FolderId, LogError, MemberId, Message, Proposal, ReadId, Replica,
     RequestId, Saved, Standing, Store, Timing,
 };
-use reweave_sim_cluster::wire::SessionId;
 
-use crate::disk::{LOG_NAME, SimulatedDisk};
-use crate::fabric::fabric;
-use crate::machine::{Machine, Payload, digest};
-use crate::people::Matter;
+use super::disk::{LOG_NAME, SimulatedDisk};
+use super::fabric::fabric;
+use super::machine::{Machine, Payload, digest};
+use super::people::Matter;
+use crate::wire::SessionId;
 
 /// Who asked, and for which of its attempts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Asker {
-    pub(crate) client: usize,
-    pub(crate) attempt: u64,
+pub struct Asker {
+    pub client: usize,
+    pub attempt: u64,
 }
 
 /// Which of its attempts somebody made here, at what, and how much was promised by then.
 #[derive(Debug, Clone)]
-pub(crate) struct Plea {
-    pub(crate) person: usize,
-    pub(crate) attempt: u64,
-    pub(crate) matter: Matter,
-    pub(crate) promised: u64,
+pub struct Plea {
+    pub person: usize,
+    pub attempt: u64,
+    pub matter: Matter,
+    pub promised: u64,
 }
 
 /// What there is of a node while it runs.
 #[derive(Debug)]
-pub(crate) struct Running {
-    pub(crate) durable: DurableReplica<SimulatedDisk>,
-    pub(crate) machine: Machine,
+pub struct Running {
+    pub durable: DurableReplica<SimulatedDisk>,
+    pub machine: Machine,
     /// Whoever waits for a request to be applied.
-    pub(crate) waiting: BTreeMap<RequestId, Asker>,
+    pub waiting: BTreeMap<RequestId, Asker>,
     /// With what they found.
-    pub(crate) reads: BTreeMap<ReadId, (Asker, u64)>,
+    pub reads: BTreeMap<ReadId, (Asker, u64)>,
     /// People who asked, and newcomers who knocked.
-    pub(crate) people: BTreeMap<u64, Plea>,
+    pub people: BTreeMap<u64, Plea>,
     /// Whatever is asked here has a number of its own.
-    pub(crate) last_request: u64,
+    pub last_request: u64,
     /// What each peer reads, and when it was heard last.
-    pub(crate) read_by: BTreeMap<u64, (u16, Moment)>,
+    pub read_by: BTreeMap<u64, (u16, Moment)>,
     /// Peers whose disks were full when they were last heard.
     full: BTreeSet<MemberId>,
     /// As the office heard it last.
-    pub(crate) may_decide: bool,
+    pub may_decide: bool,
     /// Agents with a session.
-    pub(crate) seats: BTreeMap<NodeId, SessionId>,
-    pub(crate) office: ClusterRole,
+    pub seats: BTreeMap<NodeId, SessionId>,
+    pub office: ClusterRole,
     /// Of what was decided, which most entries leave as it is.
     decided: u64,
     /// When it came to lead: by its own clock, and by that of the world.
@@ -88,16 +88,16 @@ impl Running {
         }
     }
 
-    pub(crate) fn replica(&self) -> &Replica {
+    pub fn replica(&self) -> &Replica {
         self.durable.replica()
     }
 
-    pub(crate) fn replica_mut(&mut self) -> &mut Replica {
+    pub fn replica_mut(&mut self) -> &mut Replica {
         self.durable.replica_mut()
     }
 
     /// As the loop of the product does.
-    pub(crate) fn tick(&mut self) -> Result<(), LogError> {
+    pub fn tick(&mut self) -> Result<(), LogError> {
         self.durable.handle_tick(|| self.full.clone());
         match self.durable.poll_compaction() {
             Err(error) if !matches!(error, LogError::NoRoom { .. }) => Err(error),
@@ -106,7 +106,7 @@ impl Running {
     }
 
     /// Peers say it with all they say.
-    pub(crate) fn hear_room(&mut self, peer: u64, is_full: bool) {
+    pub fn hear_room(&mut self, peer: u64, is_full: bool) {
         if is_full {
             self.full.insert(MemberId(peer));
         } else {
@@ -114,17 +114,17 @@ impl Running {
         }
     }
 
-    pub(crate) fn next_request(&mut self) -> u64 {
+    pub fn next_request(&mut self) -> u64 {
         self.last_request += 1;
         self.last_request
     }
 
     /// All that entries have led to.
-    pub(crate) fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self) -> Vec<u8> {
         encode(&self.machine, self.office.state())
     }
 
-    pub(crate) fn restore(&mut self, state: &[u8]) -> Result<(), UnreadableLog> {
+    pub fn restore(&mut self, state: &[u8]) -> Result<(), UnreadableLog> {
         let (machine, state) = decode(state);
         self.office.handle_restored(&state)?;
         self.machine = machine;
@@ -133,20 +133,20 @@ impl Running {
     }
 
     /// Gives the version that the cluster goes back to by it, if it does.
-    pub(crate) fn decide(&mut self, command: Command) -> Result<Option<u16>, UnreadableLog> {
+    pub fn decide(&mut self, command: Command) -> Result<Option<u16>, UnreadableLog> {
         let lowered = self.office.apply(command)?;
         self.decided = digest(&encode_state(self.office.state()));
         Ok(lowered)
     }
 
     /// The same where all bytes of what entries have led to are.
-    pub(crate) fn digest(&self) -> [u64; 2] {
+    pub fn digest(&self) -> [u64; 2] {
         let machine = postcard::to_stdvec(&self.machine);
         [digest(&machine.expect("it can be written")), self.decided]
     }
 
     /// Its clock begins at the time of day or after all that was decided, and goes by itself.
-    pub(crate) fn begin_to_lead(&mut self, term: u64, today: Moment, now: Moment) {
+    pub fn begin_to_lead(&mut self, term: u64, today: Moment, now: Moment) {
         let begins = today.max(self.office.state().latest());
         self.led = [begins, now];
         let agents = self.seats.keys().copied();
@@ -156,7 +156,7 @@ impl Running {
     }
 
     /// What its clock shows while it leads.
-    pub(crate) fn clock(&self, now: Moment) -> Moment {
+    pub fn clock(&self, now: Moment) -> Moment {
         self.led[0] + now.since(self.led[1])
     }
 }
@@ -166,7 +166,7 @@ fn encode_state(state: &State) -> Vec<u8> {
 }
 
 /// The state of the core is in there as the product writes it.
-pub(crate) fn encode(machine: &Machine, state: &State) -> Vec<u8> {
+pub fn encode(machine: &Machine, state: &State) -> Vec<u8> {
     postcard::to_stdvec(&(machine, encode_state(state))).expect("it can be written")
 }
 
@@ -189,7 +189,7 @@ fn decided(saved: &Saved) -> impl Iterator<Item = (u64, Vec<u8>)> {
 }
 
 /// The minor version of the protocol that a build has to read for this, whatever the product says of it.
-pub(crate) fn came_with(change: &Change) -> u16 {
+pub fn came_with(change: &Change) -> u16 {
     let is_later = |part: &Change| {
         matches!(
             part,
@@ -202,7 +202,7 @@ pub(crate) fn came_with(change: &Change) -> u16 {
 }
 
 /// The same for all that was decided so far.
-pub(crate) fn came_with_state(state: &State) -> u16 {
+pub fn came_with_state(state: &State) -> u16 {
     let is_later = |phase: &Phase| match phase {
         Phase::Unconfirmed(_) | Phase::Confirming(_) => true,
         Phase::Travelling(journey) => matches!(journey.stage, Stage::Unconfirmed(_)),
@@ -213,7 +213,7 @@ pub(crate) fn came_with_state(state: &State) -> u16 {
 }
 
 /// And for what a build starts from.
-pub(crate) fn came_with_saved(saved: &Saved) -> u16 {
+pub fn came_with_saved(saved: &Saved) -> u16 {
     let (_, state) = decode(&saved.state().expect("it can be read"));
     let state = State::decode(&state, LATEST_MINOR).expect("a coordinator wrote it");
     let needs = decided(saved).map(|(index, command)| {
@@ -224,7 +224,7 @@ pub(crate) fn came_with_saved(saved: &Saved) -> u16 {
 }
 
 /// Whether `reweave-coordinator check` of such a build says that it would start on this.
-pub(crate) fn is_readable(saved: &Saved, reads: u16) -> bool {
+pub fn is_readable(saved: &Saved, reads: u16) -> bool {
     let (_, state) = decode(&saved.state().expect("it can be read"));
     State::decode_before(decided(saved), &state, reads).is_ok()
 }
@@ -239,33 +239,33 @@ fn leads_to(change: &Change) -> u16 {
 }
 
 #[derive(Debug)]
-pub(crate) struct Node {
-    pub(crate) disk: SimulatedDisk,
+pub struct Node {
+    pub disk: SimulatedDisk,
     /// What an empty disk begins with.
     beginning: Saved,
-    pub(crate) running: Option<Running>,
+    pub running: Option<Running>,
     /// On its way to the disk.
-    pub(crate) writing: Option<Batch>,
+    pub writing: Option<Batch>,
     /// Counts its starts, so that what was meant for one is not taken for another.
-    pub(crate) life: u64,
+    pub life: u64,
     /// What others know its disk by.
-    pub(crate) folder: FolderId,
+    pub folder: FolderId,
     /// Its disk is gone for good.
-    pub(crate) is_lost: bool,
+    pub is_lost: bool,
     /// What lies on its disk was refused at a start, for good.
-    pub(crate) is_refused: bool,
-    pub(crate) stands_still_until: Moment,
+    pub is_refused: bool,
+    pub stands_still_until: Moment,
     /// Of its clock, in steps of an hour.
-    pub(crate) clock_ahead_h: i64,
-    pub(crate) sync_takes: [Duration; 2],
+    pub clock_ahead_h: i64,
+    pub sync_takes: [Duration; 2],
     /// The latest minor version that its build reads.
-    pub(crate) reads: u16,
+    pub reads: u16,
     /// Its build was started where a later one is needed.
-    pub(crate) is_too_early: bool,
+    pub is_too_early: bool,
 }
 
 impl Node {
-    pub(crate) fn of(saved: &Saved, disk: SimulatedDisk) -> Self {
+    pub fn of(saved: &Saved, disk: SimulatedDisk) -> Self {
         Self {
             disk,
             beginning: saved.clone(),
@@ -285,7 +285,7 @@ impl Node {
 
     /// With what is on its disk. A loss of power does no damage, and all damage is noticed. A build does not come up that does
     /// not read what stands there.
-    pub(crate) fn start(&mut self, timing: &Timing, policy: &Policy) -> Result<(), LogError> {
+    pub fn start(&mut self, timing: &Timing, policy: &Policy) -> Result<(), LogError> {
         let is_damaged = self.disk.is_damaged();
         let beginning = Some(self.beginning.clone());
         let opened = Store::open(self.disk.clone(), Path::new(LOG_NAME), beginning)?;
@@ -310,13 +310,13 @@ impl Node {
     }
 
     /// What a start would find, if it would take it.
-    pub(crate) fn saved(&self) -> Option<Saved> {
+    pub fn saved(&self) -> Option<Saved> {
         let found = Store::look(&self.disk, Path::new(LOG_NAME));
         found.ok().flatten()
     }
 
     /// What was on its way to the disk gets there.
-    pub(crate) fn sync(&mut self) -> Result<(), LogError> {
+    pub fn sync(&mut self) -> Result<(), LogError> {
         if let (Some(running), Some(batch)) = (&mut self.running, self.writing.take()) {
             running.durable.persist(batch)?;
         }
@@ -324,7 +324,7 @@ impl Node {
     }
 
     /// Of what was on its way to the disk, some gets there. Agents that had a session have none any more.
-    pub(crate) fn lose_power(&mut self) -> BTreeMap<NodeId, SessionId> {
+    pub fn lose_power(&mut self) -> BTreeMap<NodeId, SessionId> {
         let is_whole = self.writing.as_ref().is_some_and(|batch| batch.is_whole);
         // A file that is replaced takes more operations than one that is appended to.
         self.disk.die_within(if is_whole { 8 } else { 3 });
@@ -335,12 +335,12 @@ impl Node {
     }
 
     /// Whether its disk has no room for decisions, as far as it says.
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         let running = self.running.as_ref();
         running.is_some_and(|running| running.durable.disk_is_full())
     }
 
-    pub(crate) fn leads(&self) -> Option<u64> {
+    pub fn leads(&self) -> Option<u64> {
         match self.running.as_ref()?.replica().standing() {
             Standing::Leads { term } => Some(term),
             Standing::Follows { .. } => None,
@@ -348,7 +348,7 @@ impl Node {
     }
 
     /// By the clock of this machine, which anybody may set.
-    pub(crate) fn time_of_day(&self, now: Moment) -> Moment {
+    pub fn time_of_day(&self, now: Moment) -> Moment {
         let hours = self.clock_ahead_h.unsigned_abs();
         let jump = Duration::from_secs(3600 * hours);
         if self.clock_ahead_h < 0 {
@@ -360,14 +360,14 @@ impl Node {
 }
 
 /// Whether the log only wanted room.
-pub(crate) fn wants_room(error: &LogError) -> bool {
+pub fn wants_room(error: &LogError) -> bool {
     let source = error.source();
     let source = source.and_then(|it| it.downcast_ref::<io::Error>());
     source.is_some_and(|it| it.kind() == io::ErrorKind::StorageFull)
 }
 
 /// Which way a message goes.
-pub(crate) fn direction(message: &Message) -> (u64, u64) {
+pub fn direction(message: &Message) -> (u64, u64) {
     let MemberId(from) = message.from;
     let MemberId(to) = message.to;
     (from, to)

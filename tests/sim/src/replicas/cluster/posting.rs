@@ -6,8 +6,8 @@ use std::time::Duration;
 use reweave_replica::{MemberId, Message};
 
 use super::{Cluster, Event, NETWORK_DELAYS};
-use crate::lines::{Lane, Line};
-use crate::node::direction;
+use crate::replicas::lines::{Lane, Line};
+use crate::replicas::node::direction;
 
 impl Cluster {
     pub(super) fn post(&mut self, message: Message) {

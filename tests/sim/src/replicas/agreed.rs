@@ -12,7 +12,7 @@ use reweave_common::plan::Generation;
 use reweave_core::{Change, Command, Pass, State};
 
 #[derive(Debug, Default)]
-pub(crate) struct Agreed {
+pub struct Agreed {
     commands: Vec<Command>,
     state: State,
     /// The last entry of the log that was applied anywhere.
@@ -30,35 +30,35 @@ pub(crate) struct Agreed {
     /// By term, how much was agreed on when its leader answered somebody last.
     promised: BTreeMap<u64, u64>,
     /// So many were told that they are let in, by one leader or another.
-    pub(crate) passes: u64,
-    pub(crate) answers: u64,
+    pub passes: u64,
+    pub answers: u64,
     /// So many plans were given up by people, and so often an earlier coordinator was in the way of that.
-    pub(crate) steered: u64,
-    pub(crate) too_early: u64,
+    pub steered: u64,
+    pub too_early: u64,
     /// So often the cluster version was lowered.
-    pub(crate) lowered: u64,
+    pub lowered: u64,
 }
 
 impl Agreed {
     /// In a cluster that was founded at this version.
-    pub(crate) fn founded(version: u16) -> Self {
+    pub fn founded(version: u16) -> Self {
         Self {
             state: State::founded(version),
             ..Self::default()
         }
     }
 
-    pub(crate) fn commands(&self) -> &[Command] {
+    pub fn commands(&self) -> &[Command] {
         &self.commands
     }
 
-    pub(crate) fn state(&self) -> &State {
+    pub fn state(&self) -> &State {
         &self.state
     }
 
     /// Somebody has applied this, which led it to this state. Whoever is the first has agreed with
     /// most of the others.
-    pub(crate) fn applied(&mut self, index: u64, command: &Command, state: &State) {
+    pub fn applied(&mut self, index: u64, command: &Command, state: &State) {
         self.all_stay_out(state);
         if index <= self.last {
             return;
@@ -134,12 +134,12 @@ impl Agreed {
     }
 
     /// How much of it somebody was told of.
-    pub(crate) fn promised(&self) -> u64 {
+    pub fn promised(&self) -> u64 {
         self.promised.values().max().copied().unwrap_or_default()
     }
 
     /// Somebody who leads, or thinks so, answers what was asked when so much was promised.
-    pub(crate) fn answers(
+    pub fn answers(
         &mut self,
         (term, state): (u64, &State),
         asked_at: u64,
@@ -168,7 +168,7 @@ impl Agreed {
     }
 
     /// A token lets in one, and says the same however often that one comes.
-    pub(crate) fn lets_in(&mut self, (term, state): (u64, &State), by: [Digest; 2], pass: &Pass) {
+    pub fn lets_in(&mut self, (term, state): (u64, &State), by: [Digest; 2], pass: &Pass) {
         let [token, key] = by;
         let denied = self.state.membership().denied();
         // What somebody was let in with is worth nothing any more: that one may be invited again.
@@ -190,7 +190,7 @@ impl Agreed {
     }
 
     /// Whoever leads has all that was promised by leaders before.
-    pub(crate) fn leads(&self, node: u64, term: u64, state: &State) {
+    pub fn leads(&self, node: u64, term: u64, state: &State) {
         for (before, promised) in self.promised.range(..term) {
             let applied = state.applied();
             assert!(
@@ -201,7 +201,7 @@ impl Agreed {
     }
 
     /// Nothing goes out to a switch before it is agreed on.
-    pub(crate) fn instructs(&self, node: NodeId, install: &Install) {
+    pub fn instructs(&self, node: NodeId, install: &Install) {
         let intended = self.intended.get(&(install.generation, node));
         assert!(
             intended.is_some_and(|holding| holding.is_same_as(&install.holding)),
@@ -210,13 +210,13 @@ impl Agreed {
     }
 
     /// Whether everything that was approved has ended, one way or the other.
-    pub(crate) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         let ended: BTreeSet<_> = self.state.history().map(|it| it.plan.generation).collect();
         self.state.rollouts().next().is_none() && self.approved.is_subset(&ended)
     }
 
     /// How many plans were kept, and how many taken back.
-    pub(crate) fn ended(&self) -> [u64; 2] {
+    pub fn ended(&self) -> [u64; 2] {
         use reweave_core::Outcome::{Committed, RolledBack};
         let count = |is: &dyn Fn(&reweave_core::Outcome) -> bool| {
             let ended = self.state.history().filter(|it| is(&it.outcome));

@@ -8,8 +8,8 @@ use reweave_core::Input;
 
 use super::leading::{NOT_LEADING, seek};
 use super::{Cluster, Event, NETWORK_DELAYS};
-use crate::node::Plea;
-use crate::people::{Matter, Word};
+use crate::replicas::node::Plea;
+use crate::replicas::people::{Matter, Word};
 
 pub(super) const OPERATOR_THINK_TIMES: [Duration; 2] =
     [Duration::from_millis(20), Duration::from_millis(200)];

@@ -20,24 +20,24 @@ use reweave_replica::{
     Change, FolderId, Founding, LogError, Member, MemberId, Members, Message, RequestId, Saved,
     Timing,
 };
-use reweave_sim_cluster::chance::Chance;
-use reweave_sim_cluster::coordinator::Output;
-use reweave_sim_cluster::schedule::Schedule;
-use reweave_sim_cluster::wire::SessionId;
 
-use crate::agreed::Agreed;
-use crate::client::{Asked, Client, History};
-use crate::disk::SimulatedDisk;
-use crate::fabric::policy;
-use crate::laws::Laws;
-use crate::lines::{Lane, Line, Lines};
-use crate::machine::{Answer, Machine};
-use crate::node::{Asker, Node, Plea, Running, direction, encode, wants_room};
-use crate::people::{Gossip, Person, Word};
+use crate::chance::Chance;
+use crate::coordinator::Output;
+use crate::replicas::agreed::Agreed;
+use crate::replicas::client::{Asked, Client, History};
+use crate::replicas::disk::SimulatedDisk;
+use crate::replicas::fabric::policy;
+use crate::replicas::laws::Laws;
+use crate::replicas::lines::{Lane, Line, Lines};
+use crate::replicas::machine::{Answer, Machine};
+use crate::replicas::node::{Asker, Node, Plea, Running, direction, encode, wants_room};
+use crate::replicas::people::{Gossip, Person, Word};
+use crate::schedule::Schedule;
+use crate::wire::SessionId;
 use asking::CLIENT_THINK_TIMES;
 use pleading::OPERATOR_THINK_TIMES;
 
-pub(crate) const TICK_INTERVAL: Duration = Duration::from_millis(10);
+pub const TICK_INTERVAL: Duration = Duration::from_millis(10);
 /// They ask, approve, invite, shut out and knock.
 const OPERATOR_COUNT: usize = 3;
 const NETWORK_DELAYS: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(2)];
@@ -49,16 +49,16 @@ const SILENCE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How lines between coordinators are.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Weather {
-    pub(crate) lost: f64,
-    pub(crate) repeated: f64,
+pub struct Weather {
+    pub lost: f64,
+    pub repeated: f64,
     /// Some messages take so much longer.
-    pub(crate) late: f64,
-    pub(crate) late_by: Duration,
+    pub late: f64,
+    pub late_by: Duration,
 }
 
 impl Weather {
-    pub(crate) const FAULT_FREE: Self = Self {
+    pub const FAULT_FREE: Self = Self {
         lost: 0.0,
         repeated: 0.0,
         late: 0.0,
@@ -153,19 +153,19 @@ enum Event {
     },
 }
 
-pub(crate) struct Cluster {
+pub struct Cluster {
     schedule: Schedule<Event>,
-    pub(crate) chance: Chance,
-    pub(crate) nodes: BTreeMap<u64, Node>,
+    pub chance: Chance,
+    pub nodes: BTreeMap<u64, Node>,
     /// Nothing goes from the first to the second.
-    pub(crate) cut: BTreeSet<(u64, u64)>,
-    pub(crate) weather: Weather,
-    pub(crate) lines: Lines,
-    pub(crate) clients: Vec<Client>,
+    pub cut: BTreeSet<(u64, u64)>,
+    pub weather: Weather,
+    pub lines: Lines,
+    pub clients: Vec<Client>,
     /// Nobody begins anything new.
-    pub(crate) is_closing: bool,
+    pub is_closing: bool,
     /// People want something.
-    pub(crate) is_deciding: bool,
+    pub is_deciding: bool,
     /// What all coordinators read at first.
     founded: u16,
     /// Whether one that comes back has been upgraded.
@@ -173,17 +173,17 @@ pub(crate) struct Cluster {
     /// When one goes back to the release before, once the cluster version is lowered.
     goes_back: Option<Chance>,
     /// So many did.
-    pub(crate) went_back: u64,
+    pub went_back: u64,
     /// Whoever has voted loses power at once, and comes back.
-    pub(crate) voters_die: bool,
-    pub(crate) history: History,
-    pub(crate) laws: Laws,
-    pub(crate) agreed: Agreed,
-    pub(crate) policy: Policy,
-    pub(crate) timing: Timing,
-    pub(crate) events: u64,
+    pub voters_die: bool,
+    pub history: History,
+    pub laws: Laws,
+    pub agreed: Agreed,
+    pub policy: Policy,
+    pub timing: Timing,
+    pub events: u64,
     /// So often somebody came to lead in the middle of a rollout.
-    pub(crate) inherited: u64,
+    pub inherited: u64,
     believed: Vec<u64>,
     people: Vec<Person>,
     gossip: Gossip,
@@ -193,7 +193,7 @@ pub(crate) struct Cluster {
     outputs: Vec<Output>,
 }
 
-pub(crate) fn member(id: u64) -> Member {
+pub fn member(id: u64) -> Member {
     Member {
         name: format!("c{id}"),
         address: ([10, 0, 0, id as u8], 7332).into(),
@@ -212,7 +212,7 @@ fn founder(id: u64, nodes: u64, version: u16) -> Saved {
 }
 
 impl Cluster {
-    pub(crate) fn new(seed: u64, nodes: u64, clients: usize) -> Self {
+    pub fn new(seed: u64, nodes: u64, clients: usize) -> Self {
         let mut cluster = Self::empty(seed, clients);
         cluster.found(nodes);
         cluster.begin();
@@ -220,7 +220,7 @@ impl Cluster {
     }
 
     /// Of coordinators of the release before, which come back as those of this one, sooner or later.
-    pub(crate) fn upgraded(seed: u64, nodes: u64, clients: usize) -> Self {
+    pub fn upgraded(seed: u64, nodes: u64, clients: usize) -> Self {
         let mut cluster = Self::empty(seed, clients);
         cluster.founded = LATEST_MINOR - 1;
         cluster.agreed = Agreed::founded(cluster.founded);
@@ -290,14 +290,14 @@ impl Cluster {
 
     /// On an empty disk, somebody comes back under the number of one that has lost everything, as if
     /// it had just been founded. The others know that its folder is another one.
-    pub(crate) fn haunt(&mut self, id: u64, founders: u64) {
+    pub fn haunt(&mut self, id: u64, founders: u64) {
         self.enter(&founder(id, founders, self.founded));
         if let Some(node) = self.nodes.get_mut(&id) {
             node.folder = FolderId(1000 + id);
         }
     }
 
-    pub(crate) fn enter(&mut self, saved: &Saved) {
+    pub fn enter(&mut self, saved: &Saved) {
         self.enter_as(saved, LATEST_MINOR);
     }
 
@@ -310,7 +310,7 @@ impl Cluster {
         self.start(node);
     }
 
-    pub(crate) fn now(&self) -> Moment {
+    pub fn now(&self) -> Moment {
         self.schedule.now()
     }
 
@@ -319,7 +319,7 @@ impl Cluster {
         self.schedule.after(delay, event);
     }
 
-    pub(crate) fn run_for(&mut self, duration: Duration) {
+    pub fn run_for(&mut self, duration: Duration) {
         let end = self.now() + duration;
         while self.now() < end {
             self.step();
@@ -327,7 +327,7 @@ impl Cluster {
     }
 
     /// Whether it came to that in time.
-    pub(crate) fn run_until(&mut self, most: Duration, done: impl Fn(&Self) -> bool) -> bool {
+    pub fn run_until(&mut self, most: Duration, done: impl Fn(&Self) -> bool) -> bool {
         let end = self.now() + most;
         while self.now() < end {
             if done(self) {
@@ -338,7 +338,7 @@ impl Cluster {
         done(self)
     }
 
-    pub(crate) fn step(&mut self) {
+    pub fn step(&mut self) {
         let event = self.schedule.go_on().expect("somebody always ticks");
         self.events += 1;
         if let Some(until) = self.stands_still(&event) {
@@ -536,7 +536,7 @@ impl Cluster {
         by.is_some_and(hears)
     }
 
-    pub(crate) fn start(&mut self, node: u64) {
+    pub fn start(&mut self, node: u64) {
         let (timing, policy) = (self.timing.clone(), self.policy.clone());
         let Some(found) = self.nodes.get_mut(&node).filter(|node| !node.is_lost) else {
             return;
@@ -582,7 +582,7 @@ impl Cluster {
     }
 
     /// It loses power now, and comes back after a while.
-    pub(crate) fn kill(&mut self, node: u64, away: Duration) {
+    pub fn kill(&mut self, node: u64, away: Duration) {
         let Some(found) = self.nodes.get_mut(&node) else {
             return;
         };
@@ -593,7 +593,7 @@ impl Cluster {
     }
 
     /// The rest of them, at once.
-    pub(crate) fn upgrade_all(&mut self) {
+    pub fn upgrade_all(&mut self) {
         if self.upgrades.is_none() {
             return;
         }
@@ -609,13 +609,13 @@ impl Cluster {
     }
 
     /// Whether whoever leads may decide whatever there is.
-    pub(crate) fn is_upgraded(&self) -> bool {
+    pub fn is_upgraded(&self) -> bool {
         let mut running = self.nodes.values().filter_map(|node| node.running.as_ref());
         running.any(|it| it.office.leads() && it.office.state().cluster_version() == LATEST_MINOR)
     }
 
     /// It never comes back, nor does its disk.
-    pub(crate) fn lose(&mut self, node: u64) {
+    pub fn lose(&mut self, node: u64) {
         self.kill(node, Duration::ZERO);
         if let Some(found) = self.nodes.get_mut(&node) {
             found.is_lost = true;
@@ -623,26 +623,26 @@ impl Cluster {
     }
 
     /// Neither hears nor is heard by the other coordinators; whoever asks it something gets through.
-    pub(crate) fn isolate(&mut self, node: u64) {
+    pub fn isolate(&mut self, node: u64) {
         let others = self.nodes.keys();
         let lines = others.flat_map(|&other| [(node, other), (other, node)]);
         self.cut.extend(lines);
     }
 
     /// On all disks.
-    pub(crate) fn make_room(&mut self) {
+    pub fn make_room(&mut self) {
         for node in self.nodes.values() {
             node.disk.make_room();
         }
     }
 
-    pub(crate) fn anybody(&mut self) -> u64 {
+    pub fn anybody(&mut self) -> u64 {
         let all: Vec<_> = self.nodes.keys().copied().collect();
         *self.chance.one_of(&all)
     }
 
     /// Asks whoever leads to change who takes part.
-    pub(crate) fn change(&mut self, change: &Change) -> bool {
+    pub fn change(&mut self, change: &Change) -> bool {
         let leaders: Vec<_> = self
             .nodes
             .iter()
@@ -657,12 +657,12 @@ impl Cluster {
         })
     }
 
-    pub(crate) fn answered(&self) -> u64 {
+    pub fn answered(&self) -> u64 {
         self.clients.iter().map(|client| client.answered).sum()
     }
 
     /// Whoever leads, as far as it knows.
-    pub(crate) fn leader(&self) -> Option<u64> {
+    pub fn leader(&self) -> Option<u64> {
         let mut nodes = self.nodes.iter();
         nodes
             .find(|(_, node)| node.leads().is_some())
@@ -670,7 +670,7 @@ impl Cluster {
     }
 
     /// Who takes part, as whoever leads knows it.
-    pub(crate) fn members(&self) -> Option<Members> {
+    pub fn members(&self) -> Option<Members> {
         let leaders = self
             .nodes
             .values()
@@ -680,7 +680,7 @@ impl Cluster {
     }
 
     /// How each of them is, for whoever wants to know what went wrong.
-    pub(crate) fn standing(&self) -> String {
+    pub fn standing(&self) -> String {
         let each = self.nodes.iter().map(|(id, node)| match &node.running {
             Some(running) => format!("{id}: {:?}", running.replica()),
             None => format!("{id} does not run"),
@@ -688,7 +688,7 @@ impl Cluster {
         each.collect::<Vec<_>>().join("\n")
     }
 
-    pub(crate) fn standing_still(&mut self, node: u64, duration: Duration) {
+    pub fn standing_still(&mut self, node: u64, duration: Duration) {
         let until = self.now() + duration;
         if let Some(node) = self.nodes.get_mut(&node) {
             node.stands_still_until = until;

@@ -14,9 +14,10 @@ use std::rc::Rc;
 use reweave_replica::{
     Batch, Compaction, Disk, DiskFile, Journal, LogError, Written, write_compacted,
 };
-use reweave_sim_cluster::chance::Chance;
 
-pub(crate) const LOG_NAME: &str = "log";
+use crate::chance::Chance;
+
+pub const LOG_NAME: &str = "log";
 const REACHED_NAME: &str = "reached";
 /// What disks write as a whole.
 const SECTOR_BYTES: usize = 512;
@@ -29,17 +30,17 @@ const MAX_COMPACTION_POLLS: usize = 8;
 
 /// Cheap to clone: all clones are one disk.
 #[derive(Debug, Clone)]
-pub(crate) struct SimulatedDisk(Rc<RefCell<Platter>>);
+pub struct SimulatedDisk(Rc<RefCell<Platter>>);
 
 #[derive(Debug)]
-pub(crate) struct SimulatedFile {
+pub struct SimulatedFile {
     disk: SimulatedDisk,
     number: u64,
 }
 
 /// Takes a while, and then writes all at once.
 #[derive(Debug)]
-pub(crate) struct SimulatedCompaction {
+pub struct SimulatedCompaction {
     disk: SimulatedDisk,
     log: PathBuf,
     whole: Batch,
@@ -97,7 +98,7 @@ enum Change {
 }
 
 impl SimulatedDisk {
-    pub(crate) fn new(mut chance: Chance) -> Self {
+    pub fn new(mut chance: Chance) -> Self {
         let keeps_ahead = chance.happens(0.7);
         Self(Rc::new(RefCell::new(Platter {
             chance,
@@ -116,53 +117,53 @@ impl SimulatedDisk {
     }
 
     /// It loses power in the midst of the operation that is the n-th from here, from 1.
-    pub(crate) fn die_at(&self, operation: u64) {
+    pub fn die_at(&self, operation: u64) {
         let mut platter = self.0.borrow_mut();
         platter.dies_at = Some(platter.operations + operation);
     }
 
     /// In the midst of one of the next operations, as many as this.
-    pub(crate) fn die_within(&self, operations: usize) {
+    pub fn die_within(&self, operations: usize) {
         let operation = 1 + self.0.borrow_mut().chance.below(operations);
         self.die_at(operation as u64);
     }
 
-    pub(crate) fn is_dead(&self) -> bool {
+    pub fn is_dead(&self) -> bool {
         !self.0.borrow().has_power
     }
 
     /// Power is lost, and comes back.
-    pub(crate) fn lose_power(&self) {
+    pub fn lose_power(&self) {
         self.0.borrow_mut().lose_power();
     }
 
     /// One bit, of the log or of how far it had come, if there is any.
-    pub(crate) fn flip(&self) {
+    pub fn flip(&self) {
         self.0.borrow_mut().flip();
     }
 
     /// The next write goes to a wrong place, if it comes before power is lost.
-    pub(crate) fn misdirect(&self) {
+    pub fn misdirect(&self) {
         self.0.borrow_mut().misdirects = true;
     }
 
     /// Some file systems keep no room ahead of a file.
-    pub(crate) fn keep_ahead(&self, keeps_ahead: bool) {
+    pub fn keep_ahead(&self, keeps_ahead: bool) {
         self.0.borrow_mut().keeps_ahead = keeps_ahead;
     }
 
     /// Others leave these bytes free.
-    pub(crate) fn fill_up(&self, left: u64) {
+    pub fn fill_up(&self, left: u64) {
         let mut platter = self.0.borrow_mut();
         platter.capacity = platter.used() + left;
     }
 
-    pub(crate) fn make_room(&self) {
+    pub fn make_room(&self) {
         self.0.borrow_mut().capacity = UNLIMITED_BYTES;
     }
 
     /// Nothing goes wrong from now on; what has gone wrong stays.
-    pub(crate) fn mend(&self) {
+    pub fn mend(&self) {
         let mut platter = self.0.borrow_mut();
         (platter.dies_at, platter.misdirects) = (None, false);
         platter.capacity = UNLIMITED_BYTES;
@@ -170,7 +171,7 @@ impl SimulatedDisk {
 
     /// Whether something that counts is not as it was written. What a loss of power left behind the last whole write
     /// counts for nothing.
-    pub(crate) fn is_damaged(&self) -> bool {
+    pub fn is_damaged(&self) -> bool {
         let platter = self.0.borrow();
         let log = platter.named(LOG_NAME).is_some_and(|log| {
             let whole = Journal::read(&log.meant).map(|journal| journal.whole_bytes);
@@ -182,14 +183,14 @@ impl SimulatedDisk {
     }
 
     /// Whether all is as it was written, to the last byte.
-    pub(crate) fn is_intact(&self) -> bool {
+    pub fn is_intact(&self) -> bool {
         let platter = self.0.borrow();
         let mut files = [LOG_NAME, REACHED_NAME].into_iter();
         !files.any(|name| platter.named(name).is_some_and(Bytes::differs))
     }
 
     /// A start has taken what it found for what was written.
-    pub(crate) fn believe(&self) {
+    pub fn believe(&self) {
         let mut platter = self.0.borrow_mut();
         for content in platter.files.values_mut() {
             for bytes in [&mut content.now, &mut content.synced] {

@@ -2,10 +2,10 @@
 //! enough.
 
 use reweave_replica::RequestId;
-use reweave_sim_cluster::chance::Chance;
 
-use crate::linear::Event;
-use crate::machine::{Answer, Op};
+use super::linear::Event;
+use super::machine::{Answer, Op};
+use crate::chance::Chance;
 
 /// Registers that clients share.
 const KEY_COUNT: usize = 3;
@@ -16,34 +16,34 @@ const FIRST_CLIENT_ID: u64 = 1000;
 const MIN_ATTEMPTS: u64 = 6;
 
 #[derive(Debug)]
-pub(crate) struct Client {
+pub struct Client {
     id: u64,
     /// Of its requests so far.
     number: u64,
-    pub(crate) asked: Option<Asked>,
-    pub(crate) attempt: u64,
+    pub asked: Option<Asked>,
+    pub attempt: u64,
     attempts: u64,
-    pub(crate) answered: u64,
-    pub(crate) gave_up: u64,
+    pub answered: u64,
+    pub gave_up: u64,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked {
-    pub(crate) request: RequestId,
-    pub(crate) key: u8,
-    pub(crate) op: Op,
+pub struct Asked {
+    pub request: RequestId,
+    pub key: u8,
+    pub op: Op,
     call: u64,
 }
 
 /// What happened with registers, in order.
 #[derive(Debug, Default)]
-pub(crate) struct History {
-    pub(crate) events: Vec<(u8, Event<Op, Answer>)>,
+pub struct History {
+    pub events: Vec<(u8, Event<Op, Answer>)>,
     calls: u64,
 }
 
 impl Client {
-    pub(crate) fn new(index: usize) -> Self {
+    pub fn new(index: usize) -> Self {
         Self {
             id: FIRST_CLIENT_ID + index as u64,
             number: 0,
@@ -56,7 +56,7 @@ impl Client {
     }
 
     /// Thinks of something else to ask.
-    pub(crate) fn think(&mut self, chance: &mut Chance, history: &mut History) {
+    pub fn think(&mut self, chance: &mut Chance, history: &mut History) {
         let value = |chance: &mut Chance| chance.below(VALUE_COUNT) as u64;
         let op = match chance.below(3) {
             0 => Op::Read,
@@ -83,14 +83,14 @@ impl Client {
     }
 
     /// One more attempt at what it asks.
-    pub(crate) fn attempt(&mut self) -> u64 {
+    pub fn attempt(&mut self) -> u64 {
         self.attempt += 1;
         self.attempts += 1;
         self.attempt
     }
 
     /// Nobody can tell what becomes of it then.
-    pub(crate) fn may_give_up(&mut self, chance: &mut Chance) {
+    pub fn may_give_up(&mut self, chance: &mut Chance) {
         if self.attempts > MIN_ATTEMPTS && chance.happens(0.1) {
             self.asked = None;
             self.gave_up += 1;
@@ -98,12 +98,7 @@ impl Client {
     }
 
     /// The first answer counts.
-    pub(crate) fn hear(
-        &mut self,
-        request: RequestId,
-        answer: Answer,
-        history: &mut History,
-    ) -> bool {
+    pub fn hear(&mut self, request: RequestId, answer: Answer, history: &mut History) -> bool {
         let asked = self.asked.take_if(|asked| asked.request == request);
         let Some(asked) = asked else { return false };
         let id = asked.call;

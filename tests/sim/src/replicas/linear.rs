@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 /// What a call does when it happens.
-pub(crate) trait Model {
+pub trait Model {
     type State: Clone + Ord + Debug;
     type Call: Clone + Debug;
     type Answer: Clone + Ord + Debug;
@@ -18,22 +18,22 @@ pub(crate) trait Model {
 
 /// One step of a history. Each call has a number of its own, and returns once or never.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Event<C, A> {
+pub enum Event<C, A> {
     Called { id: u64, call: C },
     Returned { id: u64, answer: A },
 }
 
 /// At this event there was no way left.
 #[derive(Debug, PartialEq)]
-pub(crate) struct NotLinearizable {
-    pub(crate) event: usize,
-    pub(crate) said: String,
+pub struct NotLinearizable {
+    pub event: usize,
+    pub said: String,
 }
 
 /// A state, and the pending calls that have led to it, with the answers they have to get.
 type Way<M> = (<M as Model>::State, BTreeMap<u64, <M as Model>::Answer>);
 
-pub(crate) struct Judge<M: Model> {
+pub struct Judge<M: Model> {
     ways: BTreeSet<Way<M>>,
     /// A call that never returns may happen at any time, or never.
     pending: BTreeMap<u64, M::Call>,
@@ -41,7 +41,7 @@ pub(crate) struct Judge<M: Model> {
 }
 
 impl<M: Model> Judge<M> {
-    pub(crate) fn new(beginning: M::State) -> Self {
+    pub fn new(beginning: M::State) -> Self {
         Self {
             ways: BTreeSet::from([(beginning, BTreeMap::new())]),
             pending: BTreeMap::new(),
@@ -49,10 +49,7 @@ impl<M: Model> Judge<M> {
         }
     }
 
-    pub(crate) fn hear(
-        &mut self,
-        event: &Event<M::Call, M::Answer>,
-    ) -> Result<(), NotLinearizable> {
+    pub fn hear(&mut self, event: &Event<M::Call, M::Answer>) -> Result<(), NotLinearizable> {
         self.events += 1;
         match event {
             Event::Called { id, call } => {
@@ -98,7 +95,7 @@ impl<M: Model> Judge<M> {
 }
 
 /// Whether a whole history is linearizable.
-pub(crate) fn judge<M: Model>(
+pub fn judge<M: Model>(
     beginning: M::State,
     history: &[Event<M::Call, M::Answer>],
 ) -> Result<(), NotLinearizable> {

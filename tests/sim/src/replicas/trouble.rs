@@ -6,14 +6,14 @@ use std::time::Duration;
 use reweave_common::moment::Moment;
 use reweave_common::operator::Mode;
 use reweave_replica::{Change, Member, MemberId, Members, Saved};
-use reweave_sim_cluster::chance::Chance;
-use reweave_sim_cluster::faults::plague;
-use reweave_sim_cluster::wire;
-use reweave_sim_cluster::{Rhythm, World};
 
-use crate::cluster::{Cluster, Weather, member};
-use crate::fabric::{JOB, policy, scenario};
-use crate::node::Node;
+use super::cluster::{Cluster, Weather, member};
+use super::fabric::{JOB, policy, scenario};
+use super::node::Node;
+use crate::chance::Chance;
+use crate::faults::plague;
+use crate::wire;
+use crate::{Rhythm, World};
 
 const MIN_PAUSE: Duration = Duration::from_millis(20);
 /// Agents notice and come back sooner than usual, so that a short life sees more.
@@ -33,41 +33,41 @@ const FREE_BYTES: [u64; 4] = [0, 1 << 20, 3 << 20, 17 << 20];
 
 /// What a life in trouble came to.
 #[derive(Debug, Default)]
-pub(crate) struct Life {
-    pub(crate) events: u64,
-    pub(crate) answered: u64,
-    pub(crate) gave_up: u64,
-    pub(crate) terms: usize,
-    pub(crate) restored: u64,
-    pub(crate) killed: u64,
-    pub(crate) replaced: u64,
-    pub(crate) haunted: u64,
-    pub(crate) added: u64,
-    pub(crate) removed: u64,
+pub struct Life {
+    pub events: u64,
+    pub answered: u64,
+    pub gave_up: u64,
+    pub terms: usize,
+    pub restored: u64,
+    pub killed: u64,
+    pub replaced: u64,
+    pub haunted: u64,
+    pub added: u64,
+    pub removed: u64,
     /// So many people were answered, and newcomers let in.
-    pub(crate) heard: u64,
-    pub(crate) let_in: u64,
-    pub(crate) instructed: u64,
-    pub(crate) kept: u64,
-    pub(crate) taken_back: u64,
+    pub heard: u64,
+    pub let_in: u64,
+    pub instructed: u64,
+    pub kept: u64,
+    pub taken_back: u64,
     /// So often somebody came to lead in the middle of a rollout.
-    pub(crate) inherited: u64,
+    pub inherited: u64,
     /// So many plans were given up by people, and so often an earlier coordinator was in the way of that.
-    pub(crate) steered: u64,
-    pub(crate) too_early: u64,
+    pub steered: u64,
+    pub too_early: u64,
     /// So often the cluster version was lowered, and so many coordinators went back amid trouble.
-    pub(crate) lowered: u64,
-    pub(crate) went_back: u64,
+    pub lowered: u64,
+    pub went_back: u64,
     /// Disks that were full at a look, and disks that were refused because they were damaged.
-    pub(crate) filled_up: u64,
-    pub(crate) refused: u64,
+    pub filled_up: u64,
+    pub refused: u64,
     /// Letters of several parts that came, and those that were cut off with their connection.
-    pub(crate) in_parts: u64,
-    pub(crate) cut_off: u64,
+    pub in_parts: u64,
+    pub cut_off: u64,
     /// How often most disks were full, and nothing was decided any more.
-    pub(crate) undecided: u64,
+    pub undecided: u64,
     /// Kinds of trouble that were there at one moment, at most.
-    pub(crate) together: usize,
+    pub together: usize,
 }
 
 /// A change of who takes part; the next begins when it is done.
@@ -86,8 +86,8 @@ enum Errand {
     },
 }
 
-pub(crate) struct Trouble {
-    pub(crate) world: World<Cluster>,
+pub struct Trouble {
+    pub world: World<Cluster>,
     /// Between two strikes, at most.
     every: Duration,
     founders: u64,
@@ -102,17 +102,17 @@ pub(crate) struct Trouble {
 }
 
 impl Trouble {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         Self::of(seed, Cluster::new)
     }
 
     /// While coordinators are upgraded, one after the other.
-    pub(crate) fn amid_upgrade(seed: u64) -> Self {
+    pub fn amid_upgrade(seed: u64) -> Self {
         Self::of(seed, Cluster::upgraded)
     }
 
     /// While coordinators go back to the release before.
-    pub(crate) fn amid_downgrade(seed: u64) -> Self {
+    pub fn amid_downgrade(seed: u64) -> Self {
         Self::of(seed, Cluster::downgraded)
     }
 
@@ -138,7 +138,7 @@ impl Trouble {
     }
 
     /// With flows that collide, and agents that have their own troubles.
-    pub(crate) fn with_agents(mut self, seed: u64, duration: Duration) -> Self {
+    pub fn with_agents(mut self, seed: u64, duration: Duration) -> Self {
         let mut chance = Chance::of(seed ^ 0xa6e27);
         self.world.laws.may_trade = true;
         self.world.start_job(JOB);
@@ -148,12 +148,12 @@ impl Trouble {
     }
 
     /// Trouble for so long, then calm: then everybody is answered, and all come to be the same.
-    pub(crate) fn live(self, duration: Duration) -> (Life, Cluster) {
+    pub fn live(self, duration: Duration) -> (Life, Cluster) {
         let end = self.world.now() + duration;
         self.live_while(|cluster| cluster.now() < end)
     }
 
-    pub(crate) fn live_while(mut self, goes_on: impl Fn(&Cluster) -> bool) -> (Life, Cluster) {
+    pub fn live_while(mut self, goes_on: impl Fn(&Cluster) -> bool) -> (Life, Cluster) {
         while goes_on(self.cluster()) {
             let most = self.every;
             let pause = self.cluster().chance.time(MIN_PAUSE, most);
@@ -174,7 +174,7 @@ impl Trouble {
         (self.life(), self.world.coordinator)
     }
 
-    pub(crate) fn cluster(&mut self) -> &mut Cluster {
+    pub fn cluster(&mut self) -> &mut Cluster {
         &mut self.world.coordinator
     }
 

@@ -8,12 +8,12 @@ use reweave_common::instruction::Instruction;
 use reweave_common::operator::{Refused, Response};
 use reweave_core::{Command, Effect, NoEntry, Pass, State};
 use reweave_replica::{ReadId, RequestId};
-use reweave_sim_cluster::coordinator::Output;
 
 use super::{Cluster, Event, NETWORK_DELAYS};
-use crate::machine::Payload;
-use crate::node::{Plea, Running};
-use crate::people::{Matter, Word};
+use crate::coordinator::Output;
+use crate::replicas::machine::Payload;
+use crate::replicas::node::{Plea, Running};
+use crate::replicas::people::{Matter, Word};
 
 /// Whoever hears that looks around.
 pub(super) const NOT_LEADING: Response = Response::Refused(Refused::NotLeading { leader: None });

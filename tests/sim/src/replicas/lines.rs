@@ -7,36 +7,36 @@ use reweave_common::moment::Moment;
 use reweave_proto::message::PeerPart;
 use reweave_proto::parts::{PartAssembler, cut, encode};
 use reweave_replica::{Content, Entry, Message};
-use reweave_sim_cluster::chance::Chance;
 
-use crate::node::direction;
+use super::node::direction;
+use crate::chance::Chance;
 
 /// From the first coordinator to the second.
-pub(crate) type Line = (u64, u64);
+pub type Line = (u64, u64);
 
 /// One channel of one connection.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Lane {
-    pub(crate) line: Line,
+pub struct Lane {
+    pub line: Line,
     /// The number of the connection.
-    pub(crate) connection: u64,
+    pub connection: u64,
     is_large: bool,
 }
 
 #[derive(Debug)]
-pub(crate) struct Lines {
+pub struct Lines {
     /// With entries of more bytes than this, a message is a letter in parts.
     loose_bytes: usize,
-    pub(crate) part_bytes: usize,
+    pub part_bytes: usize,
     connections: BTreeMap<Line, Connection>,
     /// How many there were so far.
     opened: u64,
     /// The next snapshot is lost with its connection after this number of parts.
-    pub(crate) lose_snapshot_after: Option<usize>,
+    pub lose_snapshot_after: Option<usize>,
     /// Letters of several parts that came.
-    pub(crate) in_parts: u64,
+    pub in_parts: u64,
     /// Letters of which some parts came, and the connection was lost before the last.
-    pub(crate) cut_off: u64,
+    pub cut_off: u64,
 }
 
 #[derive(Debug)]
@@ -47,7 +47,7 @@ struct Connection {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Stream {
+pub struct Stream {
     /// What is on its way as a whole.
     letters: VecDeque<Message>,
     /// Parts on their way, as they come.
@@ -62,7 +62,7 @@ pub(crate) struct Stream {
 }
 
 impl Lines {
-    pub(crate) fn new(chance: &mut Chance) -> Self {
+    pub fn new(chance: &mut Chance) -> Self {
         Self {
             loose_bytes: *chance.one_of(&[0, 100, 1000]),
             part_bytes: *chance.one_of(&[20, 150, 1000]),
@@ -75,7 +75,7 @@ impl Lines {
     }
 
     /// Whether it does not go at once, by itself.
-    pub(crate) fn is_long(&self, message: &Message) -> bool {
+    pub fn is_long(&self, message: &Message) -> bool {
         let bytes = |entry: &Entry| match &entry.content {
             Content::Proposal(data) => data.len(),
             Content::Membership { change, .. } => change.len(),
@@ -84,13 +84,13 @@ impl Lines {
         message.is_large() || entries_bytes > self.loose_bytes
     }
 
-    pub(crate) fn cut(&self, message: &Message) -> Vec<PeerPart> {
+    pub fn cut(&self, message: &Message) -> Vec<PeerPart> {
         let letter = encode(message).expect("it is no longer than any letter");
         cut(&letter, self.part_bytes).collect()
     }
 
     /// Where it goes. Both ends begin anew after a connection was lost.
-    pub(crate) fn stream(&mut self, message: &Message) -> (Lane, &mut Stream) {
+    pub fn stream(&mut self, message: &Message) -> (Lane, &mut Stream) {
         let (line, is_large) = (direction(message), message.is_large());
         let found = self.connections.entry(line).or_insert_with(|| {
             self.opened += 1;
@@ -108,7 +108,7 @@ impl Lines {
     }
 
     /// The next parts come. What is complete with them is what was sent.
-    pub(crate) fn arrive(&mut self, lane: Lane) -> Option<Message> {
+    pub fn arrive(&mut self, lane: Lane) -> Option<Message> {
         let Lane { line, .. } = lane;
         let found = self.connections.get_mut(&line);
         let found = found.filter(|it| it.number == lane.connection)?;
@@ -137,13 +137,13 @@ impl Lines {
     }
 
     /// Whether this connection is still there.
-    pub(crate) fn holds(&self, line: Line, connection: u64) -> bool {
+    pub fn holds(&self, line: Line, connection: u64) -> bool {
         let found = self.connections.get(&line);
         found.is_some_and(|it| it.number == connection)
     }
 
     /// With all that is on its way, and what has come of a letter.
-    pub(crate) fn lose(&mut self, line: Line) {
+    pub fn lose(&mut self, line: Line) {
         if let Some(lost) = self.connections.remove(&line) {
             let cut_off = lost.channels.iter().filter(|it| it.is_amid_letter);
             self.cut_off += cut_off.count() as u64;
@@ -151,7 +151,7 @@ impl Lines {
     }
 
     /// From and to this coordinator.
-    pub(crate) fn lose_all_of(&mut self, id: u64) {
+    pub fn lose_all_of(&mut self, id: u64) {
         let lines = self.connections.keys();
         let lines = lines.filter(|(from, to)| [*from, *to].contains(&id));
         let lines: Vec<_> = lines.copied().collect();
@@ -161,23 +161,23 @@ impl Lines {
 
 impl Stream {
     /// Not before those that are on their way.
-    pub(crate) fn push_parts(&mut self, parts: Vec<PeerPart>, due: Moment) -> Moment {
+    pub fn push_parts(&mut self, parts: Vec<PeerPart>, due: Moment) -> Moment {
         self.due = self.due.max(due);
         self.flights.push_back(parts);
         self.due
     }
 
     /// All parts of this are on their way.
-    pub(crate) fn push_whole(&mut self, letter: Message) {
+    pub fn push_whole(&mut self, letter: Message) {
         self.letters.push_back(letter);
     }
 
-    pub(crate) fn is_broken(&self) -> bool {
+    pub fn is_broken(&self) -> bool {
         self.is_broken
     }
 
     /// Gives the moment from which this may be noticed.
-    pub(crate) fn break_off(&mut self) -> Moment {
+    pub fn break_off(&mut self) -> Moment {
         self.is_broken = true;
         self.due
     }

@@ -8,8 +8,8 @@ use reweave_replica::{Applied, Batch, Effect, Kind, MemberId, ReadId, RequestId,
 
 use super::leading::NOT_LEADING;
 use super::{Cluster, Event, NETWORK_DELAYS, RESTART_DELAY};
-use crate::machine::{Answer, Payload};
-use crate::node::{Asker, Running, came_with, came_with_state};
+use crate::replicas::machine::{Answer, Payload};
+use crate::replicas::node::{Asker, Running, came_with, came_with_state};
 
 const SNAPSHOT_TIMES: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(20)];
 

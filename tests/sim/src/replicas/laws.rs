@@ -5,11 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_replica::{Entry, MemberId, Replica, RequestId};
 
-use crate::machine::{Machine, digest};
-use crate::node::{Node, Running};
+use super::machine::{Machine, digest};
+use super::node::{Node, Running};
 
 #[derive(Debug, Default)]
-pub(crate) struct Laws {
+pub struct Laws {
     /// Who was elected in which term.
     elected: BTreeMap<u64, u64>,
     /// By index and term, what the entry holds and the term of the one before it.
@@ -23,20 +23,20 @@ pub(crate) struct Laws {
     /// While most disks are full and all know: the last entry of any log when it had come to that.
     decided_until: Option<u64>,
     /// So often it came to that.
-    pub(crate) undecided: u64,
+    pub undecided: u64,
     /// Nodes whose disks were full at a look.
     found_full: BTreeSet<u64>,
-    pub(crate) applied: u64,
-    pub(crate) snapshots_restored: u64,
+    pub applied: u64,
+    pub snapshots_restored: u64,
 }
 
 impl Laws {
     /// A node that starts anew may have less of the log than it had.
-    pub(crate) fn started(&mut self, node: u64) {
+    pub fn started(&mut self, node: u64) {
         self.looked.remove(&node);
     }
 
-    pub(crate) fn look(&mut self, node: u64, running: &Running) {
+    pub fn look(&mut self, node: u64, running: &Running) {
         let replica = running.replica();
         if let Some(term) = replica.elected() {
             let other = *self.elected.entry(term).or_insert(node);
@@ -59,7 +59,7 @@ impl Laws {
     }
 
     /// When most disks are full, all know it, and nothing is on its way any more, nothing of a client or the core is decided.
-    pub(crate) fn look_at_disks(&mut self, nodes: &BTreeMap<u64, Node>) {
+    pub fn look_at_disks(&mut self, nodes: &BTreeMap<u64, Node>) {
         let full = nodes.iter().filter(|(_, node)| node.is_full());
         let full: BTreeSet<_> = full.map(|(id, _)| *id).collect();
         let running = || nodes.values().filter_map(|node| node.running.as_ref());
@@ -73,12 +73,12 @@ impl Laws {
         self.found_full.extend(full);
     }
 
-    pub(crate) fn decides_nothing(&self) -> bool {
+    pub fn decides_nothing(&self) -> bool {
         self.decided_until.is_some()
     }
 
     /// At a look, not only for others.
-    pub(crate) fn full_disks(&self) -> u64 {
+    pub fn full_disks(&self) -> u64 {
         self.found_full.len() as u64
     }
 
@@ -120,7 +120,7 @@ impl Laws {
     }
 
     /// The same entries lead to the same state everywhere.
-    pub(crate) fn applied(&mut self, node: u64, index: u64, running: &Running) {
+    pub fn applied(&mut self, node: u64, index: u64, running: &Running) {
         self.applied += 1;
         let is_early = self.decided_until.is_none_or(|last| index <= last);
         assert!(
@@ -136,7 +136,7 @@ impl Laws {
     }
 
     /// A snapshot holds what its entries led to.
-    pub(crate) fn restored(&mut self, node: u64, index: u64, running: &Running) {
+    pub fn restored(&mut self, node: u64, index: u64, running: &Running) {
         self.snapshots_restored += 1;
         if let Some((_, &known)) = self.states.range(..=index).next_back() {
             let state = running.digest();
@@ -147,14 +147,14 @@ impl Laws {
         }
     }
 
-    pub(crate) fn acknowledged(&mut self, term: u64, request: RequestId) {
+    pub fn acknowledged(&mut self, term: u64, request: RequestId) {
         let of_term = self.acknowledged.entry(term).or_default();
         let last = of_term.entry(request.client).or_default();
         *last = request.number.max(*last);
     }
 
     /// Whoever leads has all that leaders before told clients was done.
-    pub(crate) fn leads(&self, node: u64, term: u64, machine: &Machine) {
+    pub fn leads(&self, node: u64, term: u64, machine: &Machine) {
         let before = self.acknowledged.range(..term);
         for (client, number) in before.flat_map(|(_, of_term)| of_term) {
             let held = machine.last(*client);
@@ -165,7 +165,7 @@ impl Laws {
         }
     }
 
-    pub(crate) fn terms(&self) -> usize {
+    pub fn terms(&self) -> usize {
         self.elected.len()
     }
 }
