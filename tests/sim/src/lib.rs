@@ -13,7 +13,6 @@
 //! No model of the planner belongs here.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +30,7 @@ pub mod coordinator;
 pub mod events;
 pub mod faults;
 pub mod jobs;
+pub mod journal;
 pub mod laws;
 pub mod leaders;
 mod leading;
@@ -48,6 +48,7 @@ use coordinator::{Coordinator, Output};
 use events::Event;
 use faults::Fault;
 use jobs::Jobs;
+use journal::Journal;
 use laws::Laws;
 use leaders::Leaders;
 use network::Network;
@@ -97,12 +98,11 @@ pub struct World<L = Coordinator> {
     scenario: Scenario,
     rhythm: Rhythm,
     chance: Chance,
-    seed: u64,
     /// Tells the last wake of traffic from outdated ones.
     turn: u64,
     /// When each agent next has to be called to probe.
     probes_due: BTreeMap<NodeId, Moment>,
-    journal: Vec<(Moment, String)>,
+    journal: Journal,
     events: u64,
 }
 
@@ -162,10 +162,9 @@ impl<L: Leaders> World<L> {
             scenario,
             rhythm,
             chance,
-            seed,
             turn: 0,
             probes_due: BTreeMap::new(),
-            journal: Vec::new(),
+            journal: Journal::new(seed),
             events: 0,
         };
         world.schedule.after(TICK_INTERVAL, Event::Tick);
@@ -196,11 +195,7 @@ impl<L: Leaders> World<L> {
 
     /// What has happened so far, line by line.
     pub fn journal(&self) -> String {
-        let mut text = String::new();
-        for (at, line) in &self.journal {
-            let _ = writeln!(text, "{:>12} {line}", at.as_micros());
-        }
-        text
+        self.journal.text()
     }
 
     /// A job of the scenario.
@@ -271,15 +266,8 @@ impl<L: Leaders> World<L> {
     /// Ends the test with all there is to know.
     #[track_caller]
     pub fn fail(&self, why: &str) -> ! {
-        let journal = self.journal();
-        let lines: Vec<_> = journal.lines().collect();
-        let last = lines[lines.len().saturating_sub(60)..].join("\n");
         let rollout = self.state().and_then(|state| state.rollouts().next());
-        panic!(
-            "seed {} at {} us: {why}\n{last}\nunder way: {rollout:#?}",
-            self.seed,
-            self.now().as_micros()
-        );
+        self.journal.fail(self.now(), why, &rollout);
     }
 
     fn look(&mut self) {
@@ -298,7 +286,7 @@ impl<L: Leaders> World<L> {
     }
 
     pub fn note(&mut self, line: String) {
-        self.journal.push((self.schedule.now(), line));
+        self.journal.note(self.schedule.now(), line);
     }
 
     fn a_while(&mut self) -> Duration {

@@ -2,7 +2,6 @@
 //! the laws are looked at. Two worlds with one seed live alike.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use reweave_common::circuit::{CircuitSet, OpticalName, Readback};
@@ -22,6 +21,7 @@ use super::faults::Fault;
 use super::laws::Looks;
 use crate::chance::Chance;
 use crate::coordinator::{Guest, Output};
+use crate::journal::Journal;
 use crate::schedule::Schedule;
 use crate::wire::{Channel, SessionId, Weather, Wire};
 
@@ -83,8 +83,7 @@ pub struct World {
     /// Whose next step is on its way, in which life.
     working: BTreeMap<Guest, u64>,
     pub hangs_until: BTreeMap<Guest, Moment>,
-    seed: u64,
-    journal: Vec<(Moment, String)>,
+    journal: Journal,
     /// So many entries of the log stand in the journal.
     noted: usize,
     /// How often a node was asked to look closely at its interfaces.
@@ -103,8 +102,7 @@ impl World {
             sessions: BTreeMap::new(),
             working: BTreeMap::new(),
             hangs_until: BTreeMap::new(),
-            seed,
-            journal: Vec::new(),
+            journal: Journal::new(seed),
             noted: 0,
             asked_closely: 0,
             events: 0,
@@ -254,7 +252,7 @@ impl World {
         let log = self.cluster.coordinator.log();
         for command in &log[self.noted.min(log.len())..] {
             let line: String = format!("{:?}", command.change).chars().take(100).collect();
-            self.journal.push((self.schedule.now(), line));
+            self.journal.note(self.schedule.now(), line);
         }
         self.noted = log.len();
         self.cluster.look_at_log(self.schedule.now());
@@ -267,29 +265,20 @@ impl World {
     /// Ends the test with all there is to know.
     #[track_caller]
     pub fn fail(&self, why: &str) -> ! {
-        let now = self.now().as_micros();
-        let mut told = format!("seed {} at {now} us: {why}\n", self.seed);
-        for (at, line) in &self.journal[self.journal.len().saturating_sub(60)..] {
-            let _ = writeln!(told, "{:>12} {line}", at.as_micros());
-        }
         let journeys = self.journeys();
         let under_way: Vec<_> = journeys
             .map(|it| (&it.heading, it.leg, &it.stage))
             .collect();
-        panic!("{told}under way: {under_way:?}");
+        self.journal.fail(self.now(), why, &under_way);
     }
 
     pub fn note(&mut self, line: String) {
-        self.journal.push((self.schedule.now(), line));
+        self.journal.note(self.schedule.now(), line);
     }
 
     /// All that happened, line by line.
     pub fn journal(&self) -> String {
-        let mut text = String::new();
-        for (at, line) in &self.journal {
-            let _ = writeln!(text, "{:>12} {line}", at.as_micros());
-        }
-        text
+        self.journal.text()
     }
 
     fn live(&mut self, event: Event) {
