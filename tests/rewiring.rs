@@ -15,5 +15,3 @@ mod maintained;
 mod model;
 #[path = "rewiring/seeds.rs"]
 mod seeds;
-#[path = "rewiring/troubled.rs"]
-mod troubled;

@@ -4,8 +4,10 @@
 //! seeds 0 to COUNT; `REWEAVE_SEED=N` runs that one alone.
 
 use std::env;
+use std::fmt::Debug;
 use std::iter::repeat_with;
 use std::num::NonZero;
+use std::ops::AddAssign;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;
 use std::sync::Mutex;
@@ -48,6 +50,44 @@ fn commit_number() -> u64 {
     });
     let digits = text.get(..15).unwrap_or_default();
     u64::from_str_radix(digits, 16).unwrap_or(0)
+}
+
+/// How often each of these was seen in a life, and in all lives together. What stands after `max` is not added up: the most
+/// of any life counts.
+#[macro_export]
+macro_rules! counts {
+    (
+        $(#[$about:meta])*
+        $visible:vis struct $name:ident {
+            $($(#[$what:meta])* $field:ident,)*
+        }
+        $(max { $($(#[$most_of:meta])* $most:ident,)* })?
+    ) => {
+        $(#[$about])*
+        #[derive(Debug, Clone, Copy, Default)]
+        $visible struct $name {
+            $($(#[$what])* $visible $field: u64,)*
+            $($($(#[$most_of])* $visible $most: u64,)*)?
+        }
+
+        impl ::std::ops::AddAssign for $name {
+            fn add_assign(&mut self, other: Self) {
+                $(self.$field += other.$field;)*
+                $($(self.$most = self.$most.max(other.$most);)*)?
+            }
+        }
+    };
+}
+
+/// Lives all of them, and gives what was seen in all together.
+pub fn sum_of<T: AddAssign + Debug + Default + Send>(
+    seeds: &[u64],
+    live: impl Fn(u64) -> T + Sync,
+) -> T {
+    let mut sum = T::default();
+    play_all(seeds, live, |seen| sum += seen);
+    eprintln!("{sum:?}");
+    sum
 }
 
 /// Lives all of them, and hands what was seen in each to `add`. Those that break a law are named in the end.

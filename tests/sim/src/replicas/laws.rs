@@ -165,8 +165,8 @@ impl Laws {
         }
     }
 
-    pub fn terms(&self) -> usize {
-        self.elected.len()
+    pub fn terms(&self) -> u64 {
+        self.elected.len() as u64
     }
 }
 

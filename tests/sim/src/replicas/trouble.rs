@@ -11,6 +11,7 @@ use super::cluster::{Cluster, Weather, member};
 use super::fabric::{JOB, policy, scenario};
 use super::node::Node;
 use crate::chance::Chance;
+use crate::counts;
 use crate::faults::plague;
 use crate::wire;
 use crate::{Rhythm, World};
@@ -31,43 +32,46 @@ const MAX_FAULTS_PER_STRIKE: usize = 3;
 /// Bytes that others leave of a disk: nothing, less and more than the log keeps ahead of it, and nearly enough.
 const FREE_BYTES: [u64; 4] = [0, 1 << 20, 3 << 20, 17 << 20];
 
-/// What a life in trouble came to.
-#[derive(Debug, Default)]
-pub struct Life {
-    pub events: u64,
-    pub answered: u64,
-    pub gave_up: u64,
-    pub terms: usize,
-    pub restored: u64,
-    pub killed: u64,
-    pub replaced: u64,
-    pub haunted: u64,
-    pub added: u64,
-    pub removed: u64,
-    /// So many people were answered, and newcomers let in.
-    pub heard: u64,
-    pub let_in: u64,
-    pub instructed: u64,
-    pub kept: u64,
-    pub taken_back: u64,
-    /// So often somebody came to lead in the middle of a rollout.
-    pub inherited: u64,
-    /// So many plans were given up by people, and so often an earlier coordinator was in the way of that.
-    pub steered: u64,
-    pub too_early: u64,
-    /// So often the cluster version was lowered, and so many coordinators went back amid trouble.
-    pub lowered: u64,
-    pub went_back: u64,
-    /// Disks that were full at a look, and disks that were refused because they were damaged.
-    pub filled_up: u64,
-    pub refused: u64,
-    /// Letters of several parts that came, and those that were cut off with their connection.
-    pub in_parts: u64,
-    pub cut_off: u64,
-    /// How often most disks were full, and nothing was decided any more.
-    pub undecided: u64,
-    /// Kinds of trouble that were there at one moment, at most.
-    pub together: usize,
+counts! {
+    /// What a life in trouble came to.
+    pub struct Life {
+        events,
+        answered,
+        gave_up,
+        terms,
+        restored,
+        killed,
+        replaced,
+        haunted,
+        added,
+        removed,
+        /// So many people were answered, and newcomers let in.
+        heard,
+        let_in,
+        instructed,
+        kept,
+        taken_back,
+        /// So often somebody came to lead in the middle of a rollout.
+        inherited,
+        /// So many plans were given up by people, and so often an earlier coordinator was in the way of that.
+        steered,
+        too_early,
+        /// So often the cluster version was lowered, and so many coordinators went back amid trouble.
+        lowered,
+        went_back,
+        /// Disks that were full at a look, and disks that were refused because they were damaged.
+        filled_up,
+        refused,
+        /// Letters of several parts that came, and those that were cut off with their connection.
+        in_parts,
+        cut_off,
+        /// How often most disks were full, and nothing was decided any more.
+        undecided,
+    }
+    max {
+        /// Kinds of trouble that were there at one moment.
+        together,
+    }
 }
 
 /// A change of who takes part; the next begins when it is done.
@@ -245,7 +249,7 @@ impl Trouble {
     }
 
     /// Of crash, partition, pause, full disk and damaged disk: those that are there, however they came.
-    fn kinds_of_trouble(&self) -> usize {
+    fn kinds_of_trouble(&self) -> u64 {
         let cluster = &self.world.coordinator;
         let now = cluster.now();
         let any = |is_so: fn(&Node, Moment) -> bool| {
@@ -261,7 +265,7 @@ impl Trouble {
             any(|node, _| node.is_full()),
             any(|node, _| node.disk.is_damaged()),
         ];
-        kinds.into_iter().filter(|is_there| *is_there).count()
+        kinds.into_iter().map(u64::from).sum()
     }
 
     fn die_at_an_operation(&mut self, node: u64) {
