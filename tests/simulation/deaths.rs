@@ -128,7 +128,7 @@ fn switch_agent_may_crash_anywhere() {
     for story in [Story::Mended, Story::Mistaken, Story::Refused] {
         let (undisturbed, _) = tell(story, |_| {});
         let switch = busiest(&undisturbed);
-        for steps in 0..undisturbed.agents[&switch].steps {
+        for steps in 0..undisturbed.agents[&switch].life.steps {
             let death = Fault::AgentDiesAfter {
                 node: switch,
                 steps,
@@ -264,6 +264,6 @@ fn unconfirmed_pins_are_taken_back() {
 /// The switch whose agent had most to do.
 fn busiest(world: &World) -> NodeId {
     let agents = world.agents.values();
-    let busiest = agents.max_by_key(|agent| agent.steps);
+    let busiest = agents.max_by_key(|agent| agent.life.steps);
     busiest.expect("there are agents").node
 }

@@ -11,7 +11,7 @@ use reweave_common::instruction::{Ack, Instruction};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Request, Response};
 use reweave_core::{Outcome, State};
-use reweave_sim_cluster::circuits::actor::Order;
+use reweave_sim_cluster::actor::Order;
 use reweave_sim_cluster::circuits::cluster::{Cluster, Did};
 use reweave_sim_cluster::circuits::world::named;
 use reweave_sim_cluster::coordinator::{Death, Guest, Output};

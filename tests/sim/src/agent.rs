@@ -8,16 +8,19 @@ use reweave_agent_core::flows::FlowBook;
 use reweave_agent_core::links::LinkBook;
 use reweave_agent_core::path_confirmation::PathConfirmation;
 use reweave_agent_core::probe::{Probe, TraceAnswer};
+use reweave_agent_core::reconcile::RuleOp;
 use reweave_agent_core::trace::{TraceResult, Tracer};
 use reweave_common::fabric::Role;
 use reweave_common::forwarding_state::ForwardingState;
 use reweave_common::ids::NodeId;
 use reweave_common::instruction::{Ack, Install, Instruction, Watch};
 use reweave_common::moment::Moment;
-use reweave_common::sample::{PinRule, Reading, Sample};
+use reweave_common::sample::{Reading, Sample};
 
+use super::actor::{Life, Step};
 use super::chance::Chance;
-use super::network::Network;
+use super::network::{Kernel, Network};
+use super::shell::{Holds, Shell, Task};
 use super::wire::SessionId;
 
 /// Addresses and routes are read so often.
@@ -41,19 +44,15 @@ pub struct Agent {
     disk: Record,
     pub disk_is_full: bool,
     process: Option<Process>,
-    /// Tells timers of this process from those of earlier ones.
-    life: u64,
-    /// It dies before so many further steps of following instructions.
-    pub steps_to_live: Option<usize>,
-    /// All steps it ever took.
-    pub steps: usize,
+    /// Its steps are those of following instructions.
+    pub life: Life,
 }
 
 #[derive(Debug)]
 struct Process {
     /// What its clock shows when the world began.
     clock: Duration,
-    fence: Fence,
+    shell: Shell<RuleOp>,
     links: LinkBook,
     flows: FlowBook,
     tracer: Tracer,
@@ -74,14 +73,12 @@ impl Agent {
             disk: Record::default(),
             disk_is_full: false,
             process: None,
-            life: 0,
-            steps_to_live: None,
-            steps: 0,
+            life: Life::default(),
         }
     }
 
     pub fn life(&self) -> u64 {
-        self.life
+        self.life.number
     }
 
     pub fn is_running(&self) -> bool {
@@ -98,13 +95,14 @@ impl Agent {
 
     /// Its kernel is made to hold what was in force when an agent last ran here.
     pub fn start(&mut self, chance: &mut Chance, network: &mut Network, watcher: &mut dyn Witness) {
-        self.life += 1;
+        self.life.begin();
+        let fence = match self.role {
+            Role::Switch => Fence::new(self.disk.clone()),
+            _ => Fence::of_host(self.disk.clone()),
+        };
         let process = Process {
             clock: chance.time(Duration::ZERO, MAX_CLOCK_OFFSET),
-            fence: match self.role {
-                Role::Switch => Fence::new(self.disk.clone()),
-                _ => Fence::of_host(self.disk.clone()),
-            },
+            shell: Shell::new(fence),
             links: LinkBook::default(),
             flows: FlowBook::default(),
             tracer: Tracer::default(),
@@ -112,20 +110,20 @@ impl Agent {
             news: Vec::new(),
             session: None,
         };
-        let in_force = process.fence.in_force().holding.rules.clone();
+        let in_force = process.shell.fence().in_force().holding.clone();
         self.process = Some(process);
         if !self.is_switch() {
             return;
         }
         if let Err(Stop::Refused(_)) = self.hold(&in_force, network, watcher) {
-            let _ = self.hold(&[], network, watcher);
+            let _ = self.hold(&ForwardingState::default(), network, watcher);
         }
     }
 
-    /// The kernel keeps what it holds.
+    /// The kernel keeps what it holds. What it was to die of may still come, in a later life.
     pub fn die(&mut self) {
         self.process = None;
-        self.life += 1;
+        self.life.begin();
     }
 
     pub fn handle_connected(&mut self, session: SessionId) {
@@ -198,7 +196,7 @@ impl Agent {
         let Some(process) = &mut self.process else {
             return Ok(Vec::new());
         };
-        process.fence.handle_instruction(instruction.clone());
+        process.shell.handle_instruction(instruction.clone());
         self.carry_out(instruction.install(), network, watcher)
     }
 
@@ -211,7 +209,7 @@ impl Agent {
     ) -> Result<(), Died> {
         if let Some(process) = &mut self.process {
             let own = process.own(now);
-            process.fence.handle_time(own);
+            process.shell.handle_time(own);
         }
         self.carry_out(None, network, watcher).map(drop)
     }
@@ -256,16 +254,15 @@ impl Agent {
         let Some(in_force) = self.process.as_ref().filter(|_| self.role == Role::Switch) else {
             return Ok(None);
         };
-        let in_force = in_force.fence.in_force().clone();
-        let held = match self.hold(&in_force.holding.rules, network, watcher) {
-            Err(Stop::Dead) => return Err(Died),
-            Err(Stop::Refused(_)) => return Ok(None),
-            Ok(()) => network.kernels[&self.node].rules().to_vec(),
-        };
-        Ok(Some(Reading::Holds {
-            generation: in_force.generation,
-            holding: ForwardingState::of_pins(held),
-        }))
+        let in_force = in_force.shell.fence().in_force().clone();
+        match self.hold(&in_force.holding, network, watcher) {
+            Err(Stop::Dead) => Err(Died),
+            Err(Stop::Refused(_)) => Ok(None),
+            Ok(()) => Ok(Some(Reading::Holds {
+                generation: in_force.generation,
+                holding: network.kernels[&self.node].held(),
+            })),
+        }
     }
 
     /// Does what the fence says until it has nothing more to say.
@@ -276,78 +273,85 @@ impl Agent {
         watcher: &mut dyn Witness,
     ) -> Result<Vec<Ack>, Died> {
         let mut acks = Vec::new();
-        while let Some(effect) = self.process.as_mut().and_then(|it| it.fence.poll_effect()) {
-            self.take_step().map_err(|_| Died)?;
-            match effect {
-                FenceEffect::Note(record) => {
-                    let noted = self.note(record);
-                    self.fence().handle_noted(noted);
+        while let Some(task) = self.process.as_mut().and_then(|it| it.shell.poll_task()) {
+            match task {
+                Task::Held => {}
+                Task::Change(op) => {
+                    self.take_step().map_err(|_| Died)?;
+                    let changed = self.change(&op, network, watcher);
+                    self.shell().handle_changed(changed);
                 }
-                FenceEffect::Apply(holding) => {
-                    if let Some(install) = install
-                        && holding.is_same_as(&install.holding)
-                    {
-                        watcher.acts(self.node, install, &self.disk);
-                    }
-                    let applied = match self.hold(&holding.rules, network, watcher) {
-                        Err(Stop::Dead) => return Err(Died),
-                        Err(Stop::Refused(error)) => Err(error),
-                        Ok(()) => Ok(()),
-                    };
-                    self.fence().handle_applied(applied);
+                Task::Follow(effect) => {
+                    self.take_step().map_err(|_| Died)?;
+                    acks.extend(self.follow(effect, install, network, watcher));
                 }
-                FenceEffect::ReadBack => {
-                    let held = network.kernels[&self.node].rules().to_vec();
-                    self.fence()
-                        .handle_read_back(Ok(ForwardingState::of_pins(held)));
-                }
-                FenceEffect::Send(ack) => acks.push(ack),
             }
         }
         Ok(acks)
     }
 
-    fn note(&mut self, record: Record) -> Result<(), String> {
-        if self.disk_is_full {
-            return Err("no space left on the disk".to_owned());
+    /// The answer, if that is what comes of it.
+    fn follow(
+        &mut self,
+        effect: FenceEffect,
+        install: Option<&Install>,
+        network: &Network,
+        watcher: &mut dyn Witness,
+    ) -> Option<Ack> {
+        let process = self.process.as_mut()?;
+        // Hosts pin nothing.
+        let nothing = Kernel::default();
+        let kernel = network.kernels.get(&self.node).unwrap_or(&nothing);
+        let shell = &mut process.shell;
+        match shell.follow(effect, kernel, &mut self.disk, self.disk_is_full) {
+            Step::Acts(holding) => {
+                let told = install.filter(|install| holding.is_same_as(&install.holding));
+                if let Some(install) = told {
+                    watcher.acts(self.node, install, &self.disk);
+                }
+                None
+            }
+            Step::Says(ack) => Some(ack),
+            Step::Rest | Step::Took | Step::Changed => None,
         }
-        self.disk = record;
-        Ok(())
     }
 
     fn hold(
         &mut self,
-        rules: &[PinRule],
+        desired: &ForwardingState,
         network: &mut Network,
         watcher: &mut dyn Witness,
     ) -> Result<(), Stop> {
-        for op in network.kernels[&self.node].ops_to_hold(rules) {
+        for op in network.kernels[&self.node].ops_to_hold(desired) {
             self.take_step()?;
-            network.change(self.node, &op).map_err(Stop::Refused)?;
-            watcher.changed(network, self.node);
+            self.change(&op, network, watcher).map_err(Stop::Refused)?;
         }
         Ok(())
     }
 
-    fn take_step(&mut self) -> Result<(), Stop> {
-        self.steps += 1;
-        match &mut self.steps_to_live {
-            Some(0) => {
-                self.steps_to_live = None;
-                self.die();
-                Err(Stop::Dead)
-            }
-            Some(steps) => {
-                *steps -= 1;
-                Ok(())
-            }
-            None => Ok(()),
-        }
+    fn change(
+        &self,
+        op: &RuleOp,
+        network: &mut Network,
+        watcher: &mut dyn Witness,
+    ) -> Result<(), String> {
+        network.change(self.node, op)?;
+        watcher.changed(network, self.node);
+        Ok(())
     }
 
-    fn fence(&mut self) -> &mut Fence {
+    fn take_step(&mut self) -> Result<(), Stop> {
+        if self.life.go_on() {
+            return Ok(());
+        }
+        self.life.left = None;
+        self.die();
+        Err(Stop::Dead)
+    }
+
+    fn shell(&mut self) -> &mut Shell<RuleOp> {
         let process = self.process.as_mut();
-        &mut process.expect("only a running agent takes steps").fence
+        &mut process.expect("only a running agent takes steps").shell
     }
 }
 

@@ -60,7 +60,7 @@ impl<L: Leaders> World<L> {
                 }
             }
             Fault::AgentDiesAfter { node, steps } => {
-                self.agent(node).steps_to_live = Some(steps);
+                self.agent(node).life.left = Some(steps);
             }
             Fault::SessionBreaks { node } => {
                 if let Some(session) = self.agent(node).session() {
@@ -95,7 +95,7 @@ impl<L: Leaders> World<L> {
             .for_each(|switch| self.network.refuse(switch, false));
         for agent in self.agents.values_mut() {
             agent.disk_is_full = false;
-            agent.steps_to_live = None;
+            agent.life.left = None;
         }
     }
 

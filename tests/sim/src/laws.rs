@@ -63,8 +63,7 @@ pub enum Breach {
 #[derive(Debug, Default)]
 pub struct Laws {
     breaches: Vec<Breach>,
-    /// The latest instruction that each switch has acted on.
-    acted: BTreeMap<NodeId, (Generation, Token)>,
+    acted: Acted<NodeId>,
     /// How many entries of the log have been looked at.
     read: usize,
     newest: Generation,
@@ -82,6 +81,30 @@ pub struct Looks {
     pub acts: u64,
     pub kept: u64,
     pub taken_back: u64,
+}
+
+/// The latest instruction that each of those has acted on who do what they are told.
+#[derive(Debug, Clone)]
+pub struct Acted<D>(BTreeMap<D, (Generation, Token)>);
+
+impl<D> Default for Acted<D> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<D: Ord> Acted<D> {
+    /// What it acted on before, where that was later than what it acts on now.
+    pub fn later_than(
+        &mut self,
+        doer: D,
+        acts: (Generation, Token),
+    ) -> Option<(Generation, Token)> {
+        let latest = self.0.entry(doer).or_insert(acts);
+        let before = *latest;
+        *latest = (before.0.max(acts.0), before.1.max(acts.1));
+        (acts.0 < before.0 || acts.1 < before.1).then_some(before)
+    }
 }
 
 /// How things were just before the first instruction of a plan.
@@ -231,15 +254,13 @@ impl Witness for Laws {
                 .push(Breach::ActedUnnoted { switch, generation });
         }
         let acted = (install.generation, install.token);
-        let told = *self.acted.entry(switch).or_insert(acted);
-        if acted.0 < told.0 || acted.1 < told.1 {
+        if let Some(told) = self.acted.later_than(switch, acted) {
             self.breaches.push(Breach::ActedOnOlder {
                 switch,
                 told,
                 acted,
             });
         }
-        self.acted.insert(switch, told.max(acted));
     }
 }
 

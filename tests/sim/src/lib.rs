@@ -23,6 +23,7 @@ use reweave_common::operator::{Request, Response};
 use reweave_common::scenario::{Job, Scenario};
 use reweave_core::{Policy, State};
 
+pub mod actor;
 pub mod agent;
 pub mod chance;
 pub mod circuits;
@@ -39,6 +40,7 @@ pub mod replicas;
 pub mod schedule;
 pub mod seeds;
 mod serving;
+pub mod shell;
 mod traffic;
 pub mod wire;
 

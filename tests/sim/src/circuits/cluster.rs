@@ -14,12 +14,12 @@ use reweave_common::sample::{Counters, Interface, Reading, Sample};
 use reweave_common::units::Bytes;
 use reweave_core::{Core, Policy, State};
 
-use super::actor::{Life, Step};
 use super::device::Device;
 use super::driver::Driver;
 use super::laws::{Laws, MIN_CAPACITY_SHARE, Sight};
 use super::light::{Cabling, Drivers, Nodes, Port, cable_name};
 use super::node::Node;
+use crate::actor::{Life, Step};
 use crate::coordinator::{Coordinator, Guest};
 
 /// What passes a port that is used, from one sample to the next.

@@ -9,8 +9,8 @@ use reweave_common::plan::Generation;
 use reweave_driver::fence::{Effect, Fence, Moved, Record};
 use reweave_driver::moves::Moves;
 
-use super::actor::{Life, Step};
 use super::device::Device;
+use crate::actor::{Life, Step};
 
 /// A device that has not moved yet is looked at so often.
 const MAX_POLLS: usize = 3;

@@ -14,6 +14,7 @@ use reweave_driver::moves::contested;
 
 use super::light::{Cabling, Drivers, Lost, Nodes, Port};
 use super::wishes::Wishes;
+use crate::laws::Acted;
 
 /// A port is idle for so long before anything of it moves.
 const MIN_IDLE_TIME: Duration = Duration::from_millis(200);
@@ -91,7 +92,7 @@ pub struct Laws {
     last_used: BTreeMap<Port, Moment>,
     /// Traffic that goes on whatever nodes hold, as that of a card with a fixed next hop.
     pub stubborn: BTreeSet<Port>,
-    acted: BTreeMap<Doer, (Generation, Token)>,
+    acted: Acted<Doer>,
     heard: BTreeSet<(Doer, Token)>,
     wishes: Wishes,
     /// Plans on their way, and whom they have told something.
@@ -211,11 +212,9 @@ impl Laws {
         if !decided.any(is_it) {
             self.breaches.push(Breach::NotIntended(doer, generation));
         }
-        let acted = self.acted.entry(doer).or_default();
-        if generation < acted.0 || token < acted.1 {
-            self.breaches.push(Breach::ActedOnOlder(doer));
-        }
-        *acted = (generation.max(acted.0), token.max(acted.1));
+        let later = self.acted.later_than(doer, (generation, token));
+        self.breaches
+            .extend(later.map(|_| Breach::ActedOnOlder(doer)));
     }
 
     /// S11, whatever a device did.

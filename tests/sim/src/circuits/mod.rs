@@ -4,7 +4,6 @@
 //! [`cluster`] holds everybody who takes part, [`world`] says when each does something, and [`laws`] are looked at after
 //! every event.
 
-pub mod actor;
 pub mod cluster;
 pub mod device;
 pub mod driver;

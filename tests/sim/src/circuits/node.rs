@@ -11,7 +11,8 @@ use reweave_common::ids::NodeId;
 use reweave_common::instruction::{Ack, Install, Instruction};
 use reweave_common::moment::Moment;
 
-use super::actor::{Life, Step};
+use crate::actor::{Life, Step};
+use crate::shell::{Holds, Shell, Task};
 
 #[derive(Debug, Clone)]
 pub struct Node {
@@ -22,30 +23,13 @@ pub struct Node {
     pub life: Life,
     /// It remembers what it answered last.
     pub has_spoken: bool,
-    process: Option<Process>,
+    /// While its agent runs.
+    shell: Option<Shell<RouteOp>>,
     pub disk_is_full: bool,
     /// Its kernel takes so many more changes, and then none.
     pub patience: Option<usize>,
     /// How often it took back what was not confirmed.
     pub went_back: usize,
-}
-
-#[derive(Debug, Clone)]
-struct Process {
-    fence: Fence,
-    /// Changes that are still to be made, and for whom.
-    ops: VecDeque<RouteOp>,
-    holds_for: Why,
-    /// It is following an instruction, and looks at nothing else until it is done.
-    is_busy: bool,
-}
-
-/// Why the kernel is changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Why {
-    /// Because nobody wants it to be otherwise.
-    Keeping,
-    Told,
 }
 
 impl Node {
@@ -56,7 +40,7 @@ impl Node {
             kernel: RouteTable::default(),
             life: Life::default(),
             has_spoken: false,
-            process: None,
+            shell: None,
             disk_is_full: false,
             patience: None,
             went_back: 0,
@@ -64,41 +48,34 @@ impl Node {
     }
 
     pub fn is_running(&self) -> bool {
-        self.process.is_some()
+        self.shell.is_some()
     }
 
     /// Its kernel is made to hold what was in force when an agent last ran here.
     pub fn start(&mut self, is_up: impl Fn(&str) -> bool) {
         self.life.begin();
         self.has_spoken = false;
-        self.process = Some(Process {
-            fence: Fence::new(self.disk.clone()),
-            ops: VecDeque::new(),
-            holds_for: Why::Keeping,
-            is_busy: false,
-        });
+        self.shell = Some(Shell::new(Fence::new(self.disk.clone())));
         self.keep(is_up);
     }
 
     /// The kernel keeps what it holds.
     pub fn die(&mut self) {
-        self.process = None;
+        self.shell = None;
         self.life.end();
     }
 
     pub fn handle_instruction(&mut self, instruction: Instruction) {
-        if let Some(process) = &mut self.process {
-            process.fence.handle_instruction(instruction);
-            process.is_busy = true;
+        if let Some(shell) = &mut self.shell {
+            shell.handle_instruction(instruction);
         }
     }
 
     /// Takes back what was not confirmed in time.
     pub fn handle_time(&mut self, now: Moment) {
-        if let Some(process) = &mut self.process
-            && process.fence.handle_time(now)
+        if let Some(shell) = &mut self.shell
+            && shell.handle_time(now)
         {
-            process.is_busy = true;
             self.went_back += 1;
         }
     }
@@ -114,101 +91,58 @@ impl Node {
 
     /// Mends what has gone astray, when there is nothing else to do; whether nothing has.
     pub fn keep(&mut self, is_up: impl Fn(&str) -> bool) -> bool {
-        let idle = |process: &&mut Process| process.ops.is_empty() && !process.is_busy;
-        let Some(process) = self.process.as_mut().filter(idle) else {
+        let Some(shell) = self.shell.as_mut().filter(|shell| shell.is_idle()) else {
             return false;
         };
         let held = self.kernel.rules();
-        let wanted = usable(&process.fence.in_force().holding, is_up, &held);
-        process.ops = ops(&self.kernel, &wanted);
-        process.ops.is_empty()
+        let wanted = usable(&shell.fence().in_force().holding, is_up, &held);
+        let ops = self.kernel.ops_to_hold(&wanted);
+        let is_held = ops.is_empty();
+        shell.keep(ops);
+        is_held
     }
 
     pub fn holding(&self) -> ForwardingState {
-        ForwardingState {
-            rules: Vec::new(),
-            routes: self.kernel.rules(),
-        }
+        self.kernel.held()
     }
 
     /// The next thing that the agent's shell would do.
     pub fn work(&mut self, is_up: impl Fn(&str) -> bool) -> Step<Install, Ack> {
-        let Some(process) = &mut self.process else {
-            return Step::Rest;
-        };
-        if let Some(op) = process.ops.pop_front() {
-            let is_last = process.ops.is_empty();
-            let changed = self.change(&op, is_up);
-            if changed.is_err() || is_last {
-                self.handle_held(changed);
+        match self.shell.as_mut().and_then(Shell::poll_task) {
+            None => Step::Rest,
+            Some(Task::Held) => Step::Took,
+            Some(Task::Change(op)) => {
+                let changed = self.change(&op, is_up);
+                if let Some(shell) = &mut self.shell {
+                    shell.handle_changed(changed);
+                }
+                Step::Changed
             }
-            return Step::Changed;
-        }
-        if process.holds_for == Why::Told {
-            self.handle_held(Ok(()));
-            return Step::Took;
-        }
-        match process.fence.poll_effect() {
-            None => {
-                process.is_busy = false;
-                Step::Rest
-            }
-            Some(effect) => self.follow(effect),
+            Some(Task::Follow(effect)) => self.follow(effect),
         }
     }
 
     fn follow(&mut self, effect: FenceEffect) -> Step<Install, Ack> {
-        let (kernel, is_full) = (self.kernel.clone(), self.disk_is_full);
-        let Some(process) = &mut self.process else {
+        let Some(shell) = &mut self.shell else {
             return Step::Rest;
         };
-        match effect {
-            FenceEffect::Note(_) if is_full => {
-                let error = "no space left on the disk".to_owned();
-                process.fence.handle_noted(Err(error));
-            }
-            FenceEffect::Note(record) => {
-                self.disk = record;
-                process.fence.handle_noted(Ok(()));
-            }
-            FenceEffect::Apply(holding) => {
-                process.ops = ops(&kernel, &holding);
-                process.holds_for = Why::Told;
+        match shell.follow(effect, &self.kernel, &mut self.disk, self.disk_is_full) {
+            Step::Acts(holding) => {
                 let promised = self.disk.promised.clone();
-                return match promised.filter(|it| it.holding.is_same_as(&holding)) {
-                    Some(install) => Step::Acts(install),
-                    None => Step::Took,
-                };
+                let told = promised.filter(|it| it.holding.is_same_as(&holding));
+                told.map_or(Step::Took, Step::Acts)
             }
-            FenceEffect::ReadBack => {
-                let held = ForwardingState {
-                    rules: Vec::new(),
-                    routes: kernel.rules(),
-                };
-                process.fence.handle_read_back(Ok(held));
-            }
-            FenceEffect::Send(ack) => {
+            Step::Says(ack) => {
                 self.has_spoken = true;
-                return Step::Says(ack);
+                Step::Says(ack)
             }
+            Step::Rest | Step::Took | Step::Changed => Step::Took,
         }
-        Step::Took
     }
 
     /// What is still to be done for an instruction is nothing.
     pub fn holds_as_told(&self) -> bool {
-        let mut process = self.process.iter();
-        process.all(|it| it.ops.is_empty())
-    }
-
-    fn handle_held(&mut self, outcome: Result<(), String>) {
-        let Some(process) = &mut self.process else {
-            return;
-        };
-        process.ops.clear();
-        if std::mem::replace(&mut process.holds_for, Why::Keeping) == Why::Told {
-            process.fence.handle_applied(outcome);
-        }
+        self.shell.iter().all(Shell::holds_as_told)
     }
 
     /// As a kernel takes it: no next hop over an interface that is down, and nothing twice.
@@ -243,9 +177,20 @@ impl Node {
     }
 }
 
-fn ops(kernel: &RouteTable, wanted: &ForwardingState) -> VecDeque<RouteOp> {
-    let numbers = (0..).map(GroupId);
-    let free = numbers.filter(|group| !kernel.groups.contains_key(group));
-    let ops = kernel.reconcile(&wanted.routes, free);
-    ops.expect("there are enough names for groups").into()
+impl Holds for RouteTable {
+    type Op = RouteOp;
+
+    fn ops_to_hold(&self, desired: &ForwardingState) -> VecDeque<RouteOp> {
+        let numbers = (0..).map(GroupId);
+        let free = numbers.filter(|group| !self.groups.contains_key(group));
+        let ops = self.reconcile(&desired.routes, free);
+        ops.expect("there are enough names for groups").into()
+    }
+
+    fn held(&self) -> ForwardingState {
+        ForwardingState {
+            rules: Vec::new(),
+            routes: self.rules(),
+        }
+    }
 }

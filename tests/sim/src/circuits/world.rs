@@ -15,10 +15,10 @@ use reweave_common::plan::Plan;
 use reweave_common::sample::Sample;
 use reweave_core::{Author, Change, Migration, Outcome, Reason, Stage, State};
 
-use super::actor::Order;
 use super::cluster::{Cluster, Did};
 use super::faults::Fault;
 use super::laws::Looks;
+use crate::actor::Order;
 use crate::chance::Chance;
 use crate::coordinator::{Guest, Output};
 use crate::journal::Journal;

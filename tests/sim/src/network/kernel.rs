@@ -1,8 +1,13 @@
 //! The pins that the kernel of a switch holds, and how they change: one operation after the other.
 
+use std::collections::VecDeque;
+
 use reweave_agent_core::reconcile::{RuleOp, reconcile};
 use reweave_common::flow::FlowKey;
+use reweave_common::forwarding_state::ForwardingState;
 use reweave_common::sample::PinRule;
+
+use crate::shell::Holds;
 
 /// Survives its agent.
 #[derive(Debug, Clone, Default)]
@@ -35,11 +40,6 @@ impl Kernel {
         self.rules.iter().find(|rule| rule.flow == *flow)
     }
 
-    /// What has to be done, in this order, so that it holds these and no others.
-    pub fn ops_to_hold(&self, desired: &[PinRule]) -> Vec<RuleOp> {
-        reconcile(desired, &self.rules)
-    }
-
     /// One change at a time, as a kernel takes them.
     pub(super) fn change(&mut self, op: &RuleOp) -> Result<(), String> {
         self.is_robbed = false;
@@ -60,5 +60,17 @@ impl Kernel {
     pub(super) fn flush(&mut self) {
         self.is_robbed |= !self.rules.is_empty();
         self.rules.clear();
+    }
+}
+
+impl Holds for Kernel {
+    type Op = RuleOp;
+
+    fn ops_to_hold(&self, desired: &ForwardingState) -> VecDeque<RuleOp> {
+        reconcile(&desired.rules, &self.rules).into()
+    }
+
+    fn held(&self) -> ForwardingState {
+        ForwardingState::of_pins(self.rules.clone())
     }
 }

@@ -8,7 +8,7 @@ use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::{Install, Instruction};
 use serde::Serialize;
 
-use crate::coordinator::Guest;
+use super::coordinator::Guest;
 
 /// What a process has just done.
 #[derive(Debug, Clone, PartialEq)]
