@@ -1,14 +1,17 @@
-//! What agents and drivers have in common: they take one step after the other, and may die before
-//! any of them.
+//! What agents and drivers have in common: they take one step after the other, and may die before any of them; they are told
+//! what to do, and report.
 
 use std::fmt;
 
-use reweave_common::circuit::Switchover;
+use reweave_common::circuit::{Readback, Switchover};
 use reweave_common::ids::{NodeId, OpticalId};
-use reweave_common::instruction::{Install, Instruction};
+use reweave_common::instruction::{Ack, Install, Instruction};
+use reweave_common::sample::Sample;
+use reweave_core::Input;
 use serde::Serialize;
 
 use super::coordinator::Guest;
+use super::wire::Channel;
 
 /// What a process has just done.
 #[derive(Debug, Clone, PartialEq)]
@@ -89,6 +92,49 @@ impl fmt::Display for Order {
                 "generation {} under token {}: {} shall be {}",
                 told.generation, told.token, told.expected, told.desired
             ),
+        }
+    }
+}
+
+/// What is said to whoever leads, and by whom.
+#[derive(Debug, Clone, Serialize)]
+pub enum Report {
+    Sample(NodeId, Sample),
+    Ack(NodeId, Ack),
+    Readback(OpticalId, Readback),
+}
+
+impl Report {
+    pub fn guest(&self) -> Guest {
+        match self {
+            Self::Sample(node, _) | Self::Ack(node, _) => Guest::Agent(*node),
+            Self::Readback(optical, _) => Guest::Driver(*optical),
+        }
+    }
+
+    pub fn channel(&self) -> Channel {
+        match self {
+            Self::Sample(..) => Channel::Samples,
+            Self::Ack(..) | Self::Readback(..) => Channel::Acks,
+        }
+    }
+
+    /// As the core takes it.
+    pub fn input(self) -> Input {
+        match self {
+            Self::Sample(node, sample) => Input::Sample { node, sample },
+            Self::Ack(node, ack) => Input::Ack { node, ack },
+            Self::Readback(optical, readback) => Input::Readback { optical, readback },
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sample(..) => write!(f, "reports"),
+            Self::Ack(_, ack) => write!(f, "answers {:?}", ack.outcome.is_ok()),
+            Self::Readback(_, readback) => write!(f, "reads back {:?}", readback.outcome),
         }
     }
 }

@@ -4,16 +4,17 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use reweave_common::circuit::{Readback, Switchover};
+use reweave_common::circuit::Switchover;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::{NodeId, OpticalId};
-use reweave_common::instruction::{Ack, Instruction};
+use reweave_common::instruction::Instruction;
 use reweave_common::member::{Member, Role};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Request, Response};
-use reweave_common::sample::Sample;
-use reweave_core::{Change, Command, Core, Effect, Input, Policy, Recorded, Recording};
+use reweave_core::{Change, Command, Core, Effect, Input, Policy, Recorded, Recording, State};
 
+use super::actor::Report;
+use super::leaders::Leaders;
 use super::wire::SessionId;
 
 #[derive(Debug, Clone)]
@@ -164,77 +165,9 @@ impl Coordinator {
         Some((self.recording.as_ref()?, &self.effects))
     }
 
-    /// A new session takes the place of the one before.
-    pub fn seat(&mut self, now: Moment, guest: Guest, session: SessionId) -> Vec<Output> {
-        let Some(process) = &mut self.process else {
-            return Vec::new();
-        };
-        let before = process.seats.get(&guest).copied();
-        if before.is_some_and(|held| held > session) {
-            return Vec::new();
-        }
-        let mut outputs = before.map_or_else(Vec::new, |held| self.left(now, guest, held));
-        if let Some(process) = &mut self.process {
-            process.seats.insert(guest, session);
-        }
-        outputs.extend(self.feed(now, guest.comes()));
-        outputs
-    }
-
-    /// The end of a session, unless another has taken its place.
-    pub fn left(&mut self, now: Moment, guest: Guest, session: SessionId) -> Vec<Output> {
-        if !self.is_seated(guest, session) {
-            return Vec::new();
-        }
-        if let Some(process) = &mut self.process {
-            process.seats.remove(&guest);
-        }
-        self.feed(now, guest.goes())
-    }
-
-    pub fn sample(
-        &mut self,
-        now: Moment,
-        (node, session): (NodeId, SessionId),
-        sample: Sample,
-    ) -> Vec<Output> {
-        if !self.is_seated(Guest::Agent(node), session) {
-            return Vec::new();
-        }
-        self.feed(now, Input::Sample { node, sample })
-    }
-
-    pub fn ack(
-        &mut self,
-        now: Moment,
-        (node, session): (NodeId, SessionId),
-        ack: Ack,
-    ) -> Vec<Output> {
-        if !self.is_seated(Guest::Agent(node), session) {
-            return Vec::new();
-        }
-        self.feed(now, Input::Ack { node, ack })
-    }
-
-    pub fn readback(
-        &mut self,
-        now: Moment,
-        (optical, session): (OpticalId, SessionId),
-        readback: Readback,
-    ) -> Vec<Output> {
-        if !self.is_seated(Guest::Driver(optical), session) {
-            return Vec::new();
-        }
-        self.feed(now, Input::Readback { optical, readback })
-    }
-
     /// Writes down what somebody decided besides.
     pub fn decide(&mut self, at: Moment, change: Change) -> Option<Output> {
         self.append(Command { at, change })
-    }
-
-    pub fn tick(&mut self, now: Moment) -> Vec<Output> {
-        self.feed(now, Input::Tick)
     }
 
     /// The number of the request, which its reply will have too.
@@ -251,10 +184,6 @@ impl Coordinator {
             },
         );
         (id, outputs)
-    }
-
-    fn is_seated(&self, guest: Guest, session: SessionId) -> bool {
-        self.seat_of(guest) == Some(session)
     }
 
     fn seat_of(&self, guest: Guest) -> Option<SessionId> {
@@ -321,5 +250,73 @@ impl Coordinator {
         }
         self.process.as_mut()?.core.apply(command);
         None
+    }
+}
+
+/// It does nothing of itself: its world calls it.
+impl Leaders for Coordinator {
+    fn next_due(&self) -> Option<Moment> {
+        None
+    }
+
+    fn go_on(&mut self) -> Vec<Output> {
+        Vec::new()
+    }
+
+    fn decided(&self) -> (&[Command], Option<&State>) {
+        (self.log(), self.core().map(Core::state))
+    }
+
+    fn is_there(&self) -> bool {
+        self.is_running()
+    }
+
+    fn die(&mut self) -> Vec<Output> {
+        let dies = self.is_running();
+        self.die();
+        dies.then_some(Output::Died).into_iter().collect()
+    }
+
+    fn come_back(&mut self) {
+        self.start();
+    }
+
+    fn tick(&mut self, now: Moment) -> Vec<Output> {
+        self.feed(now, Input::Tick)
+    }
+
+    /// A new session takes the place of the one before.
+    fn seat(&mut self, now: Moment, guest: Guest, session: SessionId) -> Vec<Output> {
+        let Some(process) = &mut self.process else {
+            return Vec::new();
+        };
+        let before = process.seats.get(&guest).copied();
+        if before.is_some_and(|held| held > session) {
+            return Vec::new();
+        }
+        let mut outputs = before.map_or_else(Vec::new, |held| self.left(now, guest, held));
+        if let Some(process) = &mut self.process {
+            process.seats.insert(guest, session);
+        }
+        outputs.extend(self.feed(now, guest.comes()));
+        outputs
+    }
+
+    /// The end of a session, unless another has taken its place.
+    fn left(&mut self, now: Moment, guest: Guest, session: SessionId) -> Vec<Output> {
+        if self.seat_of(guest) != Some(session) {
+            return Vec::new();
+        }
+        if let Some(process) = &mut self.process {
+            process.seats.remove(&guest);
+        }
+        self.feed(now, guest.goes())
+    }
+
+    fn report(&mut self, now: Moment, session: SessionId, report: Report) -> Vec<Output> {
+        if self.seat_of(report.guest()) != Some(session) {
+            return Vec::new();
+        }
+        self.feed(now, report.input())
     }
 }

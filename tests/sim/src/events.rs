@@ -2,9 +2,9 @@
 
 use reweave_agent_core::probe::TraceAnswer;
 use reweave_common::ids::NodeId;
-use reweave_common::instruction::{Ack, Instruction};
-use reweave_common::sample::Sample;
+use reweave_common::instruction::Instruction;
 
+use super::actor::Report;
 use super::coordinator::Guest;
 use super::faults::Fault;
 use super::leaders::Leaders;
@@ -61,15 +61,9 @@ pub enum Event {
         node: NodeId,
         instruction: Instruction,
     },
-    Sample {
-        node: NodeId,
+    Heard {
         session: SessionId,
-        sample: Sample,
-    },
-    Ack {
-        node: NodeId,
-        session: SessionId,
-        ack: Ack,
+        report: Report,
     },
     /// A flow has sent all it had, or a rank has computed.
     Traffic {
@@ -111,16 +105,8 @@ impl<L: Leaders> World<L> {
                 self.note(format!("{} hears an old instruction", self.name(node)));
                 self.install(node, &instruction);
             }
-            Event::Sample {
-                node,
-                session,
-                sample,
-            } => {
-                let outputs = self.coordinator.sample(now, (node, session), sample);
-                self.carry_all_out(outputs);
-            }
-            Event::Ack { node, session, ack } => {
-                let outputs = self.coordinator.ack(now, (node, session), ack);
+            Event::Heard { session, report } => {
+                let outputs = self.coordinator.report(now, session, report);
                 self.carry_all_out(outputs);
             }
             Event::Traffic { turn } if turn == self.turn => self.flow_on(),

@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use reweave_agent_core::probe::TraceAnswer;
 use reweave_common::ids::NodeId;
-use reweave_common::instruction::{Ack, Instruction};
+use reweave_common::instruction::Instruction;
 use reweave_common::sample::Sample;
 
+use super::actor::Report;
 use super::agent::{Agent, Died};
 use super::coordinator::Guest;
 use super::events::Event;
 use super::leaders::Leaders;
-use super::wire::{Channel, SessionId};
+use super::wire::SessionId;
 use super::{NEWS_INTERVAL, World};
 
 impl<L: Leaders> World<L> {
@@ -124,22 +125,17 @@ impl<L: Leaders> World<L> {
         session: Option<SessionId>,
         sample: Option<Sample>,
     ) {
-        let (Some(session), Some(sample)) = (session, sample) else {
-            return;
-        };
-        for at in self
-            .wire
-            .arrivals(self.schedule.now(), session, Channel::Samples)
-        {
-            let sample = sample.clone();
-            self.schedule.at(
-                at,
-                Event::Sample {
-                    node,
-                    session,
-                    sample,
-                },
-            );
+        if let Some(sample) = sample {
+            self.say(session, &Report::Sample(node, sample));
+        }
+    }
+
+    fn say(&mut self, session: Option<SessionId>, report: &Report) {
+        let Some(session) = session else { return };
+        let now = self.now();
+        for at in self.wire.arrivals(now, session, report.channel()) {
+            let report = report.clone();
+            self.schedule.at(at, Event::Heard { session, report });
         }
     }
 
@@ -237,22 +233,11 @@ impl<L: Leaders> World<L> {
         match acks {
             Ok(acks) => acks
                 .into_iter()
-                .for_each(|ack| self.send_ack(node, session, &ack)),
+                .for_each(|ack| self.say(session, &Report::Ack(node, ack))),
             Err(Died) => {
                 self.bury_session(node, session);
                 self.mourn_agent(node);
             }
-        }
-    }
-
-    pub(super) fn send_ack(&mut self, node: NodeId, session: Option<SessionId>, ack: &Ack) {
-        let Some(session) = session else { return };
-        for at in self
-            .wire
-            .arrivals(self.schedule.now(), session, Channel::Acks)
-        {
-            let ack = ack.clone();
-            self.schedule.at(at, Event::Ack { node, session, ack });
         }
     }
 }

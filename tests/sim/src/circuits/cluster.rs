@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-use reweave_common::circuit::{Circuit, CircuitSet, Readback};
+use reweave_common::circuit::{Circuit, CircuitSet};
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::{LinkId, NodeId, OpticalId};
-use reweave_common::instruction::Ack;
 use reweave_common::moment::Moment;
 use reweave_common::sample::{Counters, Interface, Reading, Sample};
 use reweave_common::units::Bytes;
@@ -19,7 +18,7 @@ use super::driver::Driver;
 use super::laws::{Laws, MIN_CAPACITY_SHARE, Sight};
 use super::light::{Cabling, Drivers, Nodes, Port, cable_name};
 use super::node::Node;
-use crate::actor::{Life, Step};
+use crate::actor::{Life, Report, Step};
 use crate::coordinator::{Coordinator, Guest};
 
 /// What passes a port that is used, from one sample to the next.
@@ -48,8 +47,7 @@ pub enum Did {
     /// There was nothing to do.
     Rested,
     Worked,
-    Acked(NodeId, Ack),
-    ReadBack(OpticalId, Readback),
+    Says(Report),
     /// This step was not taken any more.
     Died,
 }
@@ -171,7 +169,7 @@ impl Cluster {
                 laws.look_at_record(sight, id);
             }
             Step::Changed => self.look_at_ways(now),
-            Step::Says(ack) => return Did::Acked(id, ack),
+            Step::Says(ack) => return Did::Says(Report::Ack(id, ack)),
             Step::Acts(install) => {
                 let (laws, sight, _) = self.sight(now);
                 laws.look_at_act(sight, id, &install);
@@ -190,7 +188,7 @@ impl Cluster {
                 let circuits = &self.drivers[&id].device.circuits;
                 self.laws.look_at_device(id, circuits);
             }
-            Step::Says(readback) => return Did::ReadBack(id, readback),
+            Step::Says(readback) => return Did::Says(Report::Readback(id, readback)),
             Step::Acts(told) => {
                 let (laws, sight, _) = self.sight(now);
                 laws.look_at_moves(sight, id, &told);

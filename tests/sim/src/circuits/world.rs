@@ -4,24 +4,24 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use reweave_common::circuit::{CircuitSet, OpticalName, Readback};
+use reweave_common::circuit::{CircuitSet, OpticalName};
 use reweave_common::fabric::{Circuits, Fabric};
-use reweave_common::ids::{NodeId, OpticalId};
-use reweave_common::instruction::{Ack, Instruction};
+use reweave_common::ids::NodeId;
+use reweave_common::instruction::Instruction;
 use reweave_common::migration_plan::Tables;
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Request, Response, Steering};
 use reweave_common::plan::Plan;
-use reweave_common::sample::Sample;
 use reweave_core::{Author, Change, Migration, Outcome, Reason, Stage, State};
 
 use super::cluster::{Cluster, Did};
 use super::faults::Fault;
 use super::laws::Looks;
-use crate::actor::Order;
+use crate::actor::{Order, Report};
 use crate::chance::Chance;
 use crate::coordinator::{Guest, Output};
 use crate::journal::Journal;
+use crate::leaders::Leaders;
 use crate::schedule::Schedule;
 use crate::wire::{Channel, SessionId, Weather, Wire};
 
@@ -56,7 +56,7 @@ pub enum Event {
     Work(Guest, u64),
     /// Without a session it is from somebody who led once.
     Told(Option<SessionId>, Order),
-    Heard(SessionId, Word),
+    Heard(SessionId, Report),
     Fault(Fault),
     /// Light that comes and goes does so.
     Flicker,
@@ -64,14 +64,6 @@ pub enum Event {
     PutRight,
     /// Whoever has stopped a plan lets it go on, as soon as somebody leads.
     LetGoOn,
-}
-
-/// What the coordinator hears.
-#[derive(Debug, Clone)]
-pub enum Word {
-    Sample(NodeId, Sample),
-    Ack(NodeId, Ack),
-    Readback(OpticalId, Readback),
 }
 
 #[derive(Debug)]
@@ -305,7 +297,10 @@ impl World {
             Event::Report(node, life) => self.report(node, life),
             Event::Work(guest, life) => self.work(guest, life),
             Event::Told(session, order) => self.tell(session, order),
-            Event::Heard(session, word) => self.hear(session, word),
+            Event::Heard(session, report) => {
+                let outputs = self.cluster.coordinator.report(now, session, report);
+                self.carry_all_out(outputs);
+            }
             Event::Fault(fault) => self.strike(fault),
             Event::Flicker => self.flicker(),
             Event::PutRight => self.put_right(),
@@ -388,7 +383,7 @@ impl World {
             return;
         }
         let sample = self.cluster.sample(self.schedule.now(), node);
-        self.say(guest, Channel::Samples, &Word::Sample(node, sample));
+        self.say(&Report::Sample(node, sample));
         self.stir(guest);
     }
 
@@ -413,13 +408,9 @@ impl World {
             Did::Rested => return,
             Did::Died => return self.mourn(guest),
             Did::Worked => {}
-            Did::Acked(node, ack) => {
-                self.note(format!("{guest:?} answers {:?}", ack.outcome.is_ok()));
-                self.say(guest, Channel::Acks, &Word::Ack(node, ack));
-            }
-            Did::ReadBack(optical, readback) => {
-                self.note(format!("{guest:?} reads back {:?}", readback.outcome));
-                self.say(guest, Channel::Acks, &Word::Readback(optical, readback));
+            Did::Says(report) => {
+                self.note(format!("{guest:?} {report}"));
+                self.say(&report);
             }
         }
         self.stir(guest);
@@ -430,24 +421,14 @@ impl World {
         until.filter(|&until| until > self.now())
     }
 
-    fn say(&mut self, guest: Guest, channel: Channel, word: &Word) {
-        let Some(&session) = self.sessions.get(&guest) else {
+    fn say(&mut self, report: &Report) {
+        let Some(&session) = self.sessions.get(&report.guest()) else {
             return;
         };
-        for at in self.wire.arrivals(self.schedule.now(), session, channel) {
-            self.schedule.at(at, Event::Heard(session, word.clone()));
-        }
-    }
-
-    fn hear(&mut self, session: SessionId, word: Word) {
         let now = self.now();
-        let coordinator = &mut self.cluster.coordinator;
-        let outputs = match word {
-            Word::Sample(node, sample) => coordinator.sample(now, (node, session), sample),
-            Word::Ack(node, ack) => coordinator.ack(now, (node, session), ack),
-            Word::Readback(optical, it) => coordinator.readback(now, (optical, session), it),
-        };
-        self.carry_all_out(outputs);
+        for at in self.wire.arrivals(now, session, report.channel()) {
+            self.schedule.at(at, Event::Heard(session, report.clone()));
+        }
     }
 
     fn tell(&mut self, session: Option<SessionId>, order: Order) {

@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use reweave_common::ids::NodeId;
-use reweave_common::instruction::Ack;
 use reweave_common::moment::Moment;
-use reweave_common::sample::Sample;
 use reweave_core::{Command, Input, State};
 
 use super::{Cluster, Event};
+use crate::actor::Report;
 use crate::coordinator::{Guest, Output};
 use crate::leaders::Leaders;
 use crate::replicas::node::Node;
@@ -80,14 +79,6 @@ impl Cluster {
         self.schedule.at(at, event);
         Vec::new()
     }
-
-    fn bring(&mut self, at: Moment, session: SessionId, input: Input) -> Vec<Output> {
-        let Some(&to) = self.places.get(&session) else {
-            return Vec::new();
-        };
-        let (session, input) = (Some(session), Box::new(input));
-        self.put(at, Event::Input { to, session, input })
-    }
 }
 
 fn node_of(guest: Guest) -> NodeId {
@@ -150,13 +141,11 @@ impl Leaders for Cluster {
         self.put(now, Event::Unseat { to, node, session })
     }
 
-    fn sample(&mut self, now: Moment, from: (NodeId, SessionId), sample: Sample) -> Vec<Output> {
-        let (node, session) = from;
-        self.bring(now, session, Input::Sample { node, sample })
-    }
-
-    fn ack(&mut self, now: Moment, from: (NodeId, SessionId), ack: Ack) -> Vec<Output> {
-        let (node, session) = from;
-        self.bring(now, session, Input::Ack { node, ack })
+    fn report(&mut self, now: Moment, session: SessionId, report: Report) -> Vec<Output> {
+        let Some(&to) = self.places.get(&session) else {
+            return Vec::new();
+        };
+        let (session, input) = (Some(session), Box::new(report.input()));
+        self.put(now, Event::Input { to, session, input })
     }
 }
