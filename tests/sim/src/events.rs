@@ -51,14 +51,10 @@ pub enum Event {
         life: u64,
         answer: TraceAnswer,
     },
-    Instruct {
+    /// Without a session it is from somebody who led once.
+    Told {
         node: NodeId,
-        session: SessionId,
-        instruction: Instruction,
-    },
-    /// An instruction of somebody who led once.
-    Ghost {
-        node: NodeId,
+        session: Option<SessionId>,
         instruction: Instruction,
     },
     Heard {
@@ -94,14 +90,14 @@ impl<L: Leaders> World<L> {
             Event::News { node, life } => self.tell_news(node, life),
             Event::Probe { node, life } => self.probe(node, life),
             Event::Answer { node, life, answer } => self.hear_answer(node, life, &answer),
-            Event::Instruct {
+            Event::Told {
                 node,
-                session,
+                session: Some(session),
                 instruction,
+            } => self.instruct(node, session, instruction),
+            Event::Told {
+                node, instruction, ..
             } => {
-                self.instruct(node, session, instruction);
-            }
-            Event::Ghost { node, instruction } => {
                 self.note(format!("{} hears an old instruction", self.name(node)));
                 self.install(node, &instruction);
             }

@@ -6,7 +6,6 @@ use super::World;
 use super::coordinator::Output;
 use super::events::Event;
 use super::leaders::Leaders;
-use super::wire::Channel;
 
 impl<L: Leaders> World<L> {
     pub(super) fn lead(&mut self) {
@@ -56,24 +55,19 @@ impl<L: Leaders> World<L> {
             // Its fabrics have no optical switches.
             Output::Switch { .. } => {}
             Output::Send {
-                to: session,
+                to,
                 node,
                 instruction,
             } => {
-                if instruction.install().is_some()
-                    && let Some(at) = self.wire.ghost(now)
-                {
+                let installs = instruction.install().is_some();
+                for (at, session) in self.wire.orders(now, to, installs) {
                     let instruction = instruction.clone();
-                    self.schedule.at(at, Event::Ghost { node, instruction });
-                }
-                for at in self.wire.arrivals(now, session, Channel::Instructions) {
-                    let instruction = instruction.clone();
-                    let event = Event::Instruct {
+                    let told = Event::Told {
                         node,
                         session,
                         instruction,
                     };
-                    self.schedule.at(at, event);
+                    self.schedule.at(at, told);
                 }
             }
         }

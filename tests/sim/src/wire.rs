@@ -110,8 +110,26 @@ impl Wire {
         [Some(arrival), again].into_iter().flatten().collect()
     }
 
+    /// When each copy of an order arrives that is sent now. One that comes once more, much later, comes by no session.
+    pub fn orders(
+        &mut self,
+        now: Moment,
+        session: SessionId,
+        may_come_again: bool,
+    ) -> Vec<(Moment, Option<SessionId>)> {
+        let again = if may_come_again {
+            self.ghost(now)
+        } else {
+            None
+        };
+        let arrivals = self.arrivals(now, session, Channel::Instructions);
+        let arrivals = arrivals.into_iter().map(|at| (at, Some(session)));
+        let again = again.map(|at| (at, None));
+        again.into_iter().chain(arrivals).collect()
+    }
+
     /// When an instruction comes once more, if it does.
-    pub fn ghost(&mut self, now: Moment) -> Option<Moment> {
+    fn ghost(&mut self, now: Moment) -> Option<Moment> {
         let comes = self.chance.happens(self.weather.ghosts);
         let latest = self.weather.latest_ghost;
         comes.then(|| now + self.chance.time(Duration::from_millis(5), latest))

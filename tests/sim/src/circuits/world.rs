@@ -23,7 +23,7 @@ use crate::coordinator::{Guest, Output};
 use crate::journal::Journal;
 use crate::leaders::Leaders;
 use crate::schedule::Schedule;
-use crate::wire::{Channel, SessionId, Weather, Wire};
+use crate::wire::{SessionId, Weather, Wire};
 
 /// The coordinator's shell lets time pass for its core so often.
 const TICK_INTERVAL: Duration = Duration::from_millis(100);
@@ -475,12 +475,8 @@ impl World {
 
     fn send(&mut self, session: SessionId, order: &Order) {
         let now = self.now();
-        if let Some(at) = self.wire.ghost(now) {
-            self.schedule.at(at, Event::Told(None, order.clone()));
-        }
-        for at in self.wire.arrivals(now, session, Channel::Instructions) {
-            let order = order.clone();
-            self.schedule.at(at, Event::Told(Some(session), order));
+        for (at, session) in self.wire.orders(now, session, true) {
+            self.schedule.at(at, Event::Told(session, order.clone()));
         }
     }
 
