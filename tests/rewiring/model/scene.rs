@@ -131,15 +131,9 @@ impl Scene {
     }
 
     fn ask(&mut self, request: Request) -> Option<Response> {
-        let (asked, outputs) = self.cluster.coordinator.ask(self.now, request);
-        let (replies, others): (Vec<_>, Vec<_>) = outputs
-            .into_iter()
-            .partition(|output| matches!(output, Output::Reply { id, .. } if *id == asked));
-        self.post(others);
-        replies.into_iter().find_map(|reply| match reply {
-            Output::Reply { response, .. } => Some(response),
-            _ => None,
-        })
+        let (answer, outputs) = self.cluster.coordinator.ask(self.now, request);
+        self.post(outputs);
+        answer
     }
 
     pub(super) fn print(&self) -> u64 {
@@ -348,10 +342,7 @@ impl Scene {
 
     fn tell(&mut self, order: Order) {
         let guest = order.guest();
-        match order {
-            Order::Instruct(node, it) => self.cluster.node(node).handle_instruction(it),
-            Order::Switch(optical, it) => self.cluster.driver(optical).handle_switchover(it),
-        }
+        self.cluster.tell(order);
         self.work(guest);
     }
 

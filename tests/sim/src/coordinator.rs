@@ -170,20 +170,23 @@ impl Coordinator {
         self.append(Command { at, change })
     }
 
-    /// The number of the request, which its reply will have too.
-    pub fn ask(&mut self, now: Moment, request: Request) -> (u64, Vec<Output>) {
+    /// The answer, which comes at once if it runs, and what else comes of that.
+    pub fn ask(&mut self, now: Moment, request: Request) -> (Option<Response>, Vec<Output>) {
         self.last_request += 1;
         let id = self.last_request;
-        let principal = Member::new(Role::Operator, "ada");
-        let outputs = self.feed(
-            now,
-            Input::Operator {
-                id,
-                principal,
-                request,
-            },
-        );
-        (id, outputs)
+        let input = Input::Operator {
+            id,
+            principal: Member::new(Role::Operator, "ada"),
+            request,
+        };
+        let (mut answer, mut others) = (None, Vec::new());
+        for output in self.feed(now, input) {
+            match output {
+                Output::Reply { id: of, response } if of == id => answer = Some(response),
+                other => others.push(other),
+            }
+        }
+        (answer, others)
     }
 
     fn seat_of(&self, guest: Guest) -> Option<SessionId> {

@@ -46,7 +46,7 @@ pub mod wire;
 
 use agent::Agent;
 use chance::Chance;
-use coordinator::{Coordinator, Output};
+use coordinator::Coordinator;
 use events::Event;
 use faults::Fault;
 use jobs::Jobs;
@@ -126,14 +126,8 @@ impl World {
     /// Asks the coordinator, who answers at once if it is there.
     pub fn ask(&mut self, request: Request) -> Option<Response> {
         let now = self.now();
-        let (asked, outputs) = self.coordinator.ask(now, request);
-        let mut answer = None;
-        for output in outputs {
-            match output {
-                Output::Reply { id, response } if id == asked => answer = Some(response),
-                other => self.carry_out(other),
-            }
-        }
+        let (answer, outputs) = self.coordinator.ask(now, request);
+        self.carry_all_out(outputs);
         self.look();
         answer
     }

@@ -18,7 +18,7 @@ use super::driver::Driver;
 use super::laws::{Laws, MIN_CAPACITY_SHARE, Sight};
 use super::light::{Cabling, Drivers, Nodes, Port, cable_name};
 use super::node::Node;
-use crate::actor::{Life, Report, Step};
+use crate::actor::{Life, Order, Report, Step};
 use crate::coordinator::{Coordinator, Guest};
 
 /// What passes a port that is used, from one sample to the next.
@@ -139,6 +139,13 @@ impl Cluster {
         self.drivers
             .get_mut(&id)
             .expect("every switch has a driver")
+    }
+
+    pub fn tell(&mut self, order: Order) {
+        match order {
+            Order::Instruct(node, it) => self.node(node).handle_instruction(it),
+            Order::Switch(optical, it) => self.driver(optical).handle_switchover(it),
+        }
     }
 
     /// The next step of an agent or a driver, and a look at what it changed.

@@ -204,14 +204,8 @@ impl World {
 
     pub fn ask(&mut self, request: Request) -> Option<Response> {
         let now = self.now();
-        let (asked, outputs) = self.cluster.coordinator.ask(now, request);
-        let mut answer = None;
-        for output in outputs {
-            match output {
-                Output::Reply { id, response } if id == asked => answer = Some(response),
-                other => self.carry_out(other),
-            }
-        }
+        let (answer, outputs) = self.cluster.coordinator.ask(now, request);
+        self.carry_all_out(outputs);
         self.look();
         answer
     }
@@ -438,10 +432,7 @@ impl World {
             return;
         }
         self.note(format!("{guest:?} is told {order}"));
-        match order {
-            Order::Instruct(node, it) => self.cluster.node(node).handle_instruction(it),
-            Order::Switch(optical, it) => self.cluster.driver(optical).handle_switchover(it),
-        }
+        self.cluster.tell(order);
         self.stir(guest);
     }
 
