@@ -1,5 +1,5 @@
-//! What agents and drivers have in common: they take one step after the other, and may die before any of them; they are told
-//! what to do, and report.
+//! What agents and drivers have in common: they take one step after the other, and may die before any of them. The leader
+//! sends them orders, and they report to it.
 
 use std::fmt;
 
@@ -96,7 +96,7 @@ impl fmt::Display for Order {
     }
 }
 
-/// What is said to whoever leads, and by whom.
+/// What agents and drivers send to the leader.
 #[derive(Debug, Clone, Serialize)]
 pub enum Report {
     Sample(NodeId, Sample),

@@ -170,7 +170,7 @@ impl Coordinator {
         self.append(Command { at, change })
     }
 
-    /// The answer, which comes at once if it runs, and what else comes of that.
+    /// The answer, if it runs, and all other outputs.
     pub fn ask(&mut self, now: Moment, request: Request) -> (Option<Response>, Vec<Output>) {
         self.last_request += 1;
         let id = self.last_request;

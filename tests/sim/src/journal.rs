@@ -4,7 +4,7 @@ use std::fmt::{Debug, Write as _};
 
 use reweave_common::moment::Moment;
 
-/// A failure tells so many lines.
+/// A failure prints the last lines alone.
 const LAST_LINES: usize = 60;
 
 #[derive(Debug)]

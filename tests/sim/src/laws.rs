@@ -83,7 +83,7 @@ pub struct Looks {
     pub taken_back: u64,
 }
 
-/// The latest instruction that each of those has acted on who do what they are told.
+/// The latest generation and token that each agent or driver has acted on.
 #[derive(Debug, Clone)]
 pub struct Acted<D>(BTreeMap<D, (Generation, Token)>);
 

@@ -24,7 +24,7 @@ pub trait Holds {
 #[derive(Debug, Clone)]
 pub struct Shell<Op> {
     fence: Fence,
-    /// Changes that are still to be made, and for whom.
+    /// Changes that are still to be made, and why.
     ops: VecDeque<Op>,
     holds_for: Why,
     /// It is following an instruction, and looks at nothing else until it is done.
@@ -34,16 +34,16 @@ pub struct Shell<Op> {
 /// Why the kernel is changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Why {
-    /// Because nobody wants it to be otherwise.
-    Keeping,
-    Told,
+    /// It holds something else than is in force.
+    Drift,
+    Instruction,
 }
 
 #[derive(Debug)]
 pub enum Task<Op> {
     /// Of the kernel; then [`Shell::handle_changed`].
     Change(Op),
-    /// None: the kernel held already what was told.
+    /// None: the kernel holds already what an instruction wants.
     Held,
     /// Then [`Shell::follow`].
     Follow(FenceEffect),
@@ -54,7 +54,7 @@ impl<Op> Shell<Op> {
         Self {
             fence,
             ops: VecDeque::new(),
-            holds_for: Why::Keeping,
+            holds_for: Why::Drift,
             is_busy: false,
         }
     }
@@ -67,7 +67,7 @@ impl<Op> Shell<Op> {
         self.ops.is_empty() && !self.is_busy
     }
 
-    /// What is still to be done for an instruction is nothing.
+    /// No change is left to be made.
     pub fn holds_as_told(&self) -> bool {
         self.ops.is_empty()
     }
@@ -77,14 +77,14 @@ impl<Op> Shell<Op> {
         self.is_busy = true;
     }
 
-    /// Takes back what was not confirmed in time; whether anything was not.
+    /// Takes back what was not confirmed in time. Gives whether there was anything.
     pub fn handle_time(&mut self, now: Moment) -> bool {
         let goes_back = self.fence.handle_time(now);
         self.is_busy |= goes_back;
         goes_back
     }
 
-    /// Puts right what has gone astray.
+    /// Repairs drift.
     pub fn keep(&mut self, ops: VecDeque<Op>) {
         self.ops = ops;
     }
@@ -94,7 +94,7 @@ impl<Op> Shell<Op> {
         if let Some(op) = self.ops.pop_front() {
             return Some(Task::Change(op));
         }
-        if self.holds_for == Why::Told {
+        if self.holds_for == Why::Instruction {
             self.handle_held(Ok(()));
             return Some(Task::Held);
         }
@@ -109,7 +109,7 @@ impl<Op> Shell<Op> {
         }
     }
 
-    /// Says what it is about to make the kernel hold, or what it answers.
+    /// Gives what it is about to make the kernel hold, or what it answers.
     pub fn follow(
         &mut self,
         effect: FenceEffect,
@@ -128,7 +128,7 @@ impl<Op> Shell<Op> {
             }
             FenceEffect::Apply(holding) => {
                 self.ops = kernel.ops_to_hold(&holding);
-                self.holds_for = Why::Told;
+                self.holds_for = Why::Instruction;
                 return Step::Acts(holding);
             }
             FenceEffect::ReadBack => self.fence.handle_read_back(Ok(kernel.held())),
@@ -139,7 +139,7 @@ impl<Op> Shell<Op> {
 
     fn handle_held(&mut self, outcome: Result<(), String>) {
         self.ops.clear();
-        if std::mem::replace(&mut self.holds_for, Why::Keeping) == Why::Told {
+        if std::mem::replace(&mut self.holds_for, Why::Drift) == Why::Instruction {
             self.fence.handle_applied(outcome);
         }
     }

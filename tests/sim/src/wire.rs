@@ -110,18 +110,14 @@ impl Wire {
         [Some(arrival), again].into_iter().flatten().collect()
     }
 
-    /// When each copy of an order arrives that is sent now. One that comes once more, much later, comes by no session.
+    /// When each copy of an order arrives that is sent now, and by which session. One that a former leader repeats comes by none.
     pub fn orders(
         &mut self,
         now: Moment,
         session: SessionId,
-        may_come_again: bool,
+        may_repeat: bool,
     ) -> Vec<(Moment, Option<SessionId>)> {
-        let again = if may_come_again {
-            self.ghost(now)
-        } else {
-            None
-        };
+        let again = if may_repeat { self.ghost(now) } else { None };
         let arrivals = self.arrivals(now, session, Channel::Instructions);
         let arrivals = arrivals.into_iter().map(|at| (at, Some(session)));
         let again = again.map(|at| (at, None));

@@ -140,7 +140,7 @@ impl Node {
         }
     }
 
-    /// What is still to be done for an instruction is nothing.
+    /// No change is left to be made.
     pub fn holds_as_told(&self) -> bool {
         self.shell.iter().all(Shell::holds_as_told)
     }
