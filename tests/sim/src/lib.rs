@@ -73,8 +73,8 @@ pub struct Rhythm {
     pub reports: Duration,
     /// A dead process starts anew, and an agent without a session dials again, after so long.
     pub comes_back: [Duration; 2],
-    /// The longest until a peer that says nothing any more is given up.
-    pub idle: Duration,
+    /// The other end of a session notices after so long that it is gone.
+    pub idle: [Duration; 2],
     /// Once everything works again, former leaders are heard for so long.
     pub echoes: Duration,
 }
@@ -83,7 +83,7 @@ impl Rhythm {
     pub const DEFAULT_RHYTHM: Self = Self {
         reports: Duration::from_millis(500),
         comes_back: [Duration::from_millis(50), Duration::from_millis(1500)],
-        idle: Duration::from_secs(5),
+        idle: [Duration::from_millis(1), Duration::from_secs(5)],
         echoes: Duration::from_secs(10),
     };
 }
@@ -286,7 +286,6 @@ impl<L: Leaders> World<L> {
     }
 
     fn a_while(&mut self) -> Duration {
-        let [least, most] = self.rhythm.comes_back;
-        self.wire.a_while(least, most)
+        self.wire.a_while(self.rhythm.comes_back)
     }
 }

@@ -141,7 +141,7 @@ impl Wire {
     }
 
     /// How long it takes somebody to notice something.
-    pub fn a_while(&mut self, least: Duration, most: Duration) -> Duration {
+    pub fn a_while(&mut self, [least, most]: [Duration; 2]) -> Duration {
         self.chance.time(least, most)
     }
 

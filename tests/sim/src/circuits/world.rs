@@ -24,17 +24,11 @@ use crate::journal::Journal;
 use crate::leaders::Leaders;
 use crate::schedule::Schedule;
 use crate::wire::{SessionId, Weather, Wire};
+use crate::{Rhythm, TICK_INTERVAL};
 
-/// The coordinator's shell lets time pass for its core so often.
-const TICK_INTERVAL: Duration = Duration::from_millis(100);
-/// Agents report so often.
-const REPORT_INTERVAL: Duration = Duration::from_millis(500);
+pub(super) const RHYTHM: Rhythm = Rhythm::DEFAULT_RHYTHM;
 /// What an agent or a driver does step by step takes so long.
 const STEP_TIMES: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(8)];
-/// A dead process starts anew, and one without a session dials again, after so long.
-const RESTART_DELAYS: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(1500)];
-/// The longest until a peer that says nothing any more is given up.
-const IDLE_TIMEOUTS: [Duration; 2] = [Duration::from_millis(1), Duration::from_secs(5)];
 /// A plan ends so soon once everything works again.
 pub const PLAN_TIMEOUT: Duration = Duration::from_mins(1);
 /// For so long light is there, and then not, where it comes and goes.
@@ -312,7 +306,7 @@ impl World {
         self.schedule
             .after(Duration::ZERO, Event::Dial(guest, life));
         if let Guest::Agent(node) = guest {
-            let soon = self.wire.a_while(Duration::ZERO, REPORT_INTERVAL);
+            let soon = self.a_while([Duration::ZERO, RHYTHM.reports]);
             self.schedule.after(soon, Event::Report(node, life));
         }
         self.stir(guest);
@@ -321,10 +315,10 @@ impl World {
     /// It comes back after a while; the coordinator notices that it is gone.
     pub fn mourn(&mut self, guest: Guest) {
         self.note(format!("{guest:?} dies"));
-        let back = self.a_while(RESTART_DELAYS);
+        let back = self.a_while(RHYTHM.comes_back);
         self.schedule.after(back, Event::Start(guest));
         if let Some(session) = self.sessions.remove(&guest) {
-            let noticed = self.a_while(IDLE_TIMEOUTS);
+            let noticed = self.a_while(RHYTHM.idle);
             self.schedule.after(noticed, Event::Left(guest, session));
         }
     }
@@ -332,11 +326,11 @@ impl World {
     /// It comes back after a while; its sessions are lost, which others notice one by one.
     pub fn mourn_coordinator(&mut self) {
         self.note("the coordinator dies".to_owned());
-        let soon = self.a_while(RESTART_DELAYS);
+        let soon = self.a_while(RHYTHM.comes_back);
         let back = self.absence.unwrap_or(soon);
         self.schedule.after(back, Event::Lead);
         for (guest, session) in self.sessions.clone() {
-            let noticed = self.a_while(IDLE_TIMEOUTS);
+            let noticed = self.a_while(RHYTHM.idle);
             self.schedule.after(noticed, Event::Lost(guest, session));
         }
     }
@@ -346,7 +340,7 @@ impl World {
             return;
         }
         if !self.cluster.coordinator.is_running() {
-            let again = self.a_while(RESTART_DELAYS);
+            let again = self.a_while(RHYTHM.comes_back);
             return self.schedule.after(again, Event::Dial(guest, life));
         }
         let (now, session) = (self.now(), self.wire.new_session());
@@ -361,7 +355,7 @@ impl World {
         }
         self.sessions.remove(&guest);
         let life = self.cluster.life(guest).number;
-        let [noticed, again] = [IDLE_TIMEOUTS, RESTART_DELAYS].map(|span| self.a_while(span));
+        let [noticed, again] = [RHYTHM.idle, RHYTHM.comes_back].map(|span| self.a_while(span));
         self.schedule.after(noticed, Event::Left(guest, session));
         self.schedule.after(again, Event::Dial(guest, life));
     }
@@ -372,7 +366,7 @@ impl World {
             return;
         }
         self.schedule
-            .after(REPORT_INTERVAL, Event::Report(node, life));
+            .after(RHYTHM.reports, Event::Report(node, life));
         if self.hangs(guest).is_some() {
             return;
         }
@@ -511,8 +505,8 @@ impl World {
         }
     }
 
-    pub fn a_while(&mut self, [least, most]: [Duration; 2]) -> Duration {
-        self.wire.a_while(least, most)
+    fn a_while(&mut self, between: [Duration; 2]) -> Duration {
+        self.wire.a_while(between)
     }
 }
 

@@ -21,7 +21,7 @@ const MIN_PAUSE: Duration = Duration::from_millis(20);
 const FAST_RHYTHM: Rhythm = Rhythm {
     reports: Duration::from_millis(200),
     comes_back: [Duration::from_millis(20), Duration::from_millis(300)],
-    idle: Duration::from_millis(300),
+    idle: [Duration::from_millis(1), Duration::from_millis(300)],
     echoes: Duration::from_secs(1),
 };
 /// Everything works again; then so long at most until all is well.
