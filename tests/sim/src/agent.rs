@@ -19,6 +19,7 @@ use reweave_common::sample::{Reading, Sample};
 
 use super::actor::{Life, Step};
 use super::chance::Chance;
+use super::laws::Laws;
 use super::network::{Kernel, Network};
 use super::shell::{Holds, Shell, Task};
 use super::wire::SessionId;
@@ -27,14 +28,6 @@ use super::wire::SessionId;
 const FACTS_INTERVAL: Duration = Duration::from_secs(5);
 /// Clocks of hosts agree on nothing.
 const MAX_CLOCK_OFFSET: Duration = Duration::from_secs(1_000_000);
-
-/// Whoever watches what an agent does to its switch.
-pub trait Witness {
-    /// The kernel of `switch` has changed by one operation.
-    fn changed(&mut self, network: &Network, switch: NodeId);
-    /// `install` is about to be carried out; `noted` is what would survive a crash now.
-    fn acts(&mut self, switch: NodeId, install: &Install, noted: &Record);
-}
 
 #[derive(Debug)]
 pub struct Agent {
@@ -94,7 +87,7 @@ impl Agent {
     }
 
     /// Its kernel is made to hold what was in force when an agent last ran here.
-    pub fn start(&mut self, chance: &mut Chance, network: &mut Network, watcher: &mut dyn Witness) {
+    pub fn start(&mut self, chance: &mut Chance, network: &mut Network, laws: &mut Laws) {
         self.life.begin();
         let fence = match self.role {
             Role::Switch => Fence::new(self.disk.clone()),
@@ -115,8 +108,8 @@ impl Agent {
         if !self.is_switch() {
             return;
         }
-        if let Err(Stop::Refused(_)) = self.hold(&in_force, network, watcher) {
-            let _ = self.hold(&ForwardingState::default(), network, watcher);
+        if let Err(Stop::Refused(_)) = self.hold(&in_force, network, laws) {
+            let _ = self.hold(&ForwardingState::default(), network, laws);
         }
     }
 
@@ -151,13 +144,13 @@ impl Agent {
         &mut self,
         now: Moment,
         network: &mut Network,
-        watcher: &mut dyn Witness,
+        laws: &mut Laws,
     ) -> Result<Option<Sample>, Died> {
         if self.process.is_none() {
             return Ok(None);
         }
-        self.expire(now, network, watcher)?;
-        let pins = self.read_pins(network, watcher)?;
+        self.expire(now, network, laws)?;
+        let pins = self.read_pins(network, laws)?;
         let node = self.node;
         Ok(self.process.as_mut().map(|process| {
             let taken = process.own(now);
@@ -191,27 +184,22 @@ impl Agent {
         &mut self,
         instruction: &Instruction,
         network: &mut Network,
-        watcher: &mut dyn Witness,
+        laws: &mut Laws,
     ) -> Result<Vec<Ack>, Died> {
         let Some(process) = &mut self.process else {
             return Ok(Vec::new());
         };
         process.shell.handle_instruction(instruction.clone());
-        self.carry_out(instruction.install(), network, watcher)
+        self.carry_out(instruction.install(), network, laws)
     }
 
     /// Takes back what was not confirmed in time.
-    fn expire(
-        &mut self,
-        now: Moment,
-        network: &mut Network,
-        watcher: &mut dyn Witness,
-    ) -> Result<(), Died> {
+    fn expire(&mut self, now: Moment, network: &mut Network, laws: &mut Laws) -> Result<(), Died> {
         if let Some(process) = &mut self.process {
             let own = process.own(now);
             process.shell.handle_time(own);
         }
-        self.carry_out(None, network, watcher).map(drop)
+        self.carry_out(None, network, laws).map(drop)
     }
 
     /// The probes that are due.
@@ -249,13 +237,13 @@ impl Agent {
     fn read_pins(
         &mut self,
         network: &mut Network,
-        watcher: &mut dyn Witness,
+        laws: &mut Laws,
     ) -> Result<Option<Reading>, Died> {
         let Some(in_force) = self.process.as_ref().filter(|_| self.role == Role::Switch) else {
             return Ok(None);
         };
         let in_force = in_force.shell.fence().in_force().clone();
-        match self.hold(&in_force.holding, network, watcher) {
+        match self.hold(&in_force.holding, network, laws) {
             Err(Stop::Dead) => Err(Died),
             Err(Stop::Refused(_)) => Ok(None),
             Ok(()) => Ok(Some(Reading::Holds {
@@ -270,7 +258,7 @@ impl Agent {
         &mut self,
         install: Option<&Install>,
         network: &mut Network,
-        watcher: &mut dyn Witness,
+        laws: &mut Laws,
     ) -> Result<Vec<Ack>, Died> {
         let mut acks = Vec::new();
         while let Some(task) = self.process.as_mut().and_then(|it| it.shell.poll_task()) {
@@ -278,12 +266,12 @@ impl Agent {
                 Task::Held => {}
                 Task::Change(op) => {
                     self.take_step().map_err(|_| Died)?;
-                    let changed = self.change(&op, network, watcher);
+                    let changed = self.change(&op, network, laws);
                     self.shell().handle_changed(changed);
                 }
                 Task::Follow(effect) => {
                     self.take_step().map_err(|_| Died)?;
-                    acks.extend(self.follow(effect, install, network, watcher));
+                    acks.extend(self.follow(effect, install, network, laws));
                 }
             }
         }
@@ -296,7 +284,7 @@ impl Agent {
         effect: FenceEffect,
         install: Option<&Install>,
         network: &Network,
-        watcher: &mut dyn Witness,
+        laws: &mut Laws,
     ) -> Option<Ack> {
         let process = self.process.as_mut()?;
         // Hosts pin nothing.
@@ -307,7 +295,7 @@ impl Agent {
             Step::Acts(holding) => {
                 let told = install.filter(|install| holding.is_same_as(&install.holding));
                 if let Some(install) = told {
-                    watcher.acts(self.node, install, &self.disk);
+                    laws.acts(self.node, install, &self.disk);
                 }
                 None
             }
@@ -320,23 +308,18 @@ impl Agent {
         &mut self,
         desired: &ForwardingState,
         network: &mut Network,
-        watcher: &mut dyn Witness,
+        laws: &mut Laws,
     ) -> Result<(), Stop> {
         for op in network.kernels[&self.node].ops_to_hold(desired) {
             self.take_step()?;
-            self.change(&op, network, watcher).map_err(Stop::Refused)?;
+            self.change(&op, network, laws).map_err(Stop::Refused)?;
         }
         Ok(())
     }
 
-    fn change(
-        &self,
-        op: &RuleOp,
-        network: &mut Network,
-        watcher: &mut dyn Witness,
-    ) -> Result<(), String> {
+    fn change(&self, op: &RuleOp, network: &mut Network, laws: &mut Laws) -> Result<(), String> {
         network.change(self.node, op)?;
-        watcher.changed(network, self.node);
+        laws.look_at_ways(network);
         Ok(())
     }
 

@@ -11,7 +11,6 @@ use reweave_common::plan::Generation;
 use reweave_common::sample::PinRule;
 use reweave_core::{Aim, Change, Command, Ended, Outcome, State};
 
-use super::agent::Witness;
 use super::network::Network;
 use super::network::addresses::rule_of_pin;
 use super::network::forwarding::{Kernels, Lost};
@@ -134,6 +133,27 @@ impl Laws {
         }
     }
 
+    /// `install` is about to be carried out; `noted` is what would survive a crash now.
+    pub fn acts(&mut self, switch: NodeId, install: &Install, noted: &Record) {
+        self.looks.acts += 1;
+        let promised = noted.promised.as_ref();
+        if promised.map(|noted| (noted.generation, noted.token))
+            != Some((install.generation, install.token))
+        {
+            let generation = install.generation;
+            self.breaches
+                .push(Breach::ActedUnnoted { switch, generation });
+        }
+        let acted = (install.generation, install.token);
+        if let Some(told) = self.acted.later_than(switch, acted) {
+            self.breaches.push(Breach::ActedOnOlder {
+                switch,
+                told,
+                acted,
+            });
+        }
+    }
+
     /// What has been added to the log, which has led to this state.
     pub fn look_at_log(&mut self, log: &[Command], state: &State, network: &Network) {
         let news = log[self.read..].iter();
@@ -234,32 +254,6 @@ impl Laws {
                 let generation = in_force.generation;
                 self.breaches.push(Breach::Mixed { switch, generation });
             }
-        }
-    }
-}
-
-impl Witness for Laws {
-    fn changed(&mut self, network: &Network, _: NodeId) {
-        self.look_at_ways(network);
-    }
-
-    fn acts(&mut self, switch: NodeId, install: &Install, noted: &Record) {
-        self.looks.acts += 1;
-        let promised = noted.promised.as_ref();
-        if promised.map(|noted| (noted.generation, noted.token))
-            != Some((install.generation, install.token))
-        {
-            let generation = install.generation;
-            self.breaches
-                .push(Breach::ActedUnnoted { switch, generation });
-        }
-        let acted = (install.generation, install.token);
-        if let Some(told) = self.acted.later_than(switch, acted) {
-            self.breaches.push(Breach::ActedOnOlder {
-                switch,
-                told,
-                acted,
-            });
         }
     }
 }
