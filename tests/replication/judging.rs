@@ -1,9 +1,8 @@
 //! The judge is judged: by histories whose verdict is known, and by a slower judge.
 
 use proptest::prelude::*;
-
-use crate::linear::{Event, Model, judge};
-use crate::machine::{Answer, Op, carried_out};
+use reweave_sim_cluster::replicas::linear::{Event, Model, judge};
+use reweave_sim_cluster::replicas::machine::{Answer, Op, carried_out};
 
 /// One register.
 pub(crate) struct Register;

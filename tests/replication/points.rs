@@ -6,10 +6,10 @@ use std::time::Duration;
 use reweave_replica::{
     Batch, Change, Content, Disk, Entry, LogError, MemberId, Members, Record, Saved, Store, Vote,
 };
-use reweave_tests::world::chance::Chance;
+use reweave_sim_cluster::chance::Chance;
+use reweave_sim_cluster::replicas::cluster::{Cluster, member};
+use reweave_sim_cluster::replicas::disk::{LOG_NAME, SimulatedDisk};
 
-use crate::cluster::{Cluster, member};
-use crate::disk::{LOG_NAME, SimulatedDisk};
 use crate::seeds::assert_linearizable;
 
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(5);

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use reweave_tests::world::seeds::{number, play_all, sample_seeds};
+use reweave_sim_cluster::replicas::client::History;
+use reweave_sim_cluster::replicas::linear::{Event, judge};
+use reweave_sim_cluster::replicas::machine::{Answer, Op};
+use reweave_sim_cluster::replicas::trouble::{Life, Trouble};
+use reweave_sim_cluster::seeds::{number, sample_seeds, sum_of};
 
-use crate::client::History;
 use crate::judging::Register;
-use crate::linear::{Event, judge};
-use crate::machine::{Answer, Op};
-use crate::trouble::{Life, Trouble};
 
 const SEED_COUNT: u64 = 72;
 const UPGRADE_SEED_COUNT: u64 = 36;
@@ -25,9 +25,8 @@ fn laws_hold_under_any_faults() {
         return eprintln!("{:?}", live(seed));
     }
     let seeds = sample_seeds(SEED_COUNT, &REGRESSION_SEEDS);
-    let (count, mut sum) = (seeds.len() as u64, Life::default());
-    play_all(&seeds, live, |life| add(&mut sum, &life));
-    eprintln!("{sum:?}");
+    let count = seeds.len() as u64;
+    let sum = sum_of(&seeds, live);
     assert!(
         sum.killed > count / 2 && sum.restored > 0 && sum.replaced > 0,
         "{sum:?}"
@@ -61,9 +60,8 @@ fn no_member_gets_unreadable_entry() {
     if let Some(seed) = number("REWEAVE_SEED") {
         return eprintln!("{:?}", upgraded(seed));
     }
-    let (seeds, mut sum) = (sample_seeds(UPGRADE_SEED_COUNT, &[]), Life::default());
-    play_all(&seeds, upgraded, |life| add(&mut sum, &life));
-    eprintln!("{sum:?}");
+    let seeds = sample_seeds(UPGRADE_SEED_COUNT, &[]);
+    let sum = sum_of(&seeds, upgraded);
     assert!(sum.steered > 0 && sum.too_early > 0, "{sum:?}");
 }
 
@@ -80,9 +78,8 @@ fn downgraded_coordinators_read_all_they_get() {
     if let Some(seed) = number("REWEAVE_SEED") {
         return eprintln!("{:?}", downgraded(seed));
     }
-    let (seeds, mut sum) = (sample_seeds(DOWNGRADE_SEED_COUNT, &[]), Life::default());
-    play_all(&seeds, downgraded, |life| add(&mut sum, &life));
-    eprintln!("{sum:?}");
+    let seeds = sample_seeds(DOWNGRADE_SEED_COUNT, &[]);
+    let sum = sum_of(&seeds, downgraded);
     assert_eq!(sum.lowered, seeds.len() as u64, "each is, once: {sum:?}");
     assert!(
         sum.went_back > 0 && sum.steered > 0 && sum.too_early > 0,
@@ -134,35 +131,6 @@ fn forget_unheard_reads(events: &mut Vec<Event<Op, Answer>>) {
         Event::Called { id, call: Op::Read } => returned.contains(id),
         _ => true,
     });
-}
-
-fn add(sum: &mut Life, life: &Life) {
-    sum.events += life.events;
-    sum.answered += life.answered;
-    sum.gave_up += life.gave_up;
-    sum.terms += life.terms;
-    sum.restored += life.restored;
-    sum.killed += life.killed;
-    sum.replaced += life.replaced;
-    sum.haunted += life.haunted;
-    sum.added += life.added;
-    sum.removed += life.removed;
-    sum.heard += life.heard;
-    sum.let_in += life.let_in;
-    sum.instructed += life.instructed;
-    sum.kept += life.kept;
-    sum.taken_back += life.taken_back;
-    sum.inherited += life.inherited;
-    sum.steered += life.steered;
-    sum.too_early += life.too_early;
-    sum.lowered += life.lowered;
-    sum.went_back += life.went_back;
-    sum.filled_up += life.filled_up;
-    sum.refused += life.refused;
-    sum.in_parts += life.in_parts;
-    sum.cut_off += life.cut_off;
-    sum.undecided += life.undecided;
-    sum.together = sum.together.max(life.together);
 }
 
 /// Two lives with one seed are the same, event by event.

@@ -5,15 +5,14 @@ use std::time::Duration;
 
 use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::ids::OpticalId;
-use reweave_tests::world::chance::Chance;
-use reweave_tests::world::seeds::{number, sample_seeds};
-use reweave_tests::world::wire::Weather;
+use reweave_sim_cluster::chance::Chance;
+use reweave_sim_cluster::circuits::faults::{Fault, plague};
+use reweave_sim_cluster::circuits::world::World;
+use reweave_sim_cluster::seeds::{number, sample_seeds, sum_of};
+use reweave_sim_cluster::wire::Weather;
 
 use crate::drawn::{self, some_circuits};
-use crate::faults::{Fault, plague};
 use crate::seeds::tally;
-use crate::troubled::play_all;
-use crate::world::World;
 
 const SEED_COUNT: u64 = 20;
 const FAULT_TIME: Duration = Duration::from_secs(7);
@@ -88,7 +87,7 @@ fn disjoint_plans_survive_any_faults() {
     }
     let seeds = sample_seeds(SEED_COUNT, &[]);
     let count = seeds.len() as u64;
-    let sum = play_all(&seeds, |seed| {
+    let sum = sum_of(&seeds, |seed| {
         tally(Some(live(seed, Weather::FOUL_WEATHER)))
     });
     let both = sum.kept > count / 4 && sum.taken_back > count / 8;
@@ -97,7 +96,7 @@ fn disjoint_plans_survive_any_faults() {
 
 #[test]
 fn fair_weather_commits_both_plans() {
-    let sum = play_all(&Vec::from_iter(0..10), |seed| {
+    let sum = sum_of(&Vec::from_iter(0..10), |seed| {
         tally(Some(live(seed, Weather::FAIR_WEATHER)))
     });
     assert!(

@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use reweave_common::instruction::Token;
 use reweave_core::{Change, Outcome};
-use reweave_tests::world::coordinator::{Death, Guest};
-use reweave_tests::world::seeds::number;
+use reweave_sim_cluster::circuits::device::Ailment;
+use reweave_sim_cluster::circuits::world::World;
+use reweave_sim_cluster::coordinator::{Death, Guest};
+use reweave_sim_cluster::seeds::number;
 
-use crate::device::Ailment;
 use crate::drawn::{self, some_circuits, some_fabric, some_tables};
 use crate::seeds::is_over;
-use crate::world::World;
 
 /// From the end of all trouble, whoever died included.
 pub(crate) const RESUME_TIMEOUT: Duration = Duration::from_secs(30);

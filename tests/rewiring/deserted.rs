@@ -7,12 +7,12 @@ use std::time::Duration;
 use reweave_common::forwarding_state::ForwardingState;
 use reweave_common::ids::NodeId;
 use reweave_core::Change;
-use reweave_tests::world::coordinator::Death;
+use reweave_sim_cluster::circuits::node::Node;
+use reweave_sim_cluster::circuits::world::World;
+use reweave_sim_cluster::coordinator::Death;
 
 use crate::deaths::{RESUME_TIMEOUT, begun, good};
-use crate::node::Node;
 use crate::seeds::is_over;
-use crate::world::World;
 
 const LEADERLESS_TIME: Duration = Duration::from_mins(10);
 /// Sessions are given up, and the longest timeout of what is unconfirmed passes.

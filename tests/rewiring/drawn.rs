@@ -1,11 +1,8 @@
 //! Small fabrics of fibres and cables, and plans for them, drawn by seed.
 
-use std::collections::BTreeMap;
-
-use reweave_common::circuit::{Circuit, CircuitSet, OpticalName};
+use reweave_common::circuit::Circuit;
 use reweave_common::fabric::{Circuits, Fabric, FabricBuilder};
 use reweave_common::migration_plan::Tables;
-use reweave_common::plan::{Generation, Plan};
 
 /// The same that courses are tried on.
 #[path = "../../coordinator/core/src/plan/migration/examples.rs"]
@@ -33,27 +30,6 @@ pub(crate) fn is_whole(fabric: &Fabric, circuits: &Circuits) -> bool {
     let hosts = fabric.endpoints().count();
     let tables = examples::tables(fabric, circuits, &mut Chance(0), true);
     tables.len() == hosts && tables.values().all(|it| it.towards.len() == hosts - 1)
-}
-
-/// By their names, as people call them.
-pub(crate) fn named(fabric: &Fabric, circuits: &Circuits) -> BTreeMap<OpticalName, CircuitSet> {
-    let name = |(&optical, set): (_, &CircuitSet)| {
-        let name = fabric.optical(optical).name.clone();
-        (OpticalName(name), set.clone())
-    };
-    circuits.iter().map(name).collect()
-}
-
-pub(crate) fn plan(
-    [parent, generation]: [Generation; 2],
-    tables: Tables,
-    circuits: Circuits,
-) -> Plan {
-    Plan {
-        tables,
-        circuits,
-        ..Plan::empty(generation, parent)
-    }
 }
 
 /// The same fabric, as if these circuits had always been there.

@@ -7,9 +7,8 @@ use std::time::Duration;
 use reweave_common::fabric::Fabric;
 use reweave_common::operator::{MaintenanceStage, Refused, Request, Response};
 use reweave_core::Outcome;
-
-use crate::faults::Fault;
-use crate::world::World;
+use reweave_sim_cluster::circuits::faults::Fault;
+use reweave_sim_cluster::circuits::world::World;
 
 /// Three hosts in a ring through each of so many optical switches.
 fn rings(opticals: usize) -> Fabric {

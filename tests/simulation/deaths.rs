@@ -11,11 +11,11 @@ use reweave_common::operator::{Mode, Request};
 use reweave_common::sample::PinRule;
 use reweave_common::scenario::Scenario;
 use reweave_core::{Change, Command, Ended, Outcome, Phase};
+use reweave_sim_cluster::coordinator::{Coordinator, Death};
+use reweave_sim_cluster::faults::Fault;
+use reweave_sim_cluster::wire::Weather;
+use reweave_sim_cluster::{Rhythm, World};
 use reweave_tests::Setting;
-use reweave_tests::world::coordinator::{Coordinator, Death};
-use reweave_tests::world::faults::Fault;
-use reweave_tests::world::wire::Weather;
-use reweave_tests::world::{Rhythm, World};
 
 use crate::scene::{self, WATCH_TIME, led, planned, policy};
 
@@ -128,7 +128,7 @@ fn switch_agent_may_crash_anywhere() {
     for story in [Story::Mended, Story::Mistaken, Story::Refused] {
         let (undisturbed, _) = tell(story, |_| {});
         let switch = busiest(&undisturbed);
-        for steps in 0..undisturbed.agents[&switch].steps {
+        for steps in 0..undisturbed.agents[&switch].life.steps {
             let death = Fault::AgentDiesAfter {
                 node: switch,
                 steps,
@@ -264,6 +264,6 @@ fn unconfirmed_pins_are_taken_back() {
 /// The switch whose agent had most to do.
 fn busiest(world: &World) -> NodeId {
     let agents = world.agents.values();
-    let busiest = agents.max_by_key(|agent| agent.steps);
+    let busiest = agents.max_by_key(|agent| agent.life.steps);
     busiest.expect("there are agents").node
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use reweave_common::fabric::{Fabric, FabricBuilder, Role};
 use reweave_common::ids::NodeId;
 use reweave_common::units::Rate;
-use reweave_tests::world::chance::Chance;
+use reweave_sim_cluster::chance::Chance;
 
 /// Leaves and spines, or two pods of leaves with two layers of switches above them.
 pub(crate) fn some_fabric(chance: &mut Chance) -> Fabric {

@@ -17,10 +17,10 @@ use reweave_common::plan::{Generation, Pin, Plan};
 use reweave_common::snapshot::{FlowState, Hop, LinkState, Snapshot};
 use reweave_common::units::Rate;
 use reweave_repair::Policy;
-use reweave_tests::world::chance::Chance;
-use reweave_tests::world::network::addresses::{host_address, rule_of_pin};
-use reweave_tests::world::network::forwarding::Kernels;
-use reweave_tests::world::network::{Kernel, Network};
+use reweave_sim_cluster::chance::Chance;
+use reweave_sim_cluster::network::addresses::{host_address, rule_of_pin};
+use reweave_sim_cluster::network::forwarding::Kernels;
+use reweave_sim_cluster::network::{Kernel, Network};
 
 use crate::fabrics::some_fabric;
 

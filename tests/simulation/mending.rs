@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use reweave_common::operator::{Mode, Request, Response};
 use reweave_core::{Author, Outcome};
-use reweave_tests::world::World;
-use reweave_tests::world::wire::Weather;
+use reweave_sim_cluster::World;
+use reweave_sim_cluster::wire::Weather;
 
 use crate::scene::{WATCH_TIME, apply, collided, ended, led, planned, rates_mbps, slowest};
 

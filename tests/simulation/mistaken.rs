@@ -7,9 +7,9 @@ use reweave_common::sample::PinRule;
 use reweave_common::scenario::{Job, PathChoice, Scenario};
 use reweave_common::workload::Pattern;
 use reweave_core::Outcome;
+use reweave_sim_cluster::World;
+use reweave_sim_cluster::wire::Weather;
 use reweave_tests::Setting;
-use reweave_tests::world::World;
-use reweave_tests::world::wire::Weather;
 
 use crate::scene::{WATCH_TIME, apply, collided, demo, ended, planned, policy, rates_mbps};
 

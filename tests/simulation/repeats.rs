@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use reweave_common::operator::Mode;
 use reweave_core::Effect;
-use reweave_tests::world::World;
-use reweave_tests::world::wire::Weather;
+use reweave_sim_cluster::World;
+use reweave_sim_cluster::wire::Weather;
 
 use crate::scene::{demo, policy};
 use crate::seeds::live;

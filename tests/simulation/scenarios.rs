@@ -6,8 +6,8 @@ use std::path::Path;
 use reweave_common::moment::Moment;
 use reweave_common::operator::Mode;
 use reweave_common::scenario::Scenario;
-use reweave_tests::world::World;
-use reweave_tests::world::wire::Weather;
+use reweave_sim_cluster::World;
+use reweave_sim_cluster::wire::Weather;
 
 use crate::scene::policy;
 

@@ -7,9 +7,9 @@ use reweave_common::operator::{Mode, Request, Response};
 use reweave_common::plan::Generation;
 use reweave_common::scenario::Scenario;
 use reweave_core::{Ended, Policy};
+use reweave_sim_cluster::World;
+use reweave_sim_cluster::wire::Weather;
 use reweave_tests::Setting;
-use reweave_tests::world::World;
-use reweave_tests::world::wire::Weather;
 
 /// Long enough for several iterations, and for agents to see what they need.
 pub(crate) const WATCH_TIME: Duration = Duration::from_secs(3);

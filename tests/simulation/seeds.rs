@@ -9,11 +9,12 @@ use reweave_common::scenario::{Job, PathChoice, Scenario, Transport};
 use reweave_common::units::Bytes;
 use reweave_common::workload::Pattern;
 use reweave_core::Policy;
-use reweave_tests::world::World;
-use reweave_tests::world::chance::Chance;
-use reweave_tests::world::faults::{Fault, plague};
-use reweave_tests::world::seeds::{number, play_all, sample_seeds};
-use reweave_tests::world::wire::Weather;
+use reweave_sim_cluster::World;
+use reweave_sim_cluster::chance::Chance;
+use reweave_sim_cluster::counts;
+use reweave_sim_cluster::faults::{Fault, plague};
+use reweave_sim_cluster::seeds::{number, sample_seeds, sum_of};
+use reweave_sim_cluster::wire::Weather;
 
 use crate::fabrics::some_fabric;
 use crate::scene::{demo, policy};
@@ -28,31 +29,29 @@ fn laws_hold_under_any_faults() {
     if let Some(seed) = number("REWEAVE_SEED") {
         return eprintln!("{}", live(seed).journal());
     }
-    let mut sum = Sum::default();
-    play_all(&sample_seeds(SEED_COUNT, &[]), live, |world| {
-        sum.add(&world);
-    });
-    eprintln!("{sum:?}");
+    let sum = sum_of(&sample_seeds(SEED_COUNT, &[]), |seed| seen(&live(seed)));
     assert!(sum.kept > 0 && sum.taken_back > 0, "nothing was tried");
 }
 
-/// What was seen in all worlds.
-#[derive(Debug, Default)]
-struct Sum {
-    events: u64,
-    coordinators_died: usize,
-    instructions_followed: u64,
-    kept: u64,
-    taken_back: u64,
+counts! {
+    /// What was seen in all worlds.
+    struct Sum {
+        events,
+        coordinators_died,
+        instructions_followed,
+        kept,
+        taken_back,
+    }
 }
 
-impl Sum {
-    fn add(&mut self, world: &World) {
-        self.events += world.events();
-        self.coordinators_died += world.coordinator.died;
-        self.instructions_followed += world.laws.looks.acts;
-        self.kept += world.laws.looks.kept;
-        self.taken_back += world.laws.looks.taken_back;
+fn seen(world: &World) -> Sum {
+    let looks = world.laws.looks;
+    Sum {
+        events: world.events(),
+        coordinators_died: world.coordinator.died as u64,
+        instructions_followed: looks.acts,
+        kept: looks.kept,
+        taken_back: looks.taken_back,
     }
 }
 

@@ -8,10 +8,10 @@ use reweave_common::instruction::InstallRefusal;
 use reweave_common::operator::Mode;
 use reweave_common::plan::Generation;
 use reweave_core::{Outcome, Phase, Reason};
-use reweave_tests::world::World;
-use reweave_tests::world::faults::Fault;
-use reweave_tests::world::network::Network;
-use reweave_tests::world::wire::Weather;
+use reweave_sim_cluster::World;
+use reweave_sim_cluster::faults::Fault;
+use reweave_sim_cluster::network::Network;
+use reweave_sim_cluster::wire::Weather;
 
 use crate::scene::{apply, collided, ended, planned};
 

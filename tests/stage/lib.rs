@@ -1,8 +1,6 @@
 //! A stage for the whole product: a virtual cluster with a coordinator and an agent on every node,
 //! and jobs that run on it. The system's tests and the demo play on it.
 //!
-//! Beside it is the [`world`], where the same decisions are made without a machine.
-//!
 //! Everything is driven from outside, by the commands that people use. What the product claims is
 //! held against what the lab's own ranks and kernels say.
 
@@ -15,8 +13,6 @@ mod operator;
 mod program;
 mod programs;
 mod wait;
-#[path = "../world/mod.rs"]
-pub mod world;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

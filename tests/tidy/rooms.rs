@@ -67,6 +67,8 @@ pub(crate) const ROOMS: &[Room] = &[
     shell("coordinator/cli", "reweave-cli",
           &["reweave-link", "reweave-design", "reweave-check", "reweave-formats", "reweave-history"]),
     shell("tests/lab", "reweave-lab", &["reweave-common"]),
+    shell("tests/sim", "reweave-sim-cluster",
+          &["reweave-agent-core", "reweave-core", "reweave-driver", "reweave-replica"]),
     onlooker("tests", "reweave-tests"),
     onlooker("benches", "reweave-benches"),
 ];

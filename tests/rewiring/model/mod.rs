@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::Instant;
 
-use reweave_tests::world::seeds::number;
+use reweave_sim_cluster::seeds::number;
 use stateright::{Checker, Model, Property};
 
 use scene::{Act, Budget, Rewired, Scene};

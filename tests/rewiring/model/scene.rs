@@ -4,20 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use reweave_common::circuit::{CircuitSet, Readback};
+use reweave_common::circuit::CircuitSet;
 use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::ids::{NodeId, OpticalId};
-use reweave_common::instruction::{Ack, Instruction};
+use reweave_common::instruction::Instruction;
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Request, Response};
 use reweave_core::{Outcome, State};
-use reweave_tests::world::coordinator::{Death, Guest, Output};
-use reweave_tests::world::wire::SessionId;
+use reweave_sim_cluster::actor::{Order, Report};
+use reweave_sim_cluster::circuits::cluster::{Cluster, Did};
+use reweave_sim_cluster::circuits::world::named;
+use reweave_sim_cluster::coordinator::{Death, Guest, Output};
+use reweave_sim_cluster::leaders::Leaders;
+use reweave_sim_cluster::wire::SessionId;
 use serde::Serialize;
-
-use crate::actor::Order;
-use crate::cluster::{Cluster, Did};
-use crate::drawn::named;
 
 /// Time passes by so much; twice that and ports have been seen idle for long enough.
 const TIME_STEP: Duration = Duration::from_millis(500);
@@ -61,8 +61,7 @@ pub(super) struct Scene {
 #[derive(Debug, Clone, Serialize)]
 enum Letter {
     Told(Order),
-    Acked(NodeId, Ack),
-    ReadBack(OpticalId, Readback),
+    Says(Report),
 }
 
 /// One thing that happens.
@@ -132,15 +131,9 @@ impl Scene {
     }
 
     fn ask(&mut self, request: Request) -> Option<Response> {
-        let (asked, outputs) = self.cluster.coordinator.ask(self.now, request);
-        let (replies, others): (Vec<_>, Vec<_>) = outputs
-            .into_iter()
-            .partition(|output| matches!(output, Output::Reply { id, .. } if *id == asked));
-        self.post(others);
-        replies.into_iter().find_map(|reply| match reply {
-            Output::Reply { response, .. } => Some(response),
-            _ => None,
-        })
+        let (answer, outputs) = self.cluster.coordinator.ask(self.now, request);
+        self.post(outputs);
+        answer
     }
 
     pub(super) fn print(&self) -> u64 {
@@ -327,7 +320,8 @@ impl Scene {
             self.work(guest);
             if let Some(&session) = self.sessions.get(&guest) {
                 let coordinator = &mut self.cluster.coordinator;
-                let outputs = coordinator.sample(self.now, (node, session), sample);
+                let report = Report::Sample(node, sample);
+                let outputs = coordinator.report(self.now, session, report);
                 self.post(outputs);
             }
         }
@@ -336,25 +330,19 @@ impl Scene {
     }
 
     fn deliver(&mut self, letter: Letter) {
-        let now = self.now;
-        let session = |guest| self.sessions.get(&guest).copied();
-        let coordinator = &mut self.cluster.coordinator;
-        let outputs = match letter {
+        let report = match letter {
             Letter::Told(order) => return self.tell(order),
-            Letter::Acked(node, ack) => session(Guest::Agent(node))
-                .map(|session| coordinator.ack(now, (node, session), ack)),
-            Letter::ReadBack(optical, it) => session(Guest::Driver(optical))
-                .map(|session| coordinator.readback(now, (optical, session), it)),
+            Letter::Says(report) => report,
         };
+        let session = self.sessions.get(&report.guest()).copied();
+        let coordinator = &mut self.cluster.coordinator;
+        let outputs = session.map(|session| coordinator.report(self.now, session, report));
         self.post(outputs.unwrap_or_default());
     }
 
     fn tell(&mut self, order: Order) {
         let guest = order.guest();
-        match order {
-            Order::Instruct(node, it) => self.cluster.node(node).handle_instruction(it),
-            Order::Switch(optical, it) => self.cluster.driver(optical).handle_switchover(it),
-        }
+        self.cluster.tell(order);
         self.work(guest);
     }
 
@@ -364,8 +352,7 @@ impl Scene {
             match self.cluster.work(self.now, guest) {
                 Did::Rested => return,
                 Did::Worked => {}
-                Did::Acked(node, ack) => self.mail.push(Letter::Acked(node, ack)),
-                Did::ReadBack(optical, it) => self.mail.push(Letter::ReadBack(optical, it)),
+                Did::Says(report) => self.mail.push(Letter::Says(report)),
                 Did::Died => return self.start(guest),
             }
         }

@@ -1,12 +1,12 @@
 //! Where more goes wrong than all orders of events could be gone through with: some of them, drawn by seed.
 
-use reweave_tests::world::chance::Chance;
+use reweave_sim_cluster::chance::Chance;
+use reweave_sim_cluster::seeds::{number, sum_of};
 
 use super::scene::{Act, Budget, Scene};
 use super::{Course, FOUR_HOSTS, MAX_ACTS};
-use reweave_tests::world::seeds::number;
 
-use crate::troubled::{Tally, play_all};
+use crate::seeds::Tally;
 
 const TWO_FAULTS_EACH: Budget = Budget {
     crashes: 2,
@@ -70,7 +70,7 @@ fn random_walks_satisfy_laws_and_end() {
     let count = number("REWEAVE_WALKS").unwrap_or(DEFAULT_WALKS);
     let sum = match seed {
         Some(seed) => walk(seed),
-        None => play_all(&(0..count).collect::<Vec<_>>(), walk),
+        None => sum_of(&(0..count).collect::<Vec<_>>(), walk),
     };
     let is_enough = sum.all_went_wrong > count / 2 && sum.kept > count / 8;
     assert!(seed.is_some() || is_enough, "little was tried: {sum:?}");

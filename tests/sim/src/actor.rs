@@ -1,0 +1,140 @@
+//! What agents and drivers have in common: they take one step after the other, and may die before any of them. The leader
+//! sends them orders, and they report to it.
+
+use std::fmt;
+
+use reweave_common::circuit::{Readback, Switchover};
+use reweave_common::ids::{NodeId, OpticalId};
+use reweave_common::instruction::{Ack, Install, Instruction};
+use reweave_common::sample::Sample;
+use reweave_core::Input;
+use serde::Serialize;
+
+use super::coordinator::Guest;
+use super::wire::Channel;
+
+/// What a process has just done.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step<T, S> {
+    /// There is nothing to do.
+    Rest,
+    /// Something that nobody else sees.
+    Took,
+    /// It begins to do what it was told.
+    Acts(T),
+    /// The kernel, or the device, has changed.
+    Changed,
+    Says(S),
+}
+
+#[derive(Debug, Clone, Default)]
+pub struct Life {
+    /// Tells timers of this process from those of earlier ones.
+    pub number: u64,
+    /// It dies before so many further steps.
+    pub left: Option<usize>,
+    /// All steps it ever took.
+    pub steps: usize,
+}
+
+impl Life {
+    pub fn begin(&mut self) {
+        self.number += 1;
+    }
+
+    pub fn end(&mut self) {
+        (self.number, self.left) = (self.number + 1, None);
+    }
+
+    /// Whether this step is not its last.
+    pub fn go_on(&mut self) -> bool {
+        self.steps += 1;
+        match &mut self.left {
+            Some(0) => false,
+            Some(left) => {
+                *left -= 1;
+                true
+            }
+            None => true,
+        }
+    }
+}
+
+/// What is told, and to whom.
+#[derive(Debug, Clone, Serialize)]
+pub enum Order {
+    Instruct(NodeId, Instruction),
+    Switch(OpticalId, Switchover),
+}
+
+impl Order {
+    pub fn guest(&self) -> Guest {
+        match self {
+            Self::Instruct(node, _) => Guest::Agent(*node),
+            Self::Switch(optical, _) => Guest::Driver(*optical),
+        }
+    }
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Instruct(_, instruction) => match instruction.install() {
+                Some(Install {
+                    generation, token, ..
+                }) => {
+                    write!(f, "generation {generation} under token {token}")
+                }
+                None => write!(f, "{instruction:?}"),
+            },
+            Self::Switch(_, told) => write!(
+                f,
+                "generation {} under token {}: {} shall be {}",
+                told.generation, told.token, told.expected, told.desired
+            ),
+        }
+    }
+}
+
+/// What agents and drivers send to the leader.
+#[derive(Debug, Clone, Serialize)]
+pub enum Report {
+    Sample(NodeId, Sample),
+    Ack(NodeId, Ack),
+    Readback(OpticalId, Readback),
+}
+
+impl Report {
+    pub fn guest(&self) -> Guest {
+        match self {
+            Self::Sample(node, _) | Self::Ack(node, _) => Guest::Agent(*node),
+            Self::Readback(optical, _) => Guest::Driver(*optical),
+        }
+    }
+
+    pub fn channel(&self) -> Channel {
+        match self {
+            Self::Sample(..) => Channel::Samples,
+            Self::Ack(..) | Self::Readback(..) => Channel::Acks,
+        }
+    }
+
+    /// As the core takes it.
+    pub fn input(self) -> Input {
+        match self {
+            Self::Sample(node, sample) => Input::Sample { node, sample },
+            Self::Ack(node, ack) => Input::Ack { node, ack },
+            Self::Readback(optical, readback) => Input::Readback { optical, readback },
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sample(..) => write!(f, "reports"),
+            Self::Ack(_, ack) => write!(f, "answers {:?}", ack.outcome.is_ok()),
+            Self::Readback(_, readback) => write!(f, "reads back {:?}", readback.outcome),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! What people want of plans on their way, and whether it is so.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use reweave_common::forwarding_state::ForwardingState;
+use reweave_common::ids::{NodeId, OpticalId};
+use reweave_common::operator::Steering;
+use reweave_common::plan::Generation;
+use reweave_core::{Change, Decision, Move};
+
+use super::laws::Breach;
+
+#[derive(Debug, Clone, Default)]
+pub(super) struct Wishes {
+    stopped: BTreeSet<Generation>,
+    aborted: BTreeSet<Generation>,
+    /// What each plan has told last: that may be told again.
+    told: BTreeMap<Generation, Told>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Told {
+    Round(BTreeMap<NodeId, ForwardingState>),
+    Moves(BTreeMap<OpticalId, Move>),
+}
+
+impl Wishes {
+    pub(super) fn look_at(&mut self, change: &Change) -> Option<Breach> {
+        match change {
+            Change::Steered {
+                generation, how, ..
+            } => {
+                self.take(*generation, *how);
+                None
+            }
+            Change::Departed(departure) => self.begun(departure.generation),
+            Change::StepIntent(intent) => {
+                let told = Told::Round(intent.targets.clone());
+                self.told(intent.plan, told)
+            }
+            Change::CircuitIntent { plan, moves, .. } => {
+                self.told(*plan, Told::Moves(moves.clone()))
+            }
+            Change::Verified {
+                generation,
+                verdict,
+            } if verdict.decision == Decision::Commit => {
+                let is_kept = self.aborted.contains(generation);
+                let is_kept = is_kept.then_some(Breach::KeptThoughAborted(*generation));
+                is_kept.or_else(|| self.begun(*generation))
+            }
+            _ => None,
+        }
+    }
+
+    fn take(&mut self, plan: Generation, how: Steering) {
+        match how {
+            Steering::Hold => self.stopped.insert(plan),
+            Steering::Resume => self.stopped.remove(&plan),
+            Steering::Abort => {
+                self.stopped.remove(&plan);
+                self.aborted.insert(plan)
+            }
+        };
+    }
+
+    fn told(&mut self, plan: Generation, told: Told) -> Option<Breach> {
+        let is_again = self.told.get(&plan) == Some(&told);
+        self.told.insert(plan, told);
+        if is_again { None } else { self.begun(plan) }
+    }
+
+    fn begun(&self, plan: Generation) -> Option<Breach> {
+        let is_stopped = self.stopped.contains(&plan);
+        is_stopped.then_some(Breach::BegunThoughStopped(plan))
+    }
+}

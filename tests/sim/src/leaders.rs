@@ -1,0 +1,37 @@
+//! Whoever leads the agents of a world: one coordinator alone, or several that agree.
+
+use reweave_common::moment::Moment;
+use reweave_core::{Command, State};
+
+use super::actor::Report;
+use super::coordinator::{Guest, Output};
+use super::wire::SessionId;
+
+pub trait Leaders {
+    /// When something happens among them by itself.
+    fn next_due(&self) -> Option<Moment>;
+
+    /// Lets that happen.
+    fn go_on(&mut self) -> Vec<Output>;
+
+    /// All that was decided so far, and what that led to, while somebody is there who knows.
+    fn decided(&self) -> (&[Command], Option<&State>);
+
+    /// Whether anybody takes a session.
+    fn is_there(&self) -> bool;
+
+    /// Whoever leads dies.
+    fn die(&mut self) -> Vec<Output>;
+
+    /// Comes back after it [died](Output::Died).
+    fn come_back(&mut self);
+
+    fn tick(&mut self, now: Moment) -> Vec<Output>;
+
+    fn seat(&mut self, now: Moment, guest: Guest, session: SessionId) -> Vec<Output>;
+
+    fn left(&mut self, now: Moment, guest: Guest, session: SessionId) -> Vec<Output>;
+
+    /// What comes by a session that is not seated is not heard.
+    fn report(&mut self, now: Moment, session: SessionId, report: Report) -> Vec<Output>;
+}

@@ -1,0 +1,74 @@
+//! The coordinator in its world: it dies and starts anew, and what it decides goes out.
+
+use std::time::Duration;
+
+use super::World;
+use super::coordinator::Output;
+use super::events::Event;
+use super::leaders::Leaders;
+
+impl<L: Leaders> World<L> {
+    pub(super) fn lead(&mut self) {
+        if !self.coordinator.is_there() {
+            self.note("the coordinator starts anew".to_owned());
+            self.coordinator.come_back();
+        }
+    }
+
+    /// It comes back after a while; its sessions are lost, which agents notice one by one.
+    pub(super) fn mourn_coordinator(&mut self) {
+        self.note("the coordinator dies".to_owned());
+        let back = self.a_while();
+        self.schedule.after(back, Event::Lead);
+        let sessions: Vec<_> = self
+            .agents
+            .values()
+            .filter_map(|agent| Some((agent.node, agent.session()?)))
+            .collect();
+        for (node, session) in sessions {
+            let noticed = self.notices();
+            self.schedule.after(noticed, Event::Lost { node, session });
+        }
+    }
+
+    /// How long until somebody notices that the other end of a session is gone.
+    pub(super) fn notices(&mut self) -> Duration {
+        self.wire.a_while(self.rhythm.idle)
+    }
+
+    pub(super) fn carry_all_out(&mut self, outputs: Vec<Output>) {
+        outputs
+            .into_iter()
+            .for_each(|output| self.carry_out(output));
+    }
+
+    pub(super) fn carry_out(&mut self, output: Output) {
+        let now = self.now();
+        match output {
+            Output::Reply { .. } => {}
+            Output::Died => self.mourn_coordinator(),
+            Output::Ended { node, session } => {
+                let noticed = self.notices();
+                self.schedule.after(noticed, Event::Lost { node, session });
+            }
+            // Its fabrics have no optical switches.
+            Output::Switch { .. } => {}
+            Output::Send {
+                to,
+                node,
+                instruction,
+            } => {
+                let installs = instruction.install().is_some();
+                for (at, session) in self.wire.orders(now, to, installs) {
+                    let instruction = instruction.clone();
+                    let told = Event::Told {
+                        node,
+                        session,
+                        instruction,
+                    };
+                    self.schedule.at(at, told);
+                }
+            }
+        }
+    }
+}

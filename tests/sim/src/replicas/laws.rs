@@ -1,0 +1,183 @@
+//! What holds at every moment, whatever goes wrong. Each law is looked at after every event, on the
+//! node that the event has touched.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use reweave_replica::{Entry, MemberId, Replica, RequestId};
+
+use super::machine::{Machine, digest};
+use super::node::{Node, Running};
+
+#[derive(Debug, Default)]
+pub struct Laws {
+    /// Who was elected in which term.
+    elected: BTreeMap<u64, u64>,
+    /// By index and term, what the entry holds and the term of the one before it.
+    entries: BTreeMap<(u64, u64), (u64, Option<u64>)>,
+    /// What the state was after each entry that was applied anywhere.
+    states: BTreeMap<u64, [u64; 2]>,
+    /// By term, the last request of each client that the leader told it was done.
+    acknowledged: BTreeMap<u64, BTreeMap<u64, u64>>,
+    /// How far each node's log has been looked at.
+    looked: BTreeMap<u64, (u64, u64)>,
+    /// While most disks are full and all know: the last entry of any log when it had come to that.
+    decided_until: Option<u64>,
+    /// So often it came to that.
+    pub undecided: u64,
+    /// Nodes whose disks were full at a look.
+    found_full: BTreeSet<u64>,
+    pub applied: u64,
+    pub snapshots_restored: u64,
+}
+
+impl Laws {
+    /// A node that starts anew may have less of the log than it had.
+    pub fn started(&mut self, node: u64) {
+        self.looked.remove(&node);
+    }
+
+    pub fn look(&mut self, node: u64, running: &Running) {
+        let replica = running.replica();
+        if let Some(term) = replica.elected() {
+            let other = *self.elected.entry(term).or_insert(node);
+            assert_eq!(other, node, "two were elected in term {term}");
+        }
+        self.full_disk_takes_nothing(node, running);
+        self.logs_match(node, replica);
+    }
+
+    /// Of others, but what the room lets through that is kept ahead of the log.
+    fn full_disk_takes_nothing(&self, node: u64, running: &Running) {
+        let (durable, (last, term)) = (&running.durable, running.replica().last());
+        let has_grown = self.looked.get(&node).is_some_and(|looked| last > looked.0);
+        let is_own = running.replica().elected() == Some(term);
+        let has_room = !durable.disk_is_full() || durable.store().spares_some();
+        assert!(
+            !has_grown || is_own || has_room,
+            "{node} has taken entry {last}, and its disk was full"
+        );
+    }
+
+    /// When most disks are full, all know it, and nothing is on its way any more, nothing of a client or the core is decided.
+    pub fn look_at_disks(&mut self, nodes: &BTreeMap<u64, Node>) {
+        let full = nodes.iter().filter(|(_, node)| node.is_full());
+        let full: BTreeSet<_> = full.map(|(id, _)| *id).collect();
+        let running = || nodes.values().filter_map(|node| node.running.as_ref());
+        if full.is_empty() || !running().all(|it| knows_of_most(it, &full)) {
+            self.decided_until = None;
+        } else if self.decided_until.is_none() && running().all(is_idle) {
+            let last = self.entries.last_key_value();
+            self.decided_until = last.map(|((index, _), _)| *index);
+            self.undecided += 1;
+        }
+        self.found_full.extend(full);
+    }
+
+    pub fn decides_nothing(&self) -> bool {
+        self.decided_until.is_some()
+    }
+
+    /// At a look, not only for others.
+    pub fn full_disks(&self) -> u64 {
+        self.found_full.len() as u64
+    }
+
+    /// Logs that have an entry of one index and term are the same up to there: so they are when each
+    /// such entry holds the same, and follows one of the same term.
+    fn logs_match(&mut self, node: u64, replica: &Replica) {
+        let last = replica.last();
+        let looked = self.looked.insert(node, last);
+        if looked == Some(last) {
+            return;
+        }
+        // What was cut off and written anew begins somewhere before.
+        let has_grown = looked.filter(|looked| looked.0 < last.0 && looked.1 <= last.1);
+        let mut log = replica.log(has_grown.map_or(0, |looked| looked.0.saturating_sub(1)));
+        if has_grown.is_some_and(|looked| {
+            log.first().map(|first| (first.index, first.term)) != Some(looked)
+        }) {
+            log = replica.log(0);
+        }
+        let mut before = None;
+        for entry in &log {
+            self.entry(node, entry, before);
+            before = Some(entry.term);
+        }
+    }
+
+    fn entry(&mut self, node: u64, entry: &Entry, before: Option<u64>) {
+        let place = (entry.index, entry.term);
+        let held = digest(&postcard::to_stdvec(entry).expect("it can be written"));
+        let known = self.entries.entry(place).or_insert((held, before));
+        assert_eq!(known.0, held, "{node} holds another entry at {place:?}");
+        match (known.1, before) {
+            (Some(known), Some(before)) => {
+                assert_eq!(known, before, "{node} holds another entry before {place:?}");
+            }
+            (None, Some(before)) => known.1 = Some(before),
+            _ => {}
+        }
+    }
+
+    /// The same entries lead to the same state everywhere.
+    pub fn applied(&mut self, node: u64, index: u64, running: &Running) {
+        self.applied += 1;
+        let is_early = self.decided_until.is_none_or(|last| index <= last);
+        assert!(
+            is_early,
+            "{node} applied entry {index} of a client or the core: most disks were full, and all knew"
+        );
+        let state = running.digest();
+        let known = *self.states.entry(index).or_insert(state);
+        assert_eq!(
+            known, state,
+            "{node} is in another state after entry {index}"
+        );
+    }
+
+    /// A snapshot holds what its entries led to.
+    pub fn restored(&mut self, node: u64, index: u64, running: &Running) {
+        self.snapshots_restored += 1;
+        if let Some((_, &known)) = self.states.range(..=index).next_back() {
+            let state = running.digest();
+            assert_eq!(
+                known, state,
+                "{node} restored another state of entry {index}"
+            );
+        }
+    }
+
+    pub fn acknowledged(&mut self, term: u64, request: RequestId) {
+        let of_term = self.acknowledged.entry(term).or_default();
+        let last = of_term.entry(request.client).or_default();
+        *last = request.number.max(*last);
+    }
+
+    /// Whoever leads has all that leaders before told clients was done.
+    pub fn leads(&self, node: u64, term: u64, machine: &Machine) {
+        let before = self.acknowledged.range(..term);
+        for (client, number) in before.flat_map(|(_, of_term)| of_term) {
+            let held = machine.last(*client);
+            assert!(
+                held >= *number,
+                "{node} leads without request {number} of client {client}"
+            );
+        }
+    }
+
+    pub fn terms(&self) -> u64 {
+        self.elected.len() as u64
+    }
+}
+
+/// Whether these are most voters, and its core knows that nothing may be decided.
+fn knows_of_most(running: &Running, full: &BTreeSet<u64>) -> bool {
+    let voters = &running.replica().members().configuration.voters;
+    let full = voters.iter().filter(|MemberId(id)| full.contains(id));
+    !running.may_decide && 2 * full.count() > voters.len()
+}
+
+/// Nothing that it was asked for is still to be decided.
+fn is_idle(running: &Running) -> bool {
+    running.waiting.is_empty() && !running.office.is_busy()
+}
