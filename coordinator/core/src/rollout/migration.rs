@@ -12,6 +12,7 @@ use reweave_common::circuit::{Circuit, CircuitSet, NotSwitched, Switchover};
 use reweave_common::fabric::{Circuits, Fabric, Fibre};
 use reweave_common::forwarding_state::ForwardingState;
 use reweave_common::ids::{LinkId, NodeId, OpticalId};
+use reweave_common::instruction::InstallRefusal;
 use reweave_common::migration_plan::{MigrationPlan, MigrationStep, Round, Tables};
 use reweave_common::moment::Moment;
 use reweave_common::operator;
@@ -22,12 +23,12 @@ use super::effective_state::EffectiveState;
 use super::idle_proof::{IdleProof, IdleTracker, Port};
 use super::link_up_check::LinkUpCheck;
 use super::migration_check::{laid, trial};
-use super::start::{Hindrance, all_connected};
-use super::{Controller, DecisionContext, confirm, failure, measure};
+use super::start::{Hindrance, all_connected, ended};
+use super::{Controller, DecisionContext, measure};
 use crate::log::command::{Aim, Change, Departure, Move, StepIntent};
 use crate::log::migration_steps::settled;
 use crate::log::reason::Reason;
-use crate::log::state::{InForce, Migration, Moving, Rollout, Stage, Step};
+use crate::log::state::{InForce, Migration, Moving, Rollout, Stage, Step, StepAnswer};
 use crate::model::world::{Measurements, World};
 use crate::plan::migration::{MigrationStart, NoSafeOrder, RoundWidth, course};
 use crate::rollout::forwarding_rules;
@@ -89,19 +90,8 @@ pub(super) fn departure(
     let world = turn.world();
     let trial = laid(turn, plan)?;
     let course = &trial.course;
-    let rounds: Vec<_> = course
-        .legs()
-        .filter_map(|(_, leg)| match leg {
-            MigrationStep::Round(round) => Some(round),
-            MigrationStep::Switch(_) => None,
-        })
-        .collect();
-    let nodes: BTreeSet<_> = rounds
-        .iter()
-        .flat_map(|round| round.keys().copied())
-        .collect();
-    all_connected(turn.known, nodes).map_err(Hindrance::Unready)?;
-    for round in rounds {
+    all_connected(turn.known, nodes_of(course).collect()).map_err(Hindrance::Unready)?;
+    for round in rounds_of(course) {
         holdings(turn, round).map_err(Hindrance::Unready)?;
     }
     let undriven = undriven(turn.known, course);
@@ -115,6 +105,17 @@ pub(super) fn departure(
         circuits: trial.basis.around.circuits.clone(),
         before,
     })
+}
+
+fn rounds_of(course: &MigrationPlan) -> impl Iterator<Item = &Round> {
+    course.legs().filter_map(|(_, leg)| match leg {
+        MigrationStep::Round(round) => Some(round),
+        MigrationStep::Switch(_) => None,
+    })
+}
+
+fn nodes_of(course: &MigrationPlan) -> impl Iterator<Item = NodeId> {
+    rounds_of(course).flat_map(|round| round.keys().copied())
 }
 
 /// Optical switches in the migration that no driver reaches.
@@ -175,11 +176,7 @@ pub(super) fn wanted(
 
 /// A node in the migration that the plan does not speak for.
 pub(super) fn beyond(course: &MigrationPlan, claims: &ResourceSet) -> Option<NodeId> {
-    let mut told = course.legs().flat_map(|(_, leg)| match leg {
-        MigrationStep::Round(round) => round.keys().copied().collect(),
-        MigrationStep::Switch(_) => Vec::new(),
-    });
-    told.find(|node| !claims.nodes.contains(node))
+    nodes_of(course).find(|node| !claims.nodes.contains(node))
 }
 
 /// Links of which an end says that they are down, by cable or by circuit.
@@ -237,8 +234,8 @@ impl Controller {
             (Stage::Due, Some(MigrationStep::Switch(moved))) => {
                 self.prove(turn, plan, journey, moved);
             }
-            (Stage::Unconfirmed(step) | Stage::Telling(step), _) => {
-                self.tell(turn, plan, journey, step);
+            (Stage::Unconfirmed(step) | Stage::Confirming(step) | Stage::Telling(step), _) => {
+                self.tell(turn, rollout, journey, step);
             }
             (Stage::Proven, Some(MigrationStep::Switch(moved))) => {
                 self.set_out(turn, plan, journey, moved);
@@ -281,22 +278,50 @@ impl Controller {
     fn tell(
         &mut self,
         turn: &mut DecisionContext<'_>,
-        plan: &Plan,
+        rollout: &Rollout,
         journey: &Migration,
         step: &Step,
     ) {
-        let mut reasons: Vec<_> = step.failures().map(failure).collect();
+        let plan = &rollout.plan;
+        if journey.is_restored() && reads_back(turn, step) {
+            let generation = plan.generation;
+            return turn.decide(Change::RolledBack { generation });
+        }
+        let is_exhausted = self.is_exhausted(turn);
+        let failures = step.failures();
+        let failures = failures.filter(|(node, _)| is_exhausted || !journey.has_followed(*node));
+        let mut reasons: Vec<_> = failures.map(failure).collect();
         let has_failed = !reasons.is_empty();
-        if self.is_exhausted(turn) {
+        if is_exhausted {
             reasons.extend(step.unanswered().map(|node| Reason::Silent { node }));
         }
         let may_turn = !journey.leads_back();
-        let gives_up = !journey.is_held() && (may_turn || self.has_tried_enough(turn));
-        if !reasons.is_empty() && gives_up {
+        if may_turn {
+            reasons.extend(ended(turn.known, plan));
+        }
+        let gives_up = if may_turn {
+            !rollout.is_stopped()
+        } else {
+            self.has_tried_enough(turn)
+        };
+        if !reasons.is_empty() && gives_up && !journey.is_held() {
             reasons.extend(judge_now(turn, plan, journey).err().into_iter().flatten());
             return balk(turn, plan, journey, reasons);
         }
-        let is_again = has_failed && self.waited(turn) >= self.pause(turn, journey);
+        let is_again = has_failed && !rollout.is_stopped();
+        let is_again = is_again && self.waited(turn) >= self.pause(turn, journey);
+        self.tell_due(turn, plan, journey, step, is_again);
+    }
+
+    /// What nodes have not answered yet, all of it again, or that it stays.
+    fn tell_due(
+        &mut self,
+        turn: &mut DecisionContext<'_>,
+        plan: &Plan,
+        journey: &Migration,
+        step: &Step,
+        is_again: bool,
+    ) {
         let due = self.due_installs(turn, step);
         let is_to_be_confirmed = journey.is_unconfirmed() && step.all_done();
         // A step that was sound at its first instruction may be unsound now.
@@ -311,7 +336,8 @@ impl Controller {
             return;
         }
         if is_to_be_confirmed {
-            return confirm(turn, plan);
+            let plan = plan.generation;
+            return turn.decide(Change::ConfirmIntent { plan });
         }
         if is_again {
             let told = step.targets.iter();
@@ -327,12 +353,13 @@ impl Controller {
         self.is_exhausted(turn) || self.in_vain >= turn.known.policy.most_sends.max(1)
     }
 
-    /// A held plan retries seldom.
+    /// A held plan retries seldom, but where nodes have only said what to go beyond.
     fn pause(&self, turn: &DecisionContext<'_>, journey: &Migration) -> Duration {
         let policy = turn.known.policy;
+        let are_ahead = |step: &Step| step.failures().all(|(_, answer)| is_ahead(answer));
         if self.is_urged {
             Duration::ZERO
-        } else if journey.is_held() {
+        } else if journey.is_held() && !journey.step().is_some_and(are_ahead) {
             policy.retry_held_after
         } else {
             policy.answer_within
@@ -587,13 +614,14 @@ fn judge(
     check_leg(&network(turn, &around, &down), leg).map_err(reasons)
 }
 
-/// The step on which it is.
+/// The step on which it is. Pins were judged at the start, in all mixtures of before and after.
 fn judge_now(
     turn: &DecisionContext<'_>,
     plan: &Plan,
     journey: &Migration,
 ) -> Result<(), Vec<Reason>> {
-    let leg = journey.leg();
+    let is_of_pins = !is_needed(turn.known, turn.state.in_force(), plan);
+    let leg = journey.leg().filter(|_| !is_of_pins);
     leg.map_or(Ok(()), |leg| judge(turn, plan, leg))
 }
 
@@ -703,12 +731,29 @@ pub(super) fn balk(
     journey: &Migration,
     reasons: Vec<Reason>,
 ) {
+    let is_of_pins = !is_needed(turn.known, turn.state.in_force(), plan);
+    if is_of_pins && !journey.leads_back() {
+        return undo(turn, plan, journey, reasons);
+    }
     let back = way_back(turn, plan, journey).filter(|_| !journey.leads_back());
     match back {
         Some(course) => turn_back(turn, plan, journey, &course, reasons),
         None if journey.is_held() => {}
         None => hold(turn, plan, reasons),
     }
+}
+
+/// All nodes of a plan of pins should hold again what they hold by the routes in force.
+fn undo(turn: &mut DecisionContext<'_>, plan: &Plan, journey: &Migration, reasons: Vec<Reason>) {
+    let in_force = turn.state.in_force();
+    let targets = nodes_of(&journey.course).map(|node| (node, in_force.holding(node)));
+    let intent = StepIntent {
+        plan: plan.generation,
+        generation: turn.state.next_generation(),
+        aim: Aim::Undo { reasons },
+        targets: targets.collect(),
+    };
+    turn.decide(Change::StepIntent(intent));
 }
 
 fn turn_back(
@@ -758,6 +803,36 @@ fn unconfirmed_links(fabric: &Fabric, journey: &Migration, first: &Circuits) -> 
     let mut links = fabric.lit(&journey.unconfirmed_circuits(first));
     links.retain(|&link| fabric.crossing(link).is_some());
     links
+}
+
+/// Whether those whose word is all there is for it are seen to hold what they were told, after they said so.
+fn reads_back(turn: &DecisionContext<'_>, step: &Step) -> bool {
+    let known = turn.known;
+    step.on_their_word().all(|(node, target)| {
+        let observed = known.ingest.observations().node(node);
+        let holds = observed.and_then(|observed| observed.holds.as_ref());
+        let held = holds.filter(|holds| holds.is_fresh(known.now, known.policy.most_age()));
+        held.is_some_and(|held| held.value.1.is_same_as(&target.holding))
+    })
+}
+
+/// Whether a switch follows the next instruction, since that goes beyond all it knows.
+fn is_ahead(answer: &StepAnswer) -> bool {
+    use InstallRefusal::{DifferentContent, Older};
+    matches!(
+        answer,
+        StepAnswer::Refused(Older { .. } | DifferentContent { .. })
+    )
+}
+
+fn failure((node, answer): (NodeId, &StepAnswer)) -> Reason {
+    match answer {
+        StepAnswer::Refused(refusal) => Reason::Refused {
+            node,
+            refusal: refusal.clone(),
+        },
+        StepAnswer::HoldsOtherRules | StepAnswer::Done => Reason::HoldsOtherRules { node },
+    }
 }
 
 /// The ports of circuits that will be gone.
