@@ -10,28 +10,26 @@ use std::time::Duration;
 use reweave_check::{Network, Unsound, check_leg};
 use reweave_common::circuit::{Circuit, CircuitSet, NotSwitched, Switchover};
 use reweave_common::fabric::{Circuits, Fabric, Fibre};
-use reweave_common::forwarding_state::ForwardingState;
 use reweave_common::ids::{LinkId, NodeId, OpticalId};
-use reweave_common::instruction::InstallRefusal;
 use reweave_common::migration_plan::{MigrationPlan, MigrationStep, Round, Tables};
 use reweave_common::moment::Moment;
 use reweave_common::operator;
-use reweave_common::plan::Plan;
+use reweave_common::plan::{Pin, Plan};
 use reweave_common::resource_set::ResourceSet;
 
 use super::effective_state::EffectiveState;
 use super::idle_proof::{IdleProof, IdleTracker, Port};
 use super::link_up_check::LinkUpCheck;
 use super::migration_check::{laid, trial};
-use super::start::{Hindrance, all_connected, ended};
+use super::rollback::{balk, give_up, hold};
+use super::rounds::{holdings, planned_rules};
+use super::start::{Hindrance, all_connected};
 use super::{Controller, DecisionContext, measure};
-use crate::log::command::{Aim, Change, Departure, Move, StepIntent};
-use crate::log::migration_steps::settled;
+use crate::log::command::{Change, Departure, Move};
 use crate::log::reason::Reason;
-use crate::log::state::{InForce, Migration, Moving, Rollout, Stage, Step, StepAnswer};
+use crate::log::state::{InForce, Migration, Moving, Rollout, Stage};
 use crate::model::world::{Measurements, World};
-use crate::plan::migration::{MigrationStart, NoSafeOrder, RoundWidth, course};
-use crate::rollout::forwarding_rules;
+use crate::plan::migration::{MigrationStart, RoundWidth};
 
 /// Packets that were under way have come through by then.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -91,8 +89,9 @@ pub(super) fn departure(
     let trial = laid(turn, plan)?;
     let course = &trial.course;
     all_connected(turn.known, nodes_of(course).collect()).map_err(Hindrance::Unready)?;
+    let rules = planned_rules(turn, plan).map_err(Hindrance::Unready)?;
     for round in rounds_of(course) {
-        holdings(turn, round).map_err(Hindrance::Unready)?;
+        holdings(turn, round, &rules).map_err(Hindrance::Unready)?;
     }
     let undriven = undriven(turn.known, course);
     if !undriven.is_empty() {
@@ -114,7 +113,7 @@ fn rounds_of(course: &MigrationPlan) -> impl Iterator<Item = &Round> {
     })
 }
 
-fn nodes_of(course: &MigrationPlan) -> impl Iterator<Item = NodeId> {
+pub(super) fn nodes_of(course: &MigrationPlan) -> impl Iterator<Item = NodeId> {
     rounds_of(course).flat_map(|round| round.keys().copied())
 }
 
@@ -131,10 +130,11 @@ pub(super) fn reasons(unsound: Vec<Unsound>) -> Vec<Reason> {
     unsound.into_iter().map(Reason::Unsound).collect()
 }
 
-fn network<'a>(
+pub(super) fn network<'a>(
     turn: &'a DecisionContext<'_>,
     around: &'a EffectiveState,
     down: &'a BTreeSet<LinkId>,
+    pins: &'a [Pin],
 ) -> Network<'a> {
     let in_force = turn.state.in_force();
     Network {
@@ -142,7 +142,7 @@ fn network<'a>(
         addresses: turn.known.ingest.owners(),
         down,
         generation: in_force.generation,
-        pins: &in_force.pins,
+        pins,
         tables: &around.tables,
         unsure: &around.unsure,
         circuits: &around.circuits,
@@ -203,21 +203,6 @@ fn sees_light(known: Measurements<'_>, fibre: &Fibre) -> Option<bool> {
     is_fresh.then_some(counters.value.up)
 }
 
-/// What the nodes of a round should hold: their pins as before, and the new routes.
-fn holdings(
-    turn: &DecisionContext<'_>,
-    round: &Round,
-) -> Result<BTreeMap<NodeId, ForwardingState>, Vec<Reason>> {
-    let world = turn.world();
-    let holding = |(&node, table)| {
-        let routes = forwarding_rules::routes(table, world.fabric(), &world.wiring);
-        let ForwardingState { rules, .. } = turn.state.in_force().holding(node);
-        routes.map(|routes| (node, ForwardingState { rules, routes }))
-    };
-    let holdings: Result<_, Reason> = round.iter().map(holding).collect();
-    holdings.map_err(|reason| vec![reason])
-}
-
 impl Controller {
     pub(super) fn travel(
         &mut self,
@@ -246,123 +231,6 @@ impl Controller {
             }
             // It has arrived, and what becomes of it the verdict says.
             _ => {}
-        }
-    }
-
-    fn begin_round(
-        &self,
-        turn: &mut DecisionContext<'_>,
-        plan: &Plan,
-        journey: &Migration,
-        round: &Round,
-    ) {
-        let is_late = self.waited(turn) >= turn.known.policy.begin_within;
-        let connected = all_connected(turn.known, round.keys().copied().collect());
-        // Of hundreds of nodes the checker takes part of a second, and while one of them is missing this is asked at every
-        // tick.
-        let is_settled = journey.is_held() && !self.is_urged;
-        if connected.is_err() && (!is_late || is_settled) {
-            return;
-        }
-        let ready = judge(turn, plan, MigrationStep::Round(round)).and_then(|()| {
-            connected?;
-            holdings(turn, round)
-        });
-        match ready {
-            Ok(targets) => tell_round(turn, plan, targets),
-            Err(reasons) if is_late => give_up(turn, plan, journey, reasons),
-            Err(_) => {}
-        }
-    }
-
-    fn tell(
-        &mut self,
-        turn: &mut DecisionContext<'_>,
-        rollout: &Rollout,
-        journey: &Migration,
-        step: &Step,
-    ) {
-        let plan = &rollout.plan;
-        if journey.is_restored() && reads_back(turn, step) {
-            let generation = plan.generation;
-            return turn.decide(Change::RolledBack { generation });
-        }
-        let is_exhausted = self.is_exhausted(turn);
-        let failures = step.failures();
-        let failures = failures.filter(|(node, _)| is_exhausted || !journey.has_followed(*node));
-        let mut reasons: Vec<_> = failures.map(failure).collect();
-        let has_failed = !reasons.is_empty();
-        if is_exhausted {
-            reasons.extend(step.unanswered().map(|node| Reason::Silent { node }));
-        }
-        let may_turn = !journey.leads_back();
-        if may_turn {
-            reasons.extend(ended(turn.known, plan));
-        }
-        let gives_up = if may_turn {
-            !rollout.is_stopped()
-        } else {
-            self.has_tried_enough(turn)
-        };
-        if !reasons.is_empty() && gives_up && !journey.is_held() {
-            reasons.extend(judge_now(turn, plan, journey).err().into_iter().flatten());
-            return balk(turn, plan, journey, reasons);
-        }
-        let is_again = has_failed && !rollout.is_stopped();
-        let is_again = is_again && self.waited(turn) >= self.pause(turn, journey);
-        self.tell_due(turn, plan, journey, step, is_again);
-    }
-
-    /// What nodes have not answered yet, all of it again, or that it stays.
-    fn tell_due(
-        &mut self,
-        turn: &mut DecisionContext<'_>,
-        plan: &Plan,
-        journey: &Migration,
-        step: &Step,
-        is_again: bool,
-    ) {
-        let due = self.due_installs(turn, step);
-        let is_to_be_confirmed = journey.is_unconfirmed() && step.all_done();
-        // A step that was sound at its first instruction may be unsound now.
-        if !is_again && due.is_empty() && !is_to_be_confirmed {
-            return;
-        }
-        if let Err(reasons) = judge_now(turn, plan, journey) {
-            let is_late = self.waited(turn) >= turn.known.policy.begin_within;
-            if is_late && (journey.leads_back() || is_to_be_confirmed) {
-                give_up(turn, plan, journey, reasons);
-            }
-            return;
-        }
-        if is_to_be_confirmed {
-            let plan = plan.generation;
-            return turn.decide(Change::ConfirmIntent { plan });
-        }
-        if is_again {
-            let told = step.targets.iter();
-            let targets = told.map(|(&node, target)| (node, target.holding.clone()));
-            self.in_vain += 1;
-            return tell_round(turn, plan, targets.collect());
-        }
-        self.install_all(turn, due, journey.is_unconfirmed());
-    }
-
-    /// During a rollback it is tried some times before a person hears that it does not come about.
-    fn has_tried_enough(&self, turn: &DecisionContext<'_>) -> bool {
-        self.is_exhausted(turn) || self.in_vain >= turn.known.policy.most_sends.max(1)
-    }
-
-    /// A held plan retries seldom, but where nodes have only said what to go beyond.
-    fn pause(&self, turn: &DecisionContext<'_>, journey: &Migration) -> Duration {
-        let policy = turn.known.policy;
-        let are_ahead = |step: &Step| step.failures().all(|(_, answer)| is_ahead(answer));
-        if self.is_urged {
-            Duration::ZERO
-        } else if journey.is_held() && !journey.step().is_some_and(are_ahead) {
-            policy.retry_held_after
-        } else {
-            policy.answer_within
         }
     }
 
@@ -604,18 +472,19 @@ pub(super) fn may_pass(why: &NotSwitched) -> bool {
 }
 
 /// Whether the step is sound for the network as it is now, wherever others are in their migrations.
-fn judge(
+pub(super) fn judge(
     turn: &DecisionContext<'_>,
     plan: &Plan,
     leg: MigrationStep<'_>,
 ) -> Result<(), Vec<Reason>> {
     let around = EffectiveState::new(turn.state, turn.known.fabric, plan.generation);
     let down = down(turn.world(), &around.circuits);
-    check_leg(&network(turn, &around, &down), leg).map_err(reasons)
+    let pins = plan.kept_of(&turn.state.in_force().pins);
+    check_leg(&network(turn, &around, &down, &pins), leg).map_err(reasons)
 }
 
 /// The step on which it is. Pins were judged at the start, in all mixtures of before and after.
-fn judge_now(
+pub(super) fn judge_now(
     turn: &DecisionContext<'_>,
     plan: &Plan,
     journey: &Migration,
@@ -652,19 +521,6 @@ pub(super) fn start<'a>(
     }
 }
 
-fn tell_round(
-    turn: &mut DecisionContext<'_>,
-    plan: &Plan,
-    targets: BTreeMap<NodeId, ForwardingState>,
-) {
-    turn.decide(Change::StepIntent(StepIntent {
-        plan: plan.generation,
-        generation: turn.state.next_generation(),
-        aim: Aim::Round,
-        targets,
-    }));
-}
-
 fn intend_move(turn: &mut DecisionContext<'_>, plan: &Plan, journey: &Migration, moved: &Circuits) {
     let moves = moved.iter().map(|(&optical, desired)| {
         let expected = journey.circuits.get(&optical).cloned().unwrap_or_default();
@@ -689,150 +545,6 @@ fn intend(turn: &mut DecisionContext<'_>, plan: &Plan, moves: BTreeMap<OpticalId
         generation: turn.state.next_generation(),
         moves,
     });
-}
-
-/// Whether a person has, and nothing else is to be done. While circuits may be moving, it waits for them;
-/// where no way leads back yet, what is under way goes on, and nothing more begins.
-pub(super) fn is_given_up(
-    turn: &mut DecisionContext<'_>,
-    rollout: &Rollout,
-    journey: &Migration,
-) -> bool {
-    let Some(aborted) = rollout.aborted() else {
-        return false;
-    };
-    if journey.leads_back() || journey.is_moving() {
-        return false;
-    }
-    balk(turn, &rollout.plan, journey, vec![aborted]);
-    let begins = matches!(journey.stage, Stage::Due | Stage::Proven);
-    begins || !turn.out.is_settled()
-}
-
-/// A rollback that was laid for a network that was another is laid again from where things are, if that
-/// leads on now.
-fn give_up(turn: &mut DecisionContext<'_>, plan: &Plan, journey: &Migration, reasons: Vec<Reason>) {
-    let is_stale = journey.leads_back() && judge_now(turn, plan, journey).is_err();
-    let anew = way_back(turn, plan, journey).filter(|_| is_stale);
-    let leads_on = |course: &MigrationPlan| {
-        let first = course.legs().next();
-        first.is_none_or(|(_, leg)| judge(turn, plan, leg).is_ok())
-    };
-    match anew.filter(leads_on) {
-        Some(course) => turn_back(turn, plan, journey, &course, reasons),
-        None => balk(turn, plan, journey, reasons),
-    }
-}
-
-/// Gives it up, and goes back to where it began. A rollback in progress waits.
-pub(super) fn balk(
-    turn: &mut DecisionContext<'_>,
-    plan: &Plan,
-    journey: &Migration,
-    reasons: Vec<Reason>,
-) {
-    let is_of_pins = !is_needed(turn.known, turn.state.in_force(), plan);
-    if is_of_pins && !journey.leads_back() {
-        return undo(turn, plan, journey, reasons);
-    }
-    let back = way_back(turn, plan, journey).filter(|_| !journey.leads_back());
-    match back {
-        Some(course) => turn_back(turn, plan, journey, &course, reasons),
-        None if journey.is_held() => {}
-        None => hold(turn, plan, reasons),
-    }
-}
-
-/// All nodes of a plan of pins should hold again what they hold by the routes in force.
-fn undo(turn: &mut DecisionContext<'_>, plan: &Plan, journey: &Migration, reasons: Vec<Reason>) {
-    let in_force = turn.state.in_force();
-    let targets = nodes_of(&journey.course).map(|node| (node, in_force.holding(node)));
-    let intent = StepIntent {
-        plan: plan.generation,
-        generation: turn.state.next_generation(),
-        aim: Aim::Undo { reasons },
-        targets: targets.collect(),
-    };
-    turn.decide(Change::StepIntent(intent));
-}
-
-fn turn_back(
-    turn: &mut DecisionContext<'_>,
-    plan: &Plan,
-    journey: &Migration,
-    course: &MigrationPlan,
-    reasons: Vec<Reason>,
-) {
-    let around = EffectiveState::new(turn.state, turn.known.fabric, plan.generation);
-    turn.decide(Change::TurnedBack {
-        generation: plan.generation,
-        course: settled(course, &around.tables, &journey.unsure_now()),
-        reasons,
-    });
-}
-
-fn hold(turn: &mut DecisionContext<'_>, plan: &Plan, reasons: Vec<Reason>) {
-    turn.decide(Change::Held {
-        generation: plan.generation,
-        reasons,
-    });
-}
-
-fn way_back(turn: &DecisionContext<'_>, plan: &Plan, journey: &Migration) -> Option<MigrationPlan> {
-    let (in_force, claims) = (turn.state.in_force(), turn.claims(plan));
-    let mut around = EffectiveState::new(turn.state, turn.known.fabric, plan.generation);
-    around.own_unsure = journey.unsure_now();
-    let before = in_force.circuits_of(turn.known.fabric);
-    let (tables, circuits) = wanted(&around, &claims, &in_force.tables, &before);
-    let mut avoided = down(turn.world(), &around.circuits);
-    avoided.extend(unconfirmed_links(turn.known.fabric, journey, &before));
-    let nobody_down = BTreeSet::new();
-    let back = |down| course(start(turn, &around, down, &claims), &tables, &circuits);
-    // Where nothing leads around what is down, things are put back as they were all the same.
-    let back = back(&avoided).or_else(|NoSafeOrder| back(&nobody_down));
-    let back = back.or_else(|NoSafeOrder| {
-        journey
-            .retraced((&in_force.tables, &before))
-            .ok_or(NoSafeOrder)
-    });
-    back.ok().filter(|course| beyond(course, &claims).is_none())
-}
-
-/// Links over circuits in which light has not been confirmed. A reading may show light that comes and goes.
-fn unconfirmed_links(fabric: &Fabric, journey: &Migration, first: &Circuits) -> Vec<LinkId> {
-    let mut links = fabric.lit(&journey.unconfirmed_circuits(first));
-    links.retain(|&link| fabric.crossing(link).is_some());
-    links
-}
-
-/// Whether those whose word is all there is for it are seen to hold what they were told, after they said so.
-fn reads_back(turn: &DecisionContext<'_>, step: &Step) -> bool {
-    let known = turn.known;
-    step.on_their_word().all(|(node, target)| {
-        let observed = known.ingest.observations().node(node);
-        let holds = observed.and_then(|observed| observed.holds.as_ref());
-        let held = holds.filter(|holds| holds.is_fresh(known.now, known.policy.most_age()));
-        held.is_some_and(|held| held.value.1.is_same_as(&target.holding))
-    })
-}
-
-/// Whether a switch follows the next instruction, since that goes beyond all it knows.
-fn is_ahead(answer: &StepAnswer) -> bool {
-    use InstallRefusal::{DifferentContent, Older};
-    matches!(
-        answer,
-        StepAnswer::Refused(Older { .. } | DifferentContent { .. })
-    )
-}
-
-fn failure((node, answer): (NodeId, &StepAnswer)) -> Reason {
-    match answer {
-        StepAnswer::Refused(refusal) => Reason::Refused {
-            node,
-            refusal: refusal.clone(),
-        },
-        StepAnswer::HoldsOtherRules | StepAnswer::Done => Reason::HoldsOtherRules { node },
-    }
 }
 
 /// The ports of circuits that will be gone.

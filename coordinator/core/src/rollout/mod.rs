@@ -35,6 +35,8 @@ pub(crate) mod maintenance;
 mod measure;
 mod migration;
 mod migration_check;
+mod rollback;
+mod rounds;
 mod start;
 pub(crate) mod verify;
 
@@ -184,7 +186,7 @@ impl Controller {
             }
             Phase::Approved if rollout.is_stopped() => {}
             Phase::Approved => start::begin(turn, &rollout.plan, self.waited(turn)),
-            Phase::Migrating(journey) if migration::is_given_up(turn, rollout, journey) => {}
+            Phase::Migrating(journey) if rollback::is_given_up(turn, rollout, journey) => {}
             Phase::Migrating(journey) if journey.is_over() => self.arrive(turn, rollout, journey),
             Phase::Migrating(journey) => self.travel(turn, rollout, journey),
         }
@@ -256,7 +258,7 @@ impl Controller {
         }
         match rollout.verdict.as_ref().map(|verdict| &verdict.decision) {
             Some(Decision::RollBack { reasons }) => {
-                migration::balk(turn, plan, journey, reasons.clone());
+                rollback::balk(turn, plan, journey, reasons.clone());
             }
             _ if is_unmeasurable(turn, plan) => keep_unjudged(turn, plan),
             _ => self.judge_rates(turn, rollout),

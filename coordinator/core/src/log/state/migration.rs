@@ -30,6 +30,11 @@ use crate::log::reason::Reason;
 /// all nodes restored, it waits to be rolled back. In each stage it may be held: that says why it is there for so long, and
 /// changes nothing.
 ///
+/// A round is sent by `StepIntent` and confirmed by `ConfirmIntent`; the last `Acked` of its nodes ends it. Circuits go from
+/// stage to stage by `DrainProof`, `CircuitIntent`, `CircuitObserved` and `LightCame`. `TurnedBack` leads back, and so does a
+/// `StepIntent` that undoes the one round of a plan of pins. `Verified` ends a migration that is forth and over, `RolledBack`
+/// one that is restored; `Held` changes no stage.
+///
 /// A round of pins gives each node the table that it holds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename = "Journey")]
@@ -147,9 +152,13 @@ impl Migration {
 
     /// Over the steps that it has begun, to where it started from. During a rollback nobody knows those any more.
     pub(crate) fn retraced(&self, start: (&Tables, &Circuits)) -> Option<MigrationPlan> {
-        let has_begun = !matches!(self.stage, Stage::Due | Stage::Proven);
-        let legs = self.leg + usize::from(has_begun);
-        (!self.leads_back()).then(|| retraced(&self.course, legs, start))
+        (!self.leads_back()).then(|| retraced(&self.course, self.begun(), start))
+    }
+
+    /// The number of steps that were begun.
+    pub(crate) fn begun(&self) -> usize {
+        let is_begun = !matches!(self.stage, Stage::Due | Stage::Proven);
+        self.leg + usize::from(is_begun)
     }
 
     pub fn is_held(&self) -> bool {
@@ -227,7 +236,7 @@ impl Migration {
     }
 
     /// Whether this is the last step.
-    fn is_last(&self) -> bool {
+    pub(crate) fn is_last(&self) -> bool {
         self.course.legs().nth(self.leg + 1).is_none()
     }
 
@@ -299,7 +308,7 @@ impl Migration {
         let is_due = self.stage == Stage::Due || self.step().is_some();
         let is_round = matches!(self.leg(), Some(MigrationStep::Round(_)));
         if is_due && is_round {
-            self.note_told();
+            self.note_sent();
             self.stage = match is_confirmed_later && !self.leads_back() {
                 true => Stage::Unconfirmed(step),
                 false => Stage::Telling(step),
@@ -309,8 +318,9 @@ impl Migration {
         is_due && is_round
     }
 
-    /// What a round has led to that is told again. On the last step back, that is what nodes held before the plan.
-    fn note_told(&mut self) {
+    /// Before a round is sent again: which nodes have followed it. On the last step back, they hold what they held before
+    /// the plan.
+    fn note_sent(&mut self) {
         let Some(step) = self.step().cloned() else {
             return;
         };

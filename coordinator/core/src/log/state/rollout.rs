@@ -8,8 +8,9 @@
 //!     v                                     v
 //!   ended                             Migrating back --> Migrating back, over --> rolled back
 //! ```
-//! A plan of pins is a migration of one round, which its first entry in the log tells at once. The steps of a migration
-//! have a diagram of their own: see [`Migration`].
+//! A plan of pins is a migration of one round, which is sent with its first entry in the log. In a plan that changes tables
+//! or circuits too, pins are lifted in its first round, and set in its last. The steps of a migration have a diagram of
+//! their own: see [`Migration`].
 
 use reweave_common::fabric::Circuits;
 use reweave_common::ids::NodeId;
@@ -114,7 +115,7 @@ impl Rollout {
         }
     }
 
-    /// Whether the plan was due, and the step is its own: the one round of a plan of pins, which is told at once.
+    /// Whether the plan was due, and the step is its own: the one round of a plan of pins, which is sent at once.
     pub(super) fn begin(
         &mut self,
         step: Step,

@@ -642,6 +642,26 @@ fn rollback_keeps_pins_of_concurrent_plan() {
     ));
 }
 
+/// It was made for what there is once the other plan has gone back.
+#[test]
+fn rollback_takes_no_offered_number() {
+    let offer = beside(3, 1)[0].clone();
+    let back = Change::RolledBack {
+        generation: Generation(1),
+    };
+    let undone = vec![
+        done(0, 1, 2),
+        step(2, UNDO_AIM, &[0]),
+        offer,
+        done(0, 2, 4),
+        back,
+    ];
+    let state = applied(&[beside(1, 0), undone].concat());
+    let offered: Vec<_> = state.rollouts().map(|it| it.plan.generation).collect();
+    assert_eq!(offered, [Generation(3)]);
+    assert_eq!(state.in_force().generation, Generation(4));
+}
+
 #[test]
 fn concurrent_plans_claim_disjoint_resources() {
     let first = beside(1, 0);
