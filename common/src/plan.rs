@@ -1,6 +1,6 @@
 //! A plan and its reason: the value that goes from `plan` through `check` to `apply`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -86,6 +86,13 @@ impl Plan {
                 alternatives: Vec::new(),
             },
         }
+    }
+
+    /// Those of the pins in force that it keeps.
+    pub fn kept_of(&self, in_force: &[Pin]) -> Vec<Pin> {
+        let planned: BTreeSet<_> = self.pins.iter().collect();
+        let kept = in_force.iter().filter(|pin| planned.contains(pin));
+        kept.copied().collect()
     }
 
     /// How many entries it has, of tables and all else that grows with the cluster.

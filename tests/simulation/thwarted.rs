@@ -7,7 +7,7 @@ use reweave_common::ids::NodeId;
 use reweave_common::instruction::InstallRefusal;
 use reweave_common::operator::Mode;
 use reweave_common::plan::Generation;
-use reweave_core::{Outcome, Phase, Reason};
+use reweave_core::{Migration, Outcome, Reason};
 use reweave_sim_cluster::World;
 use reweave_sim_cluster::faults::Fault;
 use reweave_sim_cluster::network::Network;
@@ -32,10 +32,9 @@ fn offered() -> (World, Generation, NodeId) {
 fn is_applying(world: &mut World) -> bool {
     let rollout = world.state().and_then(|state| state.rollouts().next());
     rollout.is_some_and(|rollout| {
-        matches!(
-            rollout.phase,
-            Phase::Unconfirmed(_) | Phase::Confirming(_) | Phase::Applying(_)
-        )
+        let journey = rollout.phase.journey();
+        let is_forth = journey.is_some_and(|it| !it.leads_back());
+        is_forth && rollout.phase.step().is_some()
     })
 }
 
@@ -133,8 +132,8 @@ fn lost_acks_roll_plan_back() {
     apply(&mut world, plan);
     world.run_for(Duration::from_secs(30));
     let state = world.state().expect("the coordinator runs");
-    let held = state.rollouts().next().map(|rollout| &rollout.phase);
-    assert!(matches!(held, Some(Phase::Held(_))), "{held:?}");
+    let journey = state.rollouts().next().and_then(|it| it.phase.journey());
+    assert!(journey.is_some_and(Migration::is_held), "{journey:?}");
     world.wire.weather = Weather::FAIR_WEATHER;
     let reasons = taken_back(&mut world);
     let silent = |reason: &Reason| matches!(reason, Reason::Silent { .. });

@@ -15,7 +15,7 @@ use crate::circuits;
 use crate::columns::Columns;
 use crate::mesh::{Ground, Mesh, Mishap};
 use crate::unsound::Trouble;
-use crate::{Network, Unsound};
+use crate::{Network, Unsound, judge_flows};
 
 /// Everything that speaks against this being the next leg.
 ///
@@ -146,34 +146,40 @@ fn strip(tables: &Tables) -> BTreeMap<NodeId, &BTreeMap<NodeId, Vec<NextHop>>> {
     some.map(|(&node, table)| (node, &table.towards)).collect()
 }
 
-/// What a plan leads to, by itself. Where it changes nothing, it is not to blame for what there is.
-pub(crate) fn at_rest(network: &Network<'_>, plan: &Plan) -> Vec<Unsound> {
-    let mut circuits = network.circuits.clone();
-    circuits.extend(plan.circuits.clone());
-    let moves = circuits != *network.circuits;
+/// By destination: the nodes that send there otherwise by a plan.
+pub(crate) fn led_anew_by_plan(
+    network: &Network<'_>,
+    plan: &Plan,
+) -> BTreeMap<NodeId, BTreeSet<NodeId>> {
     let nodes = network.tables.keys().chain(plan.tables.keys());
     let nodes: BTreeSet<_> = nodes.copied().collect();
-    let led_anew = led_anew(nodes, [network.tables, &plan.tables]);
-    if !moves && led_anew.is_empty() {
-        return Vec::new();
-    }
+    led_anew(nodes, [network.tables, &plan.tables])
+}
+
+/// What a plan of tables or circuits leads to, by itself: where packets go, and flows by the pins that it sets last.
+pub(crate) fn at_rest(
+    [network, after]: [&Network<'_>; 2],
+    plan: &Plan,
+    led_anew: &BTreeMap<NodeId, BTreeSet<NodeId>>,
+) -> Vec<Unsound> {
+    let moves = after.circuits != network.circuits;
     let mut found = circuits::faults(network.fabric, &plan.circuits);
     if let Some(node) = stranger(network, &plan.tables) {
         found.push(Unsound::NoSuchNode { node });
     }
-    let pins = [network.pins, plan.pins.as_slice()];
-    let [in_force, planned] = pins.map(|pins| pins.iter().collect::<BTreeSet<_>>());
-    if in_force != planned {
-        found.push(Unsound::PinsBesides);
-    }
     if !found.is_empty() {
         return found;
     }
-    let after = Network {
-        circuits: &circuits,
-        ..*network
-    };
-    let ground = Ground::of(&after);
+    let kept = plan.kept_of(network.pins);
+    if kept.len() < plan.pins.len() {
+        let last = Network {
+            tables: &plan.tables,
+            pins: &kept,
+            ..*after
+        };
+        found.extend(judge_flows([&last, &last], &plan.pins));
+    }
+    let ground = Ground::of(after);
     let tables = Columns::of(&plan.tables, network.fabric.nodes().len());
     let everybody: BTreeSet<_> = plan.tables.keys().copied().collect();
     let lost = |to| {
@@ -184,9 +190,10 @@ pub(crate) fn at_rest(network: &Network<'_>, plan: &Plan) -> Vec<Unsound> {
         };
         let concerned = concerned.iter().copied();
         let mesh = Mesh::at_rest(&ground, to, &tables, concerned);
-        Some(told(&after, to, mesh.mishap()?))
+        Some(told(after, to, mesh.mishap()?))
     };
-    network.fabric.endpoints().filter_map(lost).collect()
+    found.extend(network.fabric.endpoints().filter_map(lost));
+    found
 }
 
 /// By destination: those of the nodes that send there by one of these tables otherwise than by the other.

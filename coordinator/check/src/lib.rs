@@ -121,14 +121,30 @@ pub fn check(network: &Network<'_>, plan: &Plan) -> Result<(), Vec<Unsound>> {
         circuits: &circuits,
         ..*network
     };
-    found.extend(judge_flows([network, &after], &plan.pins));
-    found.extend(course::at_rest(network, plan));
+    let led_anew = course::led_anew_by_plan(network, plan);
+    let is_of_pins = led_anew.is_empty() && circuits == *network.circuits;
+    let kept = plan.kept_of(network.pins);
+    // Pins that go are lifted before tables and circuits change, and pins that come are set after that.
+    let pins = if is_of_pins { &plan.pins } else { &kept };
+    found.extend(judge_flows([network, &after], pins));
+    if !is_of_pins {
+        found.extend(course::at_rest([network, &after], plan, &led_anew));
+    }
     if found.is_empty() {
         found.extend(buffers::deadlock(network, &plan.tables, &plan.pins));
     }
     // Ways are followed by pins that lead somewhere.
     if found.is_empty() {
         found.extend(loads::overloads(network, plan));
+    }
+    if found.is_empty() { Ok(()) } else { Err(found) }
+}
+
+/// Everything that speaks against nodes taking these pins next, in any order.
+pub fn check_pins(network: &Network<'_>, pins: &[Pin]) -> Result<(), Vec<Unsound>> {
+    let mut found = judge_flows([network, network], pins);
+    if found.is_empty() {
+        found.extend(buffers::deadlock(network, &Tables::new(), pins));
     }
     if found.is_empty() { Ok(()) } else { Err(found) }
 }

@@ -80,8 +80,6 @@ pub enum Unsound {
     Deadlock {
         buffers: Vec<String>,
     },
-    /// The plan changes pins, and tables or circuits too.
-    PinsBesides,
     /// The course does not lead to what the plan says.
     LeadsElsewhere,
     // What came with 1.1 follows.
@@ -200,9 +198,6 @@ impl fmt::Display for Unsound {
                 "where nothing is dropped, full buffers may wait for each other: {} and again the first",
                 buffers.join(", ")
             ),
-            Self::PinsBesides => {
-                f.write_str("it changes pins and also tables or circuits: make a plan of each")
-            }
             Self::LeadsElsewhere => f.write_str("its steps lead to something else"),
             Self::Overload(overload) => overload.fmt(f),
         }

@@ -179,11 +179,17 @@ fn judge(fabric: &Fabric, named: &Plan, asked: &Asked) -> Result<Verdict, Unknow
     let mut why = words(&found);
     why.extend(named.hindered_by.clone());
     why.extend(has_no_course(named, &plan, &ground).then(|| NO_ORDER_REASON.to_owned()));
-    let legs = judge_legs(&departing, &course);
+    // Pins that go are lifted before all legs, and pins that come are set after them.
+    let kept = plan.kept_of(&ground.pins);
+    let under_way = Network {
+        pins: &kept,
+        ..departing
+    };
+    let legs = judge_legs(&under_way, &course);
     if legs.iter().all(|(_, why)| why.is_empty()) && !course.is_empty() {
         let mut wanted = circuits.clone();
         wanted.extend(plan.circuits.clone());
-        let arrives = check_course(&departing, &course, (&plan.tables, &wanted));
+        let arrives = check_course(&under_way, &course, (&plan.tables, &wanted));
         why.extend(words(&arrives.err().unwrap_or_default()));
     }
     Ok(Verdict {

@@ -37,7 +37,7 @@ pub use log::reason::Reason;
 pub use log::registered::{Phase as JobPhase, Registered};
 pub use log::state::{
     Ended, Heading, InForce, Invitation, Membership, Migration, Moving, NoEntry, Outcome, Pass,
-    Phase, Rollout, Signed, Stage, State, Step, StepAnswer, Target, Undo,
+    Phase, Rollout, Signed, Stage, State, Step, StepAnswer, Target,
 };
 pub use log::verdict::{Decision, Judged, Verdict};
 pub use model::world::{End, Reporting, Wiring};

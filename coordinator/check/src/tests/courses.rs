@@ -293,12 +293,39 @@ fn plan_is_checked_by_its_result() {
         "traffic for h2 may circle: h0 > h1 > h0"
     );
     let flow = ring.site.flow("h0", "h2");
-    let pinned = ring.site.pin(flow, "h0", "h1");
+    let pinned = Pin {
+        flow,
+        at: ring.site.node("h0"),
+        link: ring.hop(0, 1).link,
+    };
     let both = Plan {
         pins: vec![pinned],
         ..with(ring.with(0, 2, 3))
     };
-    assert!(judge(&both).contains(&Unsound::PinsBesides));
+    assert_eq!(judge(&both), [], "by its pin h0 sends to h1, as before");
+    let mut circling = both.clone();
+    let back = ring.with(1, 2, 0);
+    circling.tables.insert(back.at, back);
+    let said = judge(&circling);
+    assert!(matches!(said[..], [Unsound::Loop { .. }]), "{said:?}");
+    circling.pins.clear();
+    assert_eq!(judge(&circling), [], "h1 sends to h0, and that to h3");
+}
+
+#[test]
+fn pins_are_judged_by_tables() {
+    let mut ring = Ring::new();
+    let pinned = Pin {
+        flow: ring.site.flow("h0", "h2"),
+        at: ring.site.node("h0"),
+        link: ring.hop(0, 1).link,
+    };
+    let unsure = Round::new();
+    assert_eq!(check_pins(&ring.network(&unsure, 0.0), &[pinned]), Ok(()));
+    ring.route(1, 2, 0);
+    let said = check_pins(&ring.network(&unsure, 0.0), &[pinned]);
+    let said = said.expect_err("h1 sends it back");
+    assert!(matches!(said[..], [Unsound::Loop { .. }]), "{said:?}");
 }
 
 /// Or nobody could ever be led around what is down.

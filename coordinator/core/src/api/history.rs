@@ -80,10 +80,7 @@ fn size(record: &Record) -> usize {
 
 fn running(known: Measurements<'_>, rollout: &Rollout) -> Record {
     let outcome = match &rollout.phase {
-        Phase::Held(undo) => Outcome::Held {
-            reasons: words(known, &undo.reasons),
-        },
-        Phase::Travelling(journey) if journey.is_held() => Outcome::Held {
+        Phase::Migrating(journey) if journey.is_held() => Outcome::Held {
             reasons: words(known, journey.reasons()),
         },
         Phase::Proposed => Outcome::Offered,

@@ -7,8 +7,8 @@ use reweave_common::ids::NodeId;
 use reweave_common::member::Member;
 use reweave_common::observations::NodeObservations;
 use reweave_common::operator::{
-    AgentState, AgentStatus, FlowStatus, Hop, LinkStatus, Mode, OpenInvitation, OpticalStatus,
-    Phase, Pin, Refused, RefusedPeer, RunningChange, Status, Useless, UselessPin, hops,
+    AgentState, AgentStatus, FlowStatus, Hop, LinkStatus, Mode, OpenInvitation, OpticalStatus, Pin,
+    Refused, RefusedPeer, RunningChange, Status, Useless, UselessPin, hops,
 };
 use reweave_common::snapshot::{self, FlowState, LinkState};
 use reweave_repair::paths::drained;
@@ -21,7 +21,7 @@ use super::unmeasured::lacks;
 use super::warnings::warnings;
 use crate::ingest::admission::Admissions;
 use crate::log::millis::millis;
-use crate::log::state::{self, Heading, InForce, Migration, Rollout, State, Step};
+use crate::log::state::{InForce, Migration, Rollout, State, Step};
 use crate::model::imbalance::flow_imbalance;
 use crate::model::world::{Measurements, World};
 use crate::plan::{change_freeze, severed_routes, stale_pins};
@@ -151,7 +151,7 @@ fn running(known: Measurements<'_>, rollout: &Rollout) -> RunningChange {
     RunningChange {
         generation: rollout.plan.generation,
         parent: rollout.plan.parent,
-        phase: phase(&rollout.phase),
+        phase: rollout.shown_phase(),
         waiting_for: waiting
             .map(|node| known.fabric.name(node).to_owned())
             .collect(),
@@ -163,30 +163,8 @@ fn running(known: Measurements<'_>, rollout: &Rollout) -> RunningChange {
 
 /// Of one that goes forth, and is not held, there is nothing to tell.
 fn why(known: Measurements<'_>, rollout: &Rollout) -> Vec<String> {
-    let undo = rollout.phase.undo().map(|undo| undo.reasons.iter());
-    let journey = rollout.phase.journey().map(Migration::reasons);
-    let reasons = undo.into_iter().flatten();
-    let reasons = reasons.chain(journey.into_iter().flatten());
-    crate::log::reason_list::told(reasons, known.fabric)
-}
-
-fn phase(phase: &state::Phase) -> Phase {
-    match phase {
-        state::Phase::Proposed => Phase::Proposed,
-        state::Phase::Approved => Phase::Approved,
-        state::Phase::Unconfirmed(_) | state::Phase::Confirming(_) | state::Phase::Applying(_) => {
-            Phase::Applying
-        }
-        state::Phase::Verifying(_) => Phase::Verifying,
-        state::Phase::RollingBack(_) => Phase::RollingBack,
-        state::Phase::Held(_) => Phase::Held,
-        state::Phase::Travelling(journey) => match &journey.heading {
-            _ if journey.is_held() => Phase::Held,
-            Heading::Back { .. } => Phase::RollingBack,
-            Heading::Forth if journey.is_over() => Phase::Verifying,
-            Heading::Forth => Phase::Applying,
-        },
-    }
+    let reasons = rollout.phase.journey().map(Migration::reasons);
+    crate::log::reason_list::told(reasons.into_iter().flatten(), known.fabric)
 }
 
 /// A change that could not be rolled back, switches that hold other rules than they should, and
@@ -237,23 +215,25 @@ fn severed(world: &World<'_>, in_force: &InForce) -> Option<String> {
 }
 
 /// Packets go around what was to move, so that nothing is lost while it takes its time.
-fn stuck(fabric: &Fabric, rollout: &Rollout, journey: &Migration) -> String {
-    let unclear: Vec<_> = journey
-        .unclear()
-        .map(|it| &*fabric.optical(it).name)
-        .collect();
-    let why = match unclear.as_slice() {
-        [] => "it is blocked".to_owned(),
-        names => format!(
-            "the circuits of {} are unknown, old or new",
-            names.join(", ")
-        ),
-    };
+fn held_for(fabric: &Fabric, rollout: &Rollout) -> Option<String> {
+    let journey = rollout.phase.journey().filter(|it| it.is_held())?;
+    let unclear = journey.unclear().map(|it| &*fabric.optical(it).name);
+    let unclear = unclear.collect::<Vec<_>>().join(", ");
+    let unrestored = journey.unrestored().map(|node| fabric.name(node));
+    let unrestored = unrestored.collect::<Vec<_>>().join(", ");
     let generation = rollout.plan.generation;
-    format!(
-        "plan {generation} is held: {why}; it is retried, and its resources are locked for other \
-         plans"
-    )
+    let what = if !unclear.is_empty() {
+        format!("plan {generation} is held: the circuits of {unclear} are unknown, old or new")
+    } else if !unrestored.is_empty() {
+        format!(
+            "rollback of plan {generation} is unconfirmed: {unrestored} may still hold its rules"
+        )
+    } else {
+        format!("plan {generation} is held: it is blocked")
+    };
+    Some(format!(
+        "{what}; it is retried, and its resources are locked for other plans"
+    ))
 }
 
 fn lost_flow(mode: Mode, pin: &UselessPin) -> String {
@@ -261,22 +241,6 @@ fn lost_flow(mode: Mode, pin: &UselessPin) -> String {
         Mode::Manual => format!("{pin}; remove the pin with the plan of `reweave plan`"),
         Mode::Auto => format!("{pin}; the pin is removed as soon as possible"),
     }
-}
-
-fn held_for(fabric: &Fabric, rollout: &Rollout) -> Option<String> {
-    if let Some(journey) = rollout.phase.journey().filter(|journey| journey.is_held()) {
-        return Some(stuck(fabric, rollout, journey));
-    }
-    let state::Phase::Held(undo) = &rollout.phase else {
-        return None;
-    };
-    let unsure: Vec<_> = undo.unconfirmed().map(|node| fabric.name(node)).collect();
-    Some(format!(
-        "rollback of plan {} is unconfirmed: {} may still hold its rules; it is retried, and its \
-         resources are locked for other plans",
-        rollout.plan.generation,
-        unsure.join(", ")
-    ))
 }
 
 /// Whether a switch reads back a state other than its last instruction.

@@ -300,11 +300,11 @@ pub struct StepIntent {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Aim {
-    /// Carry the plan out; these were the flows' rates just before.
+    /// Carry out a plan of pins, in one round; these were the flows' rates just before.
     Install { before: Vec<Before> },
-    /// The round of tables that is due in the migration.
+    /// The round that is due in the migration, or once more.
     Round,
-    /// Put the parent's rules back.
+    /// Go back over the round of a plan of pins: put the parent's rules back.
     Undo { reasons: Vec<Reason> },
 }
 

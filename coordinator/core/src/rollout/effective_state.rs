@@ -6,6 +6,7 @@ use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::migration_plan::{Round, Tables};
 use reweave_common::plan::Generation;
 
+use crate::log::migration_steps::leads_alike;
 use crate::log::state::{Migration, Rollout, Stage, State};
 
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +38,16 @@ impl EffectiveState {
                 around.take(other, journey, &certain(journey));
                 around.unsure.extend(journey.unsure_now());
             }
+        }
+        // Of a round of pins, nodes hold the same table either way.
+        let Self {
+            tables,
+            own_unsure,
+            unsure,
+            ..
+        } = &mut around;
+        for unsure in [own_unsure, unsure] {
+            unsure.retain(|node, table| !leads_alike(tables.get(node), Some(&*table)));
         }
         around
     }

@@ -50,9 +50,19 @@ pub(crate) fn rerouted(parent: &[Pin], plan: &[Pin]) -> BTreeSet<FlowKey> {
     difference(parent, plan).map(|pin| pin.flow).collect()
 }
 
+/// The switches at which a plan lifts pins of its parent, and those at which it sets new ones.
+pub(crate) fn lifted_and_set(parent: &[Pin], plan: &[Pin]) -> [BTreeSet<NodeId>; 2] {
+    let [before, after] = [parent, plan].map(|pins| pins.iter().collect::<BTreeSet<_>>());
+    [[&before, &after], [&after, &before]].map(|[pins, others]| {
+        let only = pins.difference(others);
+        only.map(|pin| pin.at).collect()
+    })
+}
+
 fn difference<'p>(parent: &'p [Pin], plan: &'p [Pin]) -> impl Iterator<Item = &'p Pin> {
-    let gone = parent.iter().filter(|pin| !plan.contains(pin));
-    gone.chain(plan.iter().filter(|pin| !parent.contains(pin)))
+    let [before, after] = [parent, plan].map(|pins| pins.iter().collect::<BTreeSet<_>>());
+    let differing: Vec<_> = before.symmetric_difference(&after).copied().collect();
+    differing.into_iter()
 }
 
 /// How a node carries its table out.

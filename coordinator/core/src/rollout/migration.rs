@@ -10,27 +10,26 @@ use std::time::Duration;
 use reweave_check::{Network, Unsound, check_leg};
 use reweave_common::circuit::{Circuit, CircuitSet, NotSwitched, Switchover};
 use reweave_common::fabric::{Circuits, Fabric, Fibre};
-use reweave_common::forwarding_state::ForwardingState;
 use reweave_common::ids::{LinkId, NodeId, OpticalId};
 use reweave_common::migration_plan::{MigrationPlan, MigrationStep, Round, Tables};
 use reweave_common::moment::Moment;
 use reweave_common::operator;
-use reweave_common::plan::Plan;
+use reweave_common::plan::{Pin, Plan};
 use reweave_common::resource_set::ResourceSet;
 
 use super::effective_state::EffectiveState;
 use super::idle_proof::{IdleProof, IdleTracker, Port};
 use super::link_up_check::LinkUpCheck;
 use super::migration_check::{laid, trial};
+use super::rollback::{balk, give_up, hold};
+use super::rounds::{holdings, planned_rules};
 use super::start::{Hindrance, all_connected};
-use super::{Controller, DecisionContext, confirm, failure, measure};
-use crate::log::command::{Aim, Change, Departure, Move, StepIntent};
-use crate::log::migration_steps::settled;
+use super::{Controller, DecisionContext, measure};
+use crate::log::command::{Change, Departure, Move};
 use crate::log::reason::Reason;
-use crate::log::state::{InForce, Migration, Moving, Rollout, Stage, Step};
+use crate::log::state::{InForce, Migration, Moving, Rollout, Stage};
 use crate::model::world::{Measurements, World};
-use crate::plan::migration::{MigrationStart, NoSafeOrder, RoundWidth, course};
-use crate::rollout::forwarding_rules;
+use crate::plan::migration::{MigrationStart, RoundWidth};
 
 /// Packets that were under way have come through by then.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -89,20 +88,10 @@ pub(super) fn departure(
     let world = turn.world();
     let trial = laid(turn, plan)?;
     let course = &trial.course;
-    let rounds: Vec<_> = course
-        .legs()
-        .filter_map(|(_, leg)| match leg {
-            MigrationStep::Round(round) => Some(round),
-            MigrationStep::Switch(_) => None,
-        })
-        .collect();
-    let nodes: BTreeSet<_> = rounds
-        .iter()
-        .flat_map(|round| round.keys().copied())
-        .collect();
-    all_connected(turn.known, nodes).map_err(Hindrance::Unready)?;
-    for round in rounds {
-        holdings(turn, round).map_err(Hindrance::Unready)?;
+    all_connected(turn.known, nodes_of(course).collect()).map_err(Hindrance::Unready)?;
+    let rules = planned_rules(turn, plan).map_err(Hindrance::Unready)?;
+    for round in rounds_of(course) {
+        holdings(turn, round, &rules).map_err(Hindrance::Unready)?;
     }
     let undriven = undriven(turn.known, course);
     if !undriven.is_empty() {
@@ -115,6 +104,17 @@ pub(super) fn departure(
         circuits: trial.basis.around.circuits.clone(),
         before,
     })
+}
+
+fn rounds_of(course: &MigrationPlan) -> impl Iterator<Item = &Round> {
+    course.legs().filter_map(|(_, leg)| match leg {
+        MigrationStep::Round(round) => Some(round),
+        MigrationStep::Switch(_) => None,
+    })
+}
+
+pub(super) fn nodes_of(course: &MigrationPlan) -> impl Iterator<Item = NodeId> {
+    rounds_of(course).flat_map(|round| round.keys().copied())
 }
 
 /// Optical switches in the migration that no driver reaches.
@@ -130,10 +130,11 @@ pub(super) fn reasons(unsound: Vec<Unsound>) -> Vec<Reason> {
     unsound.into_iter().map(Reason::Unsound).collect()
 }
 
-fn network<'a>(
+pub(super) fn network<'a>(
     turn: &'a DecisionContext<'_>,
     around: &'a EffectiveState,
     down: &'a BTreeSet<LinkId>,
+    pins: &'a [Pin],
 ) -> Network<'a> {
     let in_force = turn.state.in_force();
     Network {
@@ -141,7 +142,7 @@ fn network<'a>(
         addresses: turn.known.ingest.owners(),
         down,
         generation: in_force.generation,
-        pins: &in_force.pins,
+        pins,
         tables: &around.tables,
         unsure: &around.unsure,
         circuits: &around.circuits,
@@ -176,11 +177,7 @@ pub(super) fn wanted(
 
 /// A node in the migration that the plan does not speak for.
 pub(super) fn beyond(course: &MigrationPlan, claims: &ResourceSet) -> Option<NodeId> {
-    let mut told = course.legs().flat_map(|(_, leg)| match leg {
-        MigrationStep::Round(round) => round.keys().copied().collect(),
-        MigrationStep::Switch(_) => Vec::new(),
-    });
-    told.find(|node| !claims.nodes.contains(node))
+    nodes_of(course).find(|node| !claims.nodes.contains(node))
 }
 
 /// Links of which an end says that they are down, by cable or by circuit.
@@ -207,21 +204,6 @@ fn sees_light(known: Measurements<'_>, fibre: &Fibre) -> Option<bool> {
     is_fresh.then_some(counters.value.up)
 }
 
-/// What the nodes of a round should hold: their pins as before, and the new routes.
-fn holdings(
-    turn: &DecisionContext<'_>,
-    round: &Round,
-) -> Result<BTreeMap<NodeId, ForwardingState>, Vec<Reason>> {
-    let world = turn.world();
-    let holding = |(&node, table)| {
-        let routes = forwarding_rules::routes(table, world.fabric(), &world.wiring);
-        let ForwardingState { rules, .. } = turn.state.in_force().holding(node);
-        routes.map(|routes| (node, ForwardingState { rules, routes }))
-    };
-    let holdings: Result<_, Reason> = round.iter().map(holding).collect();
-    holdings.map_err(|reason| vec![reason])
-}
-
 impl Controller {
     pub(super) fn travel(
         &mut self,
@@ -238,8 +220,8 @@ impl Controller {
             (Stage::Due, Some(MigrationStep::Switch(moved))) => {
                 self.prove(turn, plan, journey, moved);
             }
-            (Stage::Unconfirmed(step) | Stage::Telling(step), _) => {
-                self.tell(turn, plan, journey, step);
+            (Stage::Unconfirmed(step) | Stage::Confirming(step) | Stage::Telling(step), _) => {
+                self.tell(turn, rollout, journey, step);
             }
             (Stage::Proven, Some(MigrationStep::Switch(moved))) => {
                 self.set_out(turn, plan, journey, moved);
@@ -250,93 +232,6 @@ impl Controller {
             }
             // It has arrived, and what becomes of it the verdict says.
             _ => {}
-        }
-    }
-
-    fn begin_round(
-        &self,
-        turn: &mut DecisionContext<'_>,
-        plan: &Plan,
-        journey: &Migration,
-        round: &Round,
-    ) {
-        let is_late = self.waited(turn) >= turn.known.policy.begin_within;
-        let connected = all_connected(turn.known, round.keys().copied().collect());
-        // Of hundreds of nodes the checker takes part of a second, and while one of them is missing this is asked at every
-        // tick.
-        let is_settled = journey.is_held() && !self.is_urged;
-        if connected.is_err() && (!is_late || is_settled) {
-            return;
-        }
-        let ready = judge(turn, plan, MigrationStep::Round(round)).and_then(|()| {
-            connected?;
-            holdings(turn, round)
-        });
-        match ready {
-            Ok(targets) => tell_round(turn, plan, targets),
-            Err(reasons) if is_late => give_up(turn, plan, journey, reasons),
-            Err(_) => {}
-        }
-    }
-
-    fn tell(
-        &mut self,
-        turn: &mut DecisionContext<'_>,
-        plan: &Plan,
-        journey: &Migration,
-        step: &Step,
-    ) {
-        let mut reasons: Vec<_> = step.failures().map(failure).collect();
-        let has_failed = !reasons.is_empty();
-        if self.is_exhausted(turn) {
-            reasons.extend(step.unanswered().map(|node| Reason::Silent { node }));
-        }
-        let may_turn = !journey.leads_back();
-        let gives_up = !journey.is_held() && (may_turn || self.has_tried_enough(turn));
-        if !reasons.is_empty() && gives_up {
-            reasons.extend(judge_now(turn, plan, journey).err().into_iter().flatten());
-            return balk(turn, plan, journey, reasons);
-        }
-        let is_again = has_failed && self.waited(turn) >= self.pause(turn, journey);
-        let due = self.due_installs(turn, step);
-        let is_to_be_confirmed = journey.is_unconfirmed() && step.all_done();
-        // A step that was sound at its first instruction may be unsound now.
-        if !is_again && due.is_empty() && !is_to_be_confirmed {
-            return;
-        }
-        if let Err(reasons) = judge_now(turn, plan, journey) {
-            let is_late = self.waited(turn) >= turn.known.policy.begin_within;
-            if is_late && (journey.leads_back() || is_to_be_confirmed) {
-                give_up(turn, plan, journey, reasons);
-            }
-            return;
-        }
-        if is_to_be_confirmed {
-            return confirm(turn, plan);
-        }
-        if is_again {
-            let told = step.targets.iter();
-            let targets = told.map(|(&node, target)| (node, target.holding.clone()));
-            self.in_vain += 1;
-            return tell_round(turn, plan, targets.collect());
-        }
-        self.install_all(turn, due, journey.is_unconfirmed());
-    }
-
-    /// During a rollback it is tried some times before a person hears that it does not come about.
-    fn has_tried_enough(&self, turn: &DecisionContext<'_>) -> bool {
-        self.is_exhausted(turn) || self.in_vain >= turn.known.policy.most_sends.max(1)
-    }
-
-    /// A held plan retries seldom.
-    fn pause(&self, turn: &DecisionContext<'_>, journey: &Migration) -> Duration {
-        let policy = turn.known.policy;
-        if self.is_urged {
-            Duration::ZERO
-        } else if journey.is_held() {
-            policy.retry_held_after
-        } else {
-            policy.answer_within
         }
     }
 
@@ -578,23 +473,25 @@ pub(super) fn may_pass(why: &NotSwitched) -> bool {
 }
 
 /// Whether the step is sound for the network as it is now, wherever others are in their migrations.
-fn judge(
+pub(super) fn judge(
     turn: &DecisionContext<'_>,
     plan: &Plan,
     leg: MigrationStep<'_>,
 ) -> Result<(), Vec<Reason>> {
     let around = EffectiveState::new(turn.state, turn.known.fabric, plan.generation);
     let down = down(turn.world(), &around.circuits);
-    check_leg(&network(turn, &around, &down), leg).map_err(reasons)
+    let pins = plan.kept_of(&turn.state.in_force().pins);
+    check_leg(&network(turn, &around, &down, &pins), leg).map_err(reasons)
 }
 
-/// The step on which it is.
-fn judge_now(
+/// The step on which it is. Pins were judged at the start, in all mixtures of before and after.
+pub(super) fn judge_now(
     turn: &DecisionContext<'_>,
     plan: &Plan,
     journey: &Migration,
 ) -> Result<(), Vec<Reason>> {
-    let leg = journey.leg();
+    let is_of_pins = !is_needed(turn.known, turn.state.in_force(), plan);
+    let leg = journey.leg().filter(|_| !is_of_pins);
     leg.map_or(Ok(()), |leg| judge(turn, plan, leg))
 }
 
@@ -625,19 +522,6 @@ pub(super) fn start<'a>(
     }
 }
 
-fn tell_round(
-    turn: &mut DecisionContext<'_>,
-    plan: &Plan,
-    targets: BTreeMap<NodeId, ForwardingState>,
-) {
-    turn.decide(Change::StepIntent(StepIntent {
-        plan: plan.generation,
-        generation: turn.state.next_generation(),
-        aim: Aim::Round,
-        targets,
-    }));
-}
-
 fn intend_move(turn: &mut DecisionContext<'_>, plan: &Plan, journey: &Migration, moved: &Circuits) {
     let moves = moved.iter().map(|(&optical, desired)| {
         let expected = journey.circuits.get(&optical).cloned().unwrap_or_default();
@@ -662,103 +546,6 @@ fn intend(turn: &mut DecisionContext<'_>, plan: &Plan, moves: BTreeMap<OpticalId
         generation: turn.state.next_generation(),
         moves,
     });
-}
-
-/// Whether a person has, and nothing else is to be done. While circuits may be moving, it waits for them;
-/// where no way leads back yet, what is under way goes on, and nothing more begins.
-pub(super) fn is_given_up(
-    turn: &mut DecisionContext<'_>,
-    rollout: &Rollout,
-    journey: &Migration,
-) -> bool {
-    let Some(aborted) = rollout.aborted() else {
-        return false;
-    };
-    if journey.leads_back() || journey.is_moving() {
-        return false;
-    }
-    balk(turn, &rollout.plan, journey, vec![aborted]);
-    let begins = matches!(journey.stage, Stage::Due | Stage::Proven);
-    begins || !turn.out.is_settled()
-}
-
-/// A rollback that was laid for a network that was another is laid again from where things are, if that
-/// leads on now.
-fn give_up(turn: &mut DecisionContext<'_>, plan: &Plan, journey: &Migration, reasons: Vec<Reason>) {
-    let is_stale = journey.leads_back() && judge_now(turn, plan, journey).is_err();
-    let anew = way_back(turn, plan, journey).filter(|_| is_stale);
-    let leads_on = |course: &MigrationPlan| {
-        let first = course.legs().next();
-        first.is_none_or(|(_, leg)| judge(turn, plan, leg).is_ok())
-    };
-    match anew.filter(leads_on) {
-        Some(course) => turn_back(turn, plan, journey, &course, reasons),
-        None => balk(turn, plan, journey, reasons),
-    }
-}
-
-/// Gives it up, and goes back to where it began. A rollback in progress waits.
-pub(super) fn balk(
-    turn: &mut DecisionContext<'_>,
-    plan: &Plan,
-    journey: &Migration,
-    reasons: Vec<Reason>,
-) {
-    let back = way_back(turn, plan, journey).filter(|_| !journey.leads_back());
-    match back {
-        Some(course) => turn_back(turn, plan, journey, &course, reasons),
-        None if journey.is_held() => {}
-        None => hold(turn, plan, reasons),
-    }
-}
-
-fn turn_back(
-    turn: &mut DecisionContext<'_>,
-    plan: &Plan,
-    journey: &Migration,
-    course: &MigrationPlan,
-    reasons: Vec<Reason>,
-) {
-    let around = EffectiveState::new(turn.state, turn.known.fabric, plan.generation);
-    turn.decide(Change::TurnedBack {
-        generation: plan.generation,
-        course: settled(course, &around.tables, &journey.unsure_now()),
-        reasons,
-    });
-}
-
-fn hold(turn: &mut DecisionContext<'_>, plan: &Plan, reasons: Vec<Reason>) {
-    turn.decide(Change::Held {
-        generation: plan.generation,
-        reasons,
-    });
-}
-
-fn way_back(turn: &DecisionContext<'_>, plan: &Plan, journey: &Migration) -> Option<MigrationPlan> {
-    let (in_force, claims) = (turn.state.in_force(), turn.claims(plan));
-    let mut around = EffectiveState::new(turn.state, turn.known.fabric, plan.generation);
-    around.own_unsure = journey.unsure_now();
-    let before = in_force.circuits_of(turn.known.fabric);
-    let (tables, circuits) = wanted(&around, &claims, &in_force.tables, &before);
-    let mut avoided = down(turn.world(), &around.circuits);
-    avoided.extend(unconfirmed_links(turn.known.fabric, journey, &before));
-    let nobody_down = BTreeSet::new();
-    let back = |down| course(start(turn, &around, down, &claims), &tables, &circuits);
-    // Where nothing leads around what is down, things are put back as they were all the same.
-    let back = back(&avoided).or_else(|NoSafeOrder| back(&nobody_down));
-    let back = back.or_else(|NoSafeOrder| {
-        journey
-            .retraced((&in_force.tables, &before))
-            .ok_or(NoSafeOrder)
-    });
-    back.ok().filter(|course| beyond(course, &claims).is_none())
-}
-
-/// Links over circuits in which light has not been confirmed. A reading may show light that comes and goes.
-fn unconfirmed_links(fabric: &Fabric, journey: &Migration, first: &Circuits) -> Vec<LinkId> {
-    let mut links = fabric.lit(&journey.unconfirmed_circuits(first));
-    links.retain(|&link| fabric.crossing(link).is_some());
-    links
 }
 
 /// The ports of circuits that will be gone.

@@ -17,6 +17,8 @@ use reweave_common::migration_plan::{MigrationPlan, MigrationStep, Tables};
 use reweave_common::plan::{Generation, Pin, Plan};
 
 use super::effective_state::EffectiveState;
+use super::forwarding_rules::lifted_and_set;
+use super::rounds::between_pins;
 use super::start::Hindrance;
 use super::{DecisionContext, migration};
 use crate::log::policy::Policy;
@@ -63,6 +65,7 @@ pub(super) struct Trial {
 pub(super) struct Basis {
     /// The one in force, and the one that the plan has to name as its parent.
     generations: [Generation; 2],
+    /// Those that are in force and stay: the others are lifted before all else, and new ones are set at the end.
     pins: Vec<Pin>,
     pub(super) around: EffectiveState,
     /// With those over circuits, and without.
@@ -179,7 +182,7 @@ impl Basis {
         }
         Self {
             generations: [in_force.generation, turn.state.base_of(plan)],
-            pins: in_force.pins.clone(),
+            pins: plan.kept_of(&in_force.pins),
             down: [migration::down(world, &around.circuits), world.down()],
             around,
             addresses,
@@ -250,6 +253,8 @@ fn begun(turn: &DecisionContext<'_>, plan: &Plan, basis: Basis) -> Result<Trial,
     let from = migration::start(turn, &basis.around, down, &claims);
     let course = course(from, &wanted.0, &wanted.1)
         .map_err(|NoSafeOrder| Hindrance::Wrong(vec![Reason::NoCourse]))?;
+    let pinned = lifted_and_set(&turn.state.in_force().pins, &plan.pins);
+    let course = between_pins(course, pinned, [&basis.around.tables, &wanted.0]);
     if let Some(node) = migration::beyond(&course, &claims) {
         return Err(Hindrance::Wrong(vec![Reason::Beyond { node }]));
     }

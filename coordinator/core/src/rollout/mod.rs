@@ -11,17 +11,14 @@ use std::time::Duration;
 
 use reweave_common::circuit::NotSwitched;
 use reweave_common::ids::{NodeId, OpticalId};
-use reweave_common::instruction::{Install, InstallRefusal, Token};
+use reweave_common::instruction::{Install, Token};
 use reweave_common::moment::Moment;
 use reweave_common::plan::{Generation, Plan};
 use reweave_common::resource_set::{Resource, ResourceSet};
 
-use crate::log::command::{Aim, Author, Change, StepIntent};
+use crate::log::command::{Author, Change};
 use crate::log::effect::Outbox;
-use crate::log::reason::Reason;
-use crate::log::state::{
-    self, Heading, Migration, Phase, Rollout, State, Steered, Step, StepAnswer, Undo,
-};
+use crate::log::state::{self, Migration, Phase, Rollout, State, Steered, Step};
 use crate::log::verdict::{Decision, Verdict};
 use crate::model::world::{LazyWorld, Measurements, World};
 use crate::plan::plan_check;
@@ -38,6 +35,8 @@ pub(crate) mod maintenance;
 mod measure;
 mod migration;
 mod migration_check;
+mod rollback;
+mod rounds;
 mod start;
 pub(crate) mod verify;
 
@@ -188,14 +187,9 @@ impl Controller {
             }
             Phase::Approved if rollout.is_stopped() => {}
             Phase::Approved => start::begin(turn, &rollout.plan, self.waited(turn)),
-            Phase::Unconfirmed(step) | Phase::Confirming(step) | Phase::Applying(step) => {
-                self.install(turn, rollout, step);
-            }
-            Phase::Verifying(step) => self.verify(turn, rollout, step),
-            Phase::RollingBack(undo) | Phase::Held(undo) => self.take_back(turn, rollout, undo),
-            Phase::Travelling(journey) if migration::is_given_up(turn, rollout, journey) => {}
-            Phase::Travelling(journey) if journey.is_over() => self.arrive(turn, rollout, journey),
-            Phase::Travelling(journey) => self.travel(turn, rollout, journey),
+            Phase::Migrating(journey) if rollback::is_given_up(turn, rollout, journey) => {}
+            Phase::Migrating(journey) if journey.is_over() => self.arrive(turn, rollout, journey),
+            Phase::Migrating(journey) => self.travel(turn, rollout, journey),
         }
     }
 
@@ -248,31 +242,6 @@ impl Controller {
         self.since.max(self.resumed_at)
     }
 
-    fn install(&mut self, turn: &mut DecisionContext<'_>, rollout: &Rollout, step: &Step) {
-        let plan = &rollout.plan;
-        let mut reasons: Vec<_> = rollout.aborted().into_iter().collect();
-        reasons.extend(step.failures().map(failure));
-        reasons.extend(start::ended(turn.known, plan));
-        if self.is_exhausted(turn) {
-            reasons.extend(step.unanswered().map(|node| Reason::Silent { node }));
-        }
-        if reasons.is_empty() || rollout.is_stopped() {
-            self.go_on(turn, rollout, step);
-        } else {
-            let switches = step.targets.keys().copied();
-            begin_undo(turn, plan.generation, switches, reasons);
-        }
-    }
-
-    fn go_on(&mut self, turn: &mut DecisionContext<'_>, rollout: &Rollout, step: &Step) {
-        let is_unconfirmed = rollout.phase.is_unconfirmed();
-        if is_unconfirmed && step.all_done() {
-            return confirm(turn, &rollout.plan);
-        }
-        let due = self.due_installs(turn, step);
-        self.install_all(turn, due, is_unconfirmed);
-    }
-
     fn handle_unclear(&mut self, why: Option<NotSwitched>) {
         let why = why.unwrap_or(NotSwitched::TimedOut);
         self.in_vain += u32::from(migration::may_pass(&why));
@@ -280,30 +249,21 @@ impl Controller {
     }
 
     fn arrive(&self, turn: &mut DecisionContext<'_>, rollout: &Rollout, journey: &Migration) {
-        let generation = rollout.plan.generation;
-        let verdict = rollout.verdict.as_ref().map(|verdict| &verdict.decision);
-        match (&journey.heading, verdict) {
-            (Heading::Back { .. }, _) => turn.decide(Change::RolledBack { generation }),
-            (Heading::Forth, _) if rollout.is_stopped() => {}
-            (Heading::Forth, Some(Decision::RollBack { reasons })) => {
-                migration::balk(turn, &rollout.plan, journey, reasons.clone());
-            }
-            (Heading::Forth, _) => self.judge_rates(turn, rollout),
+        let plan = &rollout.plan;
+        if journey.leads_back() {
+            let generation = plan.generation;
+            return turn.decide(Change::RolledBack { generation });
         }
-    }
-
-    fn verify(&self, turn: &mut DecisionContext<'_>, rollout: &Rollout, step: &Step) {
         if rollout.is_stopped() {
             return;
         }
-        if let Some(aborted) = rollout.aborted() {
-            let switches = step.targets.keys().copied();
-            return begin_undo(turn, rollout.plan.generation, switches, vec![aborted]);
+        match rollout.verdict.as_ref().map(|verdict| &verdict.decision) {
+            Some(Decision::RollBack { reasons }) => {
+                rollback::balk(turn, plan, journey, reasons.clone());
+            }
+            _ if is_unmeasurable(turn, plan) => keep_unjudged(turn, plan),
+            _ => self.judge_rates(turn, rollout),
         }
-        if rollout.plan.only_lifts() || rollout.plan.only_reorders() {
-            return keep_unjudged(turn, &rollout.plan);
-        }
-        self.judge_rates(turn, rollout);
     }
 
     fn judge_rates(&self, turn: &mut DecisionContext<'_>, rollout: &Rollout) {
@@ -338,56 +298,6 @@ impl Controller {
         }
     }
 
-    fn take_back(&mut self, turn: &mut DecisionContext<'_>, rollout: &Rollout, undo: &Undo) {
-        let generation = rollout.plan.generation;
-        let Some(step) = &undo.step else {
-            if !rollout.is_stopped() {
-                put_back(turn, generation, undo);
-            }
-            return;
-        };
-        if undo.is_confirmed() && reads_back(turn, undo, step) {
-            turn.decide(Change::RolledBack { generation });
-        } else if matches!(rollout.phase, Phase::Held(_)) {
-            self.keep_trying(turn, rollout, undo, step);
-        } else if undo.has_failed() || self.is_exhausted(turn) {
-            let silent = step.unanswered().map(|node| Reason::Silent { node });
-            let reasons = step.failures().map(failure).chain(silent).collect();
-            turn.decide(Change::Held {
-                generation,
-                reasons,
-            });
-        } else {
-            self.send_due(turn, step);
-        }
-    }
-
-    /// Switches that are silent are asked on; when one refuses, all are told again from time to
-    /// time, since an agent answers the same instruction always the same. That is soon where a
-    /// switch has only said what to go beyond.
-    fn keep_trying(
-        &mut self,
-        turn: &mut DecisionContext<'_>,
-        rollout: &Rollout,
-        undo: &Undo,
-        step: &Step,
-    ) {
-        let policy = turn.known.policy;
-        let any_failed = step.failures().next().is_some();
-        let pause = if self.is_urged {
-            Duration::ZERO
-        } else if step.failures().all(|(_, answer)| is_ahead(answer)) {
-            policy.answer_within
-        } else {
-            policy.retry_held_after
-        };
-        if any_failed && self.waited(turn) >= pause && !rollout.is_stopped() {
-            put_back(turn, rollout.plan.generation, undo);
-        } else {
-            self.send_due(turn, step);
-        }
-    }
-
     fn waited(&self, turn: &DecisionContext<'_>) -> Duration {
         turn.known.now.since(self.since)
     }
@@ -398,11 +308,6 @@ impl Controller {
             >= policy
                 .answer_within
                 .saturating_mul(policy.most_sends.max(1))
-    }
-
-    fn send_due(&mut self, turn: &mut DecisionContext<'_>, step: &Step) {
-        let due = self.due_installs(turn, step);
-        self.install_all(turn, due, false);
     }
 
     /// For every connected switch that has not answered, and was not told just now. Before it has reported, nobody can
@@ -446,8 +351,8 @@ fn leg(journey: &Migration) -> Leg {
         state::Stage::Switching(moving) => Some(moving.token),
         _ => None,
     };
-    let leads_back = journey.heading != Heading::Forth;
-    (leads_back, journey.leg, discriminant(&journey.stage), token)
+    let stage = discriminant(&journey.stage);
+    (journey.leads_back(), journey.leg, stage, token)
 }
 
 /// Else there is nothing that would have to settle.
@@ -469,6 +374,12 @@ fn verdict(turn: &DecisionContext<'_>, rollout: &Rollout, after: &After) -> Verd
     verdict
 }
 
+/// Whether pins are only lifted, or ranks reordered: there is nothing to measure it by.
+fn is_unmeasurable(turn: &DecisionContext<'_>, plan: &Plan) -> bool {
+    let is_for_nothing = plan.only_lifts() || plan.only_reorders();
+    is_for_nothing && !is_needed(turn.known, turn.state.in_force(), plan)
+}
+
 /// A pin that serves no more is not put back, whatever its flow gets without it; nor does a flow get anything by an
 /// order that ranks are not in yet.
 fn keep_unjudged(turn: &mut DecisionContext<'_>, plan: &Plan) {
@@ -480,71 +391,6 @@ fn keep_unjudged(turn: &mut DecisionContext<'_>, plan: &Plan) {
             iterations: Vec::new(),
         },
     });
-}
-
-fn confirm(turn: &mut DecisionContext<'_>, plan: &Plan) {
-    turn.decide(Change::ConfirmIntent {
-        plan: plan.generation,
-    });
-}
-
-fn put_back(turn: &mut DecisionContext<'_>, plan: Generation, undo: &Undo) {
-    let switches = undo.switches.iter().copied();
-    begin_undo(turn, plan, switches, undo.reasons.clone());
-}
-
-/// All of these switches should hold again what they hold by the routes in force.
-fn begin_undo(
-    turn: &mut DecisionContext<'_>,
-    plan: Generation,
-    switches: impl Iterator<Item = NodeId>,
-    reasons: Vec<Reason>,
-) {
-    let in_force = turn.state.in_force();
-    let targets = switches
-        .map(|node| (node, in_force.holding(node)))
-        .collect();
-    let generation = turn.state.next_generation();
-    let aim = Aim::Undo { reasons };
-    turn.decide(Change::StepIntent(StepIntent {
-        plan,
-        generation,
-        aim,
-        targets,
-    }));
-}
-
-/// Whether those whose word is all there is for it are seen to hold the rules of the routes in
-/// force, after they said so.
-fn reads_back(turn: &DecisionContext<'_>, undo: &Undo, step: &Step) -> bool {
-    undo.on_their_word(step).all(|node| {
-        let observed = turn.known.ingest.observations().node(node);
-        let holds = observed.and_then(|observed| observed.holds.as_ref());
-        let told = step.targets.get(&node).map(|target| &target.holding);
-        let held =
-            holds.filter(|holds| holds.is_fresh(turn.known.now, turn.known.policy.most_age()));
-        held.zip(told)
-            .is_some_and(|(held, told)| held.value.1.is_same_as(told))
-    })
-}
-
-/// Whether a switch follows the next instruction, since that goes beyond all it knows.
-fn is_ahead(answer: &StepAnswer) -> bool {
-    use InstallRefusal::{DifferentContent, Older};
-    matches!(
-        answer,
-        StepAnswer::Refused(Older { .. } | DifferentContent { .. })
-    )
-}
-
-fn failure((node, answer): (NodeId, &StepAnswer)) -> Reason {
-    match answer {
-        StepAnswer::Refused(refusal) => Reason::Refused {
-            node,
-            refusal: refusal.clone(),
-        },
-        StepAnswer::HoldsOtherRules | StepAnswer::Done => Reason::HoldsOtherRules { node },
-    }
 }
 
 #[cfg(test)]

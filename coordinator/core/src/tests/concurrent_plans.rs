@@ -9,7 +9,7 @@ use super::cluster::Cluster;
 use super::mock_switch::Mood;
 use super::network::Network;
 use super::scene::{SETTLE_TIME, status};
-use crate::{Author, Outcome};
+use crate::{Author, Outcome, Rollout};
 
 /// Two leaves send to the two others.
 const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 4\nspines = 2\nhosts_per_leaf = 3\n\
@@ -112,7 +112,7 @@ fn rollback_leaves_concurrent_plan_committed() {
         c.core
             .state()
             .rollout(first)
-            .is_none_or(|it| it.phase.undo().is_some())
+            .is_none_or(Rollout::leads_back)
     });
     cluster.network.switch("leaf0").mood = Mood::Obeys;
     cluster.run_until_ended(2);

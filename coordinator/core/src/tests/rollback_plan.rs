@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
+use reweave_common::forwarding_state::RouteRule;
 use reweave_common::operator::{
-    Mode, Plan, Record, Refused, Request, Response, RollbackRefused, What,
+    Mode, Plan, Record, Refused, Request, Response, RollbackRefused, Steering, What,
 };
 use reweave_common::plan::Generation;
+use reweave_common::sample::PinRule;
 
 use super::cluster::Cluster;
 use super::network::Network;
 use super::scene::{SETTLE_TIME, collision, planned, reasons};
-use crate::{Outcome, Reason};
+use crate::{Change, Outcome, Reason};
 
 /// As long as it takes to carry out a plan and to judge it.
 const ROLLOUT_TIME: Duration = Duration::from_secs(20);
@@ -139,6 +141,75 @@ fn ended_flows_are_not_pinned_again() {
     let generation = None;
     let answer = cluster.ask(Request::TakeBack { generation });
     assert_eq!(answer, Response::Refused(Refused::NothingToChange));
+}
+
+/// On offer: links carry again, and a pin goes whose flow has ended since they were drained.
+fn mixed() -> (Cluster, Plan) {
+    let mut cluster = Cluster::on(Network::new(3, 4), Mode::Manual);
+    cluster.network.start("h0", "h4", 1000, 0);
+    cluster.network.start("h1", "h5", 1001, 0);
+    cluster.run_for(SETTLE_TIME);
+    let plan = cluster.plan();
+    cluster.apply(plan);
+    cluster.run_until_ended(1);
+    let pinned = cluster.core.state().in_force().pins[0].flow;
+    let link = format!("leaf0-spine{}", cluster.idle_spine());
+    drain(&mut cluster, &[link.as_str()]);
+    cluster.network.end(pinned);
+    cluster.run_for(2 * SETTLE_TIME);
+    let undo = back(&mut cluster, None);
+    (cluster, undo)
+}
+
+/// Of each switch.
+fn held(cluster: &Cluster) -> Vec<(Vec<PinRule>, Vec<RouteRule>)> {
+    let switches = cluster.network.switches.values();
+    let held = switches.map(|it| (it.rules.clone(), it.routes.clone()));
+    held.collect()
+}
+
+#[test]
+fn plan_changes_pins_and_tables() {
+    let (mut cluster, undo) = mixed();
+    carry_out(&mut cluster, &undo);
+    let in_force = cluster.core.state().in_force();
+    assert!(in_force.pins.is_empty() && in_force.tables.is_empty());
+    let is_clean =
+        |(rules, routes): &(Vec<PinRule>, Vec<RouteRule>)| rules.is_empty() && routes.is_empty();
+    assert!(held(&cluster).iter().all(is_clean));
+    let parts = cluster.log.iter().flat_map(|it| it.change.parts());
+    let mut rounds = parts.filter_map(|part| match part {
+        Change::StepIntent(intent) if intent.plan == undo.generation => Some(&intent.targets),
+        _ => None,
+    });
+    let first = rounds.next().expect("pins go before routes change");
+    let lifts = first.values();
+    assert!(lifts.clone().all(|it| it.rules.is_empty()), "{first:?}");
+    assert!(lifts.clone().all(|it| !it.routes.is_empty()), "{first:?}");
+    assert!(rounds.next().is_some(), "and then the routes");
+}
+
+/// After each entry of the log that the plan leads to by itself.
+#[test]
+fn aborted_mixed_plan_restores_both() {
+    let (mut undisturbed, undo) = mixed();
+    let offered = undisturbed.log.len();
+    undisturbed.apply(undo.generation);
+    undisturbed.run_until_ended(3);
+    for entries in offered + 1..undisturbed.log.len() {
+        let (mut cluster, undo) = mixed();
+        let before = held(&cluster);
+        cluster.apply(undo.generation);
+        cluster.run_until("so far", |c| c.log.len() >= entries);
+        let (generation, how) = (undo.generation, Steering::Abort);
+        let answer = cluster.ask(Request::Steer { generation, how });
+        assert_eq!(answer, Response::Steered { generation, how });
+        cluster.run_until_ended(3);
+        let is_back = matches!(cluster.last_outcome(), Outcome::RolledBack { .. });
+        assert!(is_back, "{entries}: {cluster:?}");
+        assert_eq!(held(&cluster), before, "{entries}");
+        cluster.assert_one_generation();
+    }
 }
 
 #[test]

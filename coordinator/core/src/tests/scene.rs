@@ -7,7 +7,7 @@ use reweave_common::operator::{Mode, Phase, Request, Response, Status};
 use reweave_common::plan::Generation;
 
 use super::cluster::Cluster;
-use crate::{Outcome, Reason};
+use crate::{Outcome, Reason, Rollout};
 
 pub(super) const SETTLE_TIME: Duration = Duration::from_secs(2);
 
@@ -75,21 +75,6 @@ pub(super) fn assert_nothing_installed(cluster: &Cluster) {
 }
 
 pub(super) fn phase(cluster: &Cluster) -> Option<Phase> {
-    let mut seen = cluster
-        .core
-        .state()
-        .rollouts()
-        .next()
-        .map(|rollout| &rollout.phase);
-    seen.take().map(|phase| match phase {
-        crate::Phase::Proposed => Phase::Proposed,
-        crate::Phase::Approved => Phase::Approved,
-        crate::Phase::Unconfirmed(_) | crate::Phase::Confirming(_) | crate::Phase::Applying(_) => {
-            Phase::Applying
-        }
-        crate::Phase::Verifying(_) => Phase::Verifying,
-        crate::Phase::RollingBack(_) => Phase::RollingBack,
-        crate::Phase::Held(_) => Phase::Held,
-        crate::Phase::Travelling(_) => Phase::Applying,
-    })
+    let mut rollouts = cluster.core.state().rollouts();
+    rollouts.next().map(Rollout::shown_phase)
 }

@@ -26,13 +26,12 @@ const GOLDEN_1_1: &str = include_str!("../../shapes/1.1.txt");
 const GOLDEN_MINOR: u16 = 1;
 
 /// What came with 1.1, in each list of kinds at its end.
-const KINDS_SINCE_1_1: [NewKind; 8] = [
+const KINDS_SINCE_1_1: [NewKind; 7] = [
     ("Command", "Change", "cluster_version_lowered"),
     ("Command", "Change", "confirm_intent"),
     ("Command", "Change", "steered"),
     ("Command", "Unsound", "overload"),
-    ("State", "Phase", "Confirming"),
-    ("State", "Phase", "Unconfirmed"),
+    ("State", "Stage", "Confirming"),
     ("State", "Stage", "Unconfirmed"),
     ("State", "Unsound", "overload"),
 ];
@@ -103,10 +102,7 @@ fn only_plans_under_way_are_new() {
         .iter()
         .filter(|(format, ..)| *format == "State");
     for (_, list, kind) in of_state {
-        assert!(
-            ["Phase", "Stage", "Unsound"].contains(list),
-            "{kind} in {list}"
-        );
+        assert!(["Stage", "Unsound"].contains(list), "{kind} in {list}");
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use reweave_common::ids::NodeId;
 use reweave_common::moment::Moment;
 use reweave_core::{
-    Change, ClusterRole, Command, LATEST_MINOR, Phase, Policy, Stage, State, UnreadableLog,
+    Change, ClusterRole, Command, LATEST_MINOR, Migration, Policy, Stage, State, UnreadableLog,
 };
 use reweave_replica::decode_exact;
 use reweave_replica::{
@@ -203,12 +203,11 @@ pub fn came_with(change: &Change) -> u16 {
 
 /// The same for all that was decided so far.
 pub fn came_with_state(state: &State) -> u16 {
-    let is_later = |phase: &Phase| match phase {
-        Phase::Unconfirmed(_) | Phase::Confirming(_) => true,
-        Phase::Travelling(journey) => matches!(journey.stage, Stage::Unconfirmed(_)),
-        _ => false,
-    };
-    let any_is_later = state.rollouts().any(|it| is_later(&it.phase));
+    let is_later =
+        |it: &Migration| matches!(it.stage, Stage::Unconfirmed(_) | Stage::Confirming(_));
+    let any_is_later = state
+        .rollouts()
+        .any(|it| it.phase.journey().is_some_and(is_later));
     state.cluster_version().max(u16::from(any_is_later))
 }
 

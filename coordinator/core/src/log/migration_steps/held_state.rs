@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use reweave_common::fabric::Circuits;
 use reweave_common::forwarding::ForwardingTable;
 use reweave_common::ids::NodeId;
-use reweave_common::migration_plan::{MigrationStep, Round, Tables};
+use reweave_common::migration_plan::{MigrationPlan, MigrationStep, Round, Tables, Wave};
 
 #[derive(Debug)]
 pub(crate) struct Held {
@@ -26,13 +26,8 @@ impl Held {
         &self.tables
     }
 
-    /// A node that holds no table follows the network's own routes.
     pub(crate) fn tables_of(&self, nodes: impl Iterator<Item = NodeId>) -> Round {
-        let held = nodes.map(|at| {
-            let table = self.tables.get(&at).cloned();
-            (at, table.unwrap_or_else(|| own_table(at)))
-        });
-        held.collect()
+        tables_of(&self.tables, nodes)
     }
 
     /// Of these optical switches.
@@ -51,6 +46,28 @@ impl Held {
             MigrationStep::Switch(moved) => self.circuits.extend(moved.clone()),
         }
     }
+}
+
+/// A node that holds no table follows the network's own routes.
+pub(crate) fn tables_of(tables: &Tables, nodes: impl Iterator<Item = NodeId>) -> Round {
+    let held = nodes.map(|at| {
+        let table = tables.get(&at).cloned();
+        (at, table.unwrap_or_else(|| own_table(at)))
+    });
+    held.collect()
+}
+
+/// No step at all where no node takes part.
+pub(crate) fn one_round(round: Round) -> MigrationPlan {
+    let waves = if round.is_empty() {
+        Vec::new()
+    } else {
+        vec![Wave {
+            undrain: vec![round],
+            ..Wave::default()
+        }]
+    };
+    MigrationPlan { waves }
 }
 
 /// With this instruction a node follows the network's own routes.

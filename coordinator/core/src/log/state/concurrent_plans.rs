@@ -73,9 +73,9 @@ impl State {
         }
     }
 
-    /// Under which everything is put back: the last one that was given, unless another plan may have got it.
+    /// Under which everything is put back: the last one that was given, unless another plan, or an offer, may have got it.
     pub(super) fn own_number(&mut self) -> Generation {
-        let is_alone = self.under_way().count() == 1;
+        let is_alone = self.rollouts.len() == 1;
         if !is_alone || self.newest == self.in_force.generation {
             self.newest = self.next_generation();
         }
@@ -103,6 +103,12 @@ impl InForce {
             !differs || claims.nodes.contains(node)
         };
         all_pins && nodes.all(own)
+    }
+
+    /// Whether all that a plan claims keeps its tables and circuits.
+    pub(super) fn differs_only_in_pins(&self, plan: &Plan, claims: &ResourceSet) -> bool {
+        let is_kept = |node: &NodeId| self.tables.get(node) == plan.tables.get(node);
+        claims.opticals.is_empty() && claims.nodes.iter().all(is_kept)
     }
 
     /// The plan laid over this: it speaks for what it claims, and for nothing else.

@@ -1,13 +1,6 @@
-//! A migration of the running network, step by step: rounds of tables, and circuits that move between.
-//!
-//! ```text
-//! Due -> Unconfirmed -> Telling -------------> the next step is due
-//!  |                                             ^
-//!  +--> Proven -> Switching -> Switched ---------+
-//! ```
-//! Rollback rounds need no confirmation. A rollback is a migration of its own, from the present state.
+//! A migration of the running network, step by step: rounds of tables or pins, and circuits that move between.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::circuit::{Circuit, CircuitSet, NotSwitched, Readback, Switchover};
 use reweave_common::fabric::Circuits;
@@ -22,6 +15,27 @@ use crate::log::command::{Departure, Move};
 use crate::log::migration_steps::{leads_alike, retraced};
 use crate::log::reason::Reason;
 
+/// ```text
+///                              intent    all followed    all hold it
+/// Due -- round, forth ----> Unconfirmed -> Confirming ---+--> Due: the next step, or over
+///  |                                                     |
+///  +---- round, back -----> Telling ---------------------+
+///  |     or in a cluster of version 1.0                  |
+///  |                                                     |
+///  +---- circuits --------> Proven -> Switching -> Switched
+///                           ports idle   intent   all moved; light at both ends
+/// ```
+/// Forth and over, it waits for the verdict. From each stage it may turn back, unless circuits may be moving: its first step
+/// back is Due then. A rollback is a migration of its own, from the present state. Back and over, or on its last step with
+/// all nodes restored, it waits to be rolled back. In each stage it may be held: that says why it is there for so long, and
+/// changes nothing.
+///
+/// A round is sent by `StepIntent` and confirmed by `ConfirmIntent`; the last `Acked` of its nodes ends it. Circuits go from
+/// stage to stage by `DrainProof`, `CircuitIntent`, `CircuitObserved` and `LightCame`. `TurnedBack` leads back, and so does a
+/// `StepIntent` that undoes the one round of a plan of pins. `Verified` ends a migration that is forth and over, `RolledBack`
+/// one that is restored; `Held` changes no stage.
+///
+/// A round of pins gives each node the table that it holds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename = "Journey")]
 pub struct Migration {
@@ -38,6 +52,8 @@ pub struct Migration {
     pub circuits: Circuits,
     /// Instructions to nodes during the migration.
     pub installs: BTreeMap<NodeId, Install>,
+    /// On the way back: nodes that are known to hold what they held before the plan, whatever they refuse later.
+    clean: BTreeSet<NodeId>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,6 +66,7 @@ pub enum Heading {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum Stage {
     Due,
+    /// Nodes apply it for good.
     Telling(Step),
     /// Nothing passes what is to move.
     Proven,
@@ -59,6 +76,8 @@ pub enum Stage {
     // What came with 1.1 follows.
     /// Nodes apply it, and roll back unless it is confirmed.
     Unconfirmed(Step),
+    /// All of them have applied it, and get the confirmation.
+    Confirming(Step),
 }
 
 /// The instructions to drivers of optical switches, and their answers.
@@ -89,6 +108,7 @@ impl Migration {
             unsure: Round::new(),
             circuits: departure.circuits,
             installs: BTreeMap::new(),
+            clean: BTreeSet::new(),
         }
     }
 
@@ -98,6 +118,7 @@ impl Migration {
         if self.is_moving() {
             return false;
         }
+        self.clean = self.untouched();
         self.note_unsure();
         if !self.leads_back() {
             self.heading = Heading::Back { reasons };
@@ -107,11 +128,37 @@ impl Migration {
         true
     }
 
+    /// Whether a migration of one round goes back over it by this step, for the first time or again.
+    pub(super) fn undo(&mut self, step: Step, reasons: Vec<Reason>) -> bool {
+        if !self.is_round_of(&step) {
+            return false;
+        }
+        if !self.leads_back() {
+            self.turn_back(self.course.clone(), reasons);
+        }
+        self.tell(step, false) || self.is_over()
+    }
+
+    /// Whether it has one round, for the nodes of this step.
+    fn is_round_of(&self, step: &Step) -> bool {
+        let mut legs = self.course.legs().map(|(_, leg)| leg);
+        let is_whole = match legs.next() {
+            Some(MigrationStep::Round(round)) => round.keys().eq(step.targets.keys()),
+            Some(MigrationStep::Switch(_)) => false,
+            None => step.targets.is_empty(),
+        };
+        is_whole && legs.next().is_none()
+    }
+
     /// Over the steps that it has begun, to where it started from. During a rollback nobody knows those any more.
     pub(crate) fn retraced(&self, start: (&Tables, &Circuits)) -> Option<MigrationPlan> {
-        let has_begun = !matches!(self.stage, Stage::Due | Stage::Proven);
-        let legs = self.leg + usize::from(has_begun);
-        (!self.leads_back()).then(|| retraced(&self.course, legs, start))
+        (!self.leads_back()).then(|| retraced(&self.course, self.begun(), start))
+    }
+
+    /// The number of steps that were begun.
+    pub(crate) fn begun(&self) -> usize {
+        let is_begun = !matches!(self.stage, Stage::Due | Stage::Proven);
+        self.leg + usize::from(is_begun)
     }
 
     pub fn is_held(&self) -> bool {
@@ -128,7 +175,9 @@ impl Migration {
             Heading::Forth => &[],
             Heading::Back { reasons } => reasons.as_slice(),
         };
-        turned_back.iter().chain(self.held.iter().flatten())
+        let held = self.held.iter().flatten();
+        let news = held.filter(move |it| !turned_back.contains(it));
+        turned_back.iter().chain(news)
     }
 
     /// Whether a driver has not said what came of its instruction.
@@ -181,9 +230,49 @@ impl Migration {
 
     pub(crate) fn step(&self) -> Option<&Step> {
         match &self.stage {
-            Stage::Telling(step) | Stage::Unconfirmed(step) => Some(step),
+            Stage::Telling(step) | Stage::Unconfirmed(step) | Stage::Confirming(step) => Some(step),
             _ => None,
         }
+    }
+
+    /// Whether this is the last step.
+    pub(crate) fn is_last(&self) -> bool {
+        self.course.legs().nth(self.leg + 1).is_none()
+    }
+
+    /// Whether every node is known to hold what it held before the plan.
+    pub(crate) fn is_restored(&self) -> bool {
+        let is_last_step = self.is_last() && self.step().is_some();
+        self.leads_back() && (self.is_over() || is_last_step && self.unrestored().next().is_none())
+    }
+
+    /// Nodes of a step back that may hold what the plan gave them.
+    pub(crate) fn unrestored(&self) -> impl Iterator<Item = NodeId> {
+        let step = self.step().filter(|_| self.leads_back());
+        let nodes = step.into_iter().flat_map(|step| step.targets.keys());
+        nodes.copied().filter(|node| !self.has_followed(*node))
+    }
+
+    /// Whether a node has done its part of the step, or its part is what it is known to hold.
+    pub(crate) fn has_followed(&self, node: NodeId) -> bool {
+        self.step().is_some_and(|step| {
+            let is_clean = self.is_last() && self.clean.contains(&node);
+            step.is_done(node) || is_clean && step.is_unchanged(node)
+        })
+    }
+
+    /// Nodes that refused the first instruction of the plan to them. One that refuses to confirm what it holds proves
+    /// nothing by that.
+    fn untouched(&self) -> BTreeSet<NodeId> {
+        let (Stage::Unconfirmed(step) | Stage::Telling(step), Heading::Forth) =
+            (&self.stage, &self.heading)
+        else {
+            return BTreeSet::new();
+        };
+        let is_untouched =
+            |node: &NodeId| step.is_unchanged(*node) && !self.installs.contains_key(node);
+        let nodes = step.targets.keys().copied();
+        nodes.filter(is_untouched).collect()
     }
 
     pub(crate) fn is_unconfirmed(&self) -> bool {
@@ -219,6 +308,7 @@ impl Migration {
         let is_due = self.stage == Stage::Due || self.step().is_some();
         let is_round = matches!(self.leg(), Some(MigrationStep::Round(_)));
         if is_due && is_round {
+            self.note_sent();
             self.stage = match is_confirmed_later && !self.leads_back() {
                 true => Stage::Unconfirmed(step),
                 false => Stage::Telling(step),
@@ -228,27 +318,42 @@ impl Migration {
         is_due && is_round
     }
 
+    /// Before a round is sent again: which nodes have followed it. On the last step back, they hold what they held before
+    /// the plan.
+    fn note_sent(&mut self) {
+        let Some(step) = self.step().cloned() else {
+            return;
+        };
+        if self.leads_back() && self.is_last() {
+            let done = step.targets.keys().copied();
+            self.clean.extend(done.filter(|node| step.is_done(*node)));
+        }
+        self.installs.extend(step.installs());
+    }
+
     /// Once all nodes of the round hold it.
     pub(super) fn confirm(&mut self, token: Token) {
         if let Stage::Unconfirmed(step) = &self.stage
             && step.all_done()
         {
-            self.stage = Stage::Telling(step.clone().again(token));
+            self.stage = Stage::Confirming(step.clone().again(token));
             self.settle_round();
         }
     }
 
     pub(super) fn acknowledge(&mut self, node: NodeId, ack: &Ack) -> bool {
         let step = match &mut self.stage {
-            Stage::Telling(step) => step,
+            Stage::Telling(step) | Stage::Confirming(step) => step,
             Stage::Unconfirmed(step) => return step.acknowledge(node, ack),
             _ => return false,
         };
         let heard = step.acknowledge(node, ack);
         let is_done = step.is_done(node);
         if let (true, Some(MigrationStep::Round(round))) = (heard && is_done, self.leg()) {
+            let held = self.tables.get(&node);
             let table = round.get(&node).cloned();
-            self.tables.extend(table.map(|table| (node, table)));
+            let new = table.filter(|table| !leads_alike(held, Some(table)));
+            self.tables.extend(new.map(|table| (node, table)));
             self.unsure.remove(&node);
         }
         self.settle_round();
@@ -256,12 +361,23 @@ impl Migration {
     }
 
     fn settle_round(&mut self) {
-        if let Stage::Telling(step) = &self.stage
+        if let Stage::Telling(step) | Stage::Confirming(step) = &self.stage
             && step.all_done()
         {
             self.installs.extend(step.installs());
+            self.clean.retain(|node| !step.targets.contains_key(node));
             self.go_on();
         }
+    }
+
+    /// The last instruction to each node that has followed it, once all are restored.
+    pub(super) fn followed_installs(&self) -> BTreeMap<NodeId, Install> {
+        let mut installs = self.installs.clone();
+        if let Some(step) = self.step() {
+            installs.retain(|node, _| !step.targets.contains_key(node));
+            installs.extend(step.confirmed_installs());
+        }
+        installs
     }
 
     fn go_on(&mut self) {
@@ -420,6 +536,7 @@ mod tests {
             unsure: Round::new(),
             circuits: Circuits::new(),
             installs: BTreeMap::new(),
+            clean: BTreeSet::new(),
         }
     }
 

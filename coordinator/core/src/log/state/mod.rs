@@ -36,7 +36,7 @@ pub(crate) use membership::{AdmissionStatus, MAX_REVOKED_MEMBERS, MAX_TOKENS, MA
 pub use membership::{Invitation, Membership, NoEntry, Pass};
 pub use migration::{Heading, Migration, Moving, Stage};
 pub(crate) use plan_control::Steered;
-pub use rollout::{Ended, Outcome, Phase, Rollout, Signed, Undo};
+pub use rollout::{Ended, Outcome, Phase, Rollout, Signed};
 pub use step::{Step, StepAnswer, Target};
 
 /// Ended plans that are remembered; the log has them all.
@@ -208,7 +208,9 @@ impl State {
                 anyway,
             } => self.approve(generation, Signed { at, by }, anyway),
             Change::StepIntent(intent) => self.intend(token, intent),
-            Change::ConfirmIntent { plan } => self.confirm(plan, token),
+            Change::ConfirmIntent { plan } => {
+                self.on_journey(plan, |journey| journey.confirm(token));
+            }
             Change::Acked { node, ack } => self.acknowledge(node, &ack),
             Change::Verified {
                 generation,
@@ -233,7 +235,9 @@ impl State {
             Change::Held {
                 generation,
                 reasons,
-            } => self.hold(generation, reasons),
+            } => self.on_journey(generation, |journey| {
+                journey.held.get_or_insert(reasons);
+            }),
             Change::RolledBack { generation } => self.roll_back(at, generation),
             Change::Steered {
                 generation,
@@ -374,7 +378,9 @@ impl State {
         } = intent;
         let is_newer = generation > self.newest;
         let is_confirmed_later = self.cluster_version >= CONFIRM_SINCE_MINOR;
-        let Some(rollout) = self.rollout_mut(plan) else {
+        let in_force = &self.in_force;
+        let mut rollouts = self.rollouts.iter_mut();
+        let Some(rollout) = rollouts.find(|it| it.plan.generation == plan) else {
             return;
         };
         if !targets
@@ -385,8 +391,8 @@ impl State {
         }
         let step = Step::new(generation, token, targets);
         let accepted = match aim {
-            Aim::Install { before } => rollout.begin(step, before, is_confirmed_later),
-            Aim::Undo { reasons } => is_newer && rollout.undo(step, reasons),
+            Aim::Install { before } => rollout.begin(step, before, in_force, is_confirmed_later),
+            Aim::Undo { reasons } => is_newer && rollout.undo(step, reasons, in_force),
             Aim::Round => {
                 let journey = rollout.phase.journey_mut();
                 is_newer && journey.is_some_and(|it| it.tell(step, is_confirmed_later))
@@ -394,12 +400,6 @@ impl State {
         };
         if accepted {
             self.newest = self.newest.max(generation);
-        }
-    }
-
-    fn confirm(&mut self, plan: Generation, token: Token) {
-        if let Some(rollout) = self.rollout_mut(plan) {
-            rollout.confirm(token);
         }
     }
 
@@ -430,23 +430,25 @@ impl State {
         }
     }
 
-    fn conclude(&mut self, at: Moment, generation: Generation, verdict: Verdict) {
-        let arrived = |journey: &Migration| journey.is_over() && journey.heading == Heading::Forth;
-        let verifying = |phase: &Phase| match phase {
-            Phase::Verifying(_) => true,
-            other => other.journey().is_some_and(arrived),
-        };
+    /// The first verdict counts. Nothing is kept that was made for other ranks than there are.
+    fn conclude(&mut self, at: Moment, generation: Generation, mut verdict: Verdict) {
         let rollout = self.rollout(generation);
-        let other_ranks = rollout.map_or_else(Vec::new, |it| self.other_ranks(&it.plan));
-        let Some(rollout) = self.plan_in(generation, verifying) else {
+        let reasons = rollout.map_or_else(Vec::new, |it| self.other_ranks(&it.plan));
+        let is_due = |it: &&mut Rollout| {
+            let journey = it.phase.journey();
+            let is_done = journey.is_some_and(|it| it.is_over() && !it.leads_back());
+            is_done && it.verdict.is_none()
+        };
+        let Some(rollout) = self.rollout_mut(generation).filter(is_due) else {
             return;
         };
-        let decision = verdict.decision.clone();
+        if verdict.decision == Decision::Commit && !reasons.is_empty() {
+            verdict.decision = Decision::RollBack { reasons };
+        }
+        let is_kept = verdict.decision == Decision::Commit;
         rollout.verdict = Some(verdict);
-        match decision {
-            Decision::Commit if !other_ranks.is_empty() => rollout.turn_back(other_ranks),
-            Decision::Commit => self.commit(at, generation),
-            Decision::RollBack { reasons } => rollout.turn_back(reasons),
+        if is_kept {
+            self.commit(at, generation);
         }
     }
 
@@ -455,11 +457,10 @@ impl State {
         let Some(rollout) = self.rollout(generation) else {
             return;
         };
-        let installs: BTreeMap<_, _> = match &rollout.phase {
-            Phase::Verifying(step) => step.installs().collect(),
-            Phase::Travelling(journey) => journey.installs.clone(),
-            _ => return,
+        let Some(journey) = rollout.phase.journey() else {
+            return;
         };
+        let installs = journey.installs.clone();
         let Plan {
             pins,
             tables,
@@ -476,55 +477,32 @@ impl State {
         self.end(at, generation, Outcome::Committed);
     }
 
-    fn hold(&mut self, generation: Generation, reasons: Vec<Reason>) {
-        let tried =
-            |phase: &Phase| matches!(phase, Phase::RollingBack(undo) if undo.step.is_some());
-        if let Some(rollout) = self.plan_in(generation, tried) {
-            return rollout.hold(reasons);
-        }
-        if let Some(journey) = self.journey_of(generation) {
-            journey.held.get_or_insert(reasons);
-        }
-    }
-
-    fn roll_back(&mut self, at: Moment, generation: Generation) {
-        if self.journey_of(generation).is_some() {
-            return self.come_back(at, generation);
-        }
-        let undone = |phase: &Phase| phase.undo().is_some_and(Undo::is_confirmed);
-        let Some(rollout) = self.plan_in(generation, undone) else {
-            return;
-        };
-        let Some(undo) = rollout.phase.undo() else {
-            return;
-        };
-        let Some(step) = &undo.step else { return };
-        let outcome = Outcome::RolledBack {
-            generation: step.generation,
-            reasons: undo.reasons.clone(),
-        };
-        let (now, installs) = (step.generation, step.confirmed_installs().collect());
-        self.put_back((at, generation), (now, installs), outcome);
-    }
-
     /// Everything that is the plan's is as it was, under a generation of its own.
-    fn put_back(
-        &mut self,
-        (at, plan): (Moment, Generation),
-        (now, installs): (Generation, BTreeMap<NodeId, Install>),
-        outcome: Outcome,
-    ) {
+    fn roll_back(&mut self, at: Moment, plan: Generation) {
+        let journey = self.rollout(plan).and_then(|it| it.phase.journey());
+        let Some(journey) = journey.filter(|it| it.is_restored()) else {
+            return;
+        };
+        let Heading::Back { reasons } = journey.heading.clone() else {
+            return;
+        };
+        let installs = journey.followed_installs();
+        let generation = self.own_number();
         self.carry_over(plan);
-        self.in_force.generation = now;
+        self.in_force.generation = generation;
         self.in_force.installs.extend(installs);
+        let outcome = Outcome::RolledBack {
+            generation,
+            reasons,
+        };
         self.end(at, plan, outcome);
     }
 
     fn depart(&mut self, departure: Departure) {
-        let tables = self.in_force.tables.clone();
-        let approved = |phase: &Phase| *phase == Phase::Approved;
-        if let Some(rollout) = self.plan_in(departure.generation, approved) {
-            rollout.depart(departure, tables);
+        let mut rollouts = self.rollouts.iter_mut();
+        let rollout = rollouts.find(|it| it.plan.generation == departure.generation);
+        if let Some(rollout) = rollout {
+            rollout.depart(departure, &self.in_force.tables);
         }
     }
 
@@ -554,22 +532,6 @@ impl State {
             Some(claimed) => self.go_beyond(claimed),
             None => journey.observe(optical, readback),
         }
-    }
-
-    fn come_back(&mut self, at: Moment, plan: Generation) {
-        let Some(journey) = self.journey_of(plan).filter(|journey| journey.is_over()) else {
-            return;
-        };
-        let Heading::Back { reasons } = journey.heading.clone() else {
-            return;
-        };
-        let installs = journey.installs.clone();
-        let generation = self.own_number();
-        let outcome = Outcome::RolledBack {
-            generation,
-            reasons,
-        };
-        self.put_back((at, plan), (generation, installs), outcome);
     }
 
     fn journey_of(&mut self, generation: Generation) -> Option<&mut Migration> {

@@ -31,14 +31,12 @@ impl Rollout {
 
     /// Whether it is on its way back, or what it waits for there is.
     pub(crate) fn leads_back(&self) -> bool {
-        let journey = self.phase.journey();
-        self.phase.undo().is_some() || journey.is_some_and(Migration::leads_back)
+        self.phase.journey().is_some_and(Migration::leads_back)
     }
 
     /// Whether it goes on being tried, since it could not be done in time.
     pub(crate) fn is_held(&self) -> bool {
-        let journey = self.phase.journey();
-        matches!(self.phase, Phase::Held(_)) || journey.is_some_and(Migration::is_held)
+        self.phase.journey().is_some_and(Migration::is_held)
     }
 }
 

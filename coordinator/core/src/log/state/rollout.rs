@@ -1,30 +1,33 @@
-//! A rollout: a plan from proposal to end.
+//! A rollout: a plan from proposal to end, whatever it changes.
 //!
 //! ```text
-//! Proposed -> Approved -> Unconfirmed -> Confirming -> Verifying -> committed
-//!     |           |            |             |             |
-//!     +-----------+            +-------------+-------------+-> RollingBack -> rolled back
-//!     refused or withdrawn                                         |              |
-//!                                                                  +--> Held -----+
+//! Proposed --> Approved --> Migrating forth --> Migrating forth, over --> committed
+//!     |            |              |                    |         verified
+//!     +------------+              +---------+----------+
+//!     | refused or withdrawn                | failed, aborted, or worse than before
+//!     v                                     v
+//!   ended                             Migrating back --> Migrating back, over --> rolled back
 //! ```
-//! A plan that begins in a cluster of version 1.0 is Applying in place of Unconfirmed and Confirming. One that changes
-//! tables or circuits is Travelling in place of these and all that follows.
+//! A plan of pins is a migration of one round, which is sent with its first entry in the log. In a plan that changes tables
+//! or circuits too, pins are lifted in its first round, and set in its last. The steps of a migration have a diagram of
+//! their own: see [`Migration`].
 
-use std::collections::BTreeSet;
-use std::mem;
-
+use reweave_common::fabric::Circuits;
 use reweave_common::ids::NodeId;
-use reweave_common::instruction::{Ack, Install, Token};
+use reweave_common::instruction::{Ack, Install};
 use reweave_common::migration_plan::Tables;
 use reweave_common::moment::Moment;
+use reweave_common::operator;
 use reweave_common::plan::{Generation, Plan};
 use reweave_common::resource_set::ResourceSet;
 use serde::{Deserialize, Serialize};
 
+use super::InForce;
 use super::migration::Migration;
 use super::plan_control::Steered;
 use super::step::Step;
 use crate::log::command::{Author, Before, Departure};
+use crate::log::migration_steps::{one_round, tables_of};
 use crate::log::reason::Reason;
 use crate::log::verdict::Verdict;
 
@@ -56,30 +59,8 @@ pub struct Signed {
 pub enum Phase {
     Proposed,
     Approved,
-    Applying(Step),
-    Verifying(Step),
-    RollingBack(Undo),
-    /// Taking it back could not be confirmed in time; it is tried on.
-    Held(Undo),
-    /// Tables and circuits in their migration, there or back.
-    Travelling(Box<Migration>),
-    // What came with 1.1 follows.
-    /// Switches apply it, and roll back unless it is confirmed.
-    Unconfirmed(Step),
-    /// All of them have applied it, and get the confirmation.
-    Confirming(Step),
-}
-
-/// The rollback of a plan.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Undo {
-    pub reasons: Vec<Reason>,
-    /// All that may hold the plan's rules.
-    pub switches: BTreeSet<NodeId>,
-    /// Switches that are known to hold the parent's rules, regardless of later refusals.
-    clean: BTreeSet<NodeId>,
-    /// Absent until the intent is in the log.
-    pub step: Option<Step>,
+    /// On its way, forth or back, or over and not judged yet.
+    Migrating(Box<Migration>),
 }
 
 /// A plan that has ended.
@@ -141,62 +122,51 @@ impl Rollout {
         }
     }
 
-    /// Whether the step was due and is the plan's.
+    /// Whether the plan was due, and the step is its own: the one round of a plan of pins, which is sent at once.
     pub(super) fn begin(
         &mut self,
         step: Step,
         before: Vec<Before>,
+        in_force: &InForce,
         is_confirmed_later: bool,
     ) -> bool {
-        let due = self.phase == Phase::Approved && step.generation == self.plan.generation;
-        if due {
-            self.before = before;
-            self.phase = match is_confirmed_later && !step.targets.is_empty() {
-                true => Phase::Unconfirmed(step),
-                false => Phase::applying(step),
-            };
+        let generation = self.plan.generation;
+        if self.phase != Phase::Approved || step.generation != generation {
+            return false;
         }
-        due
-    }
-
-    /// What all nodes of the step under way hold is to stay.
-    pub(super) fn confirm(&mut self, token: Token) {
-        match &mut self.phase {
-            Phase::Unconfirmed(step) if step.all_done() => {
-                self.phase = Phase::Confirming(step.clone().again(token));
-            }
-            Phase::Travelling(journey) => journey.confirm(token),
-            _ => {}
-        }
-    }
-
-    /// Whether there was anything to undo. A step that only confirms what switches hold already proves nothing by
-    /// a refusal.
-    pub(super) fn undo(&mut self, next: Step, reasons: Vec<Reason>) -> bool {
-        match mem::replace(&mut self.phase, Phase::Proposed) {
-            Phase::Confirming(step) => {
-                let undo = Undo::of_done(&step, reasons);
-                self.phase = Phase::RollingBack(undo.again(next));
-            }
-            Phase::Unconfirmed(step) | Phase::Applying(step) | Phase::Verifying(step) => {
-                self.phase = Phase::RollingBack(Undo::of(&step, reasons).again(next));
-            }
-            Phase::RollingBack(undo) => self.phase = Phase::RollingBack(undo.again(next)),
-            Phase::Held(undo) => self.phase = Phase::Held(undo.again(next)),
-            other => {
-                self.phase = other;
-                return false;
-            }
+        let nodes = step.targets.keys().copied();
+        let departure = Departure {
+            generation,
+            course: one_round(tables_of(&in_force.tables, nodes)),
+            circuits: Circuits::new(),
+            before,
+        };
+        self.depart(departure, &in_force.tables);
+        if let Some(journey) = self.phase.journey_mut() {
+            journey.tell(step, is_confirmed_later);
         }
         true
     }
 
-    /// If it was due.
-    pub(super) fn depart(&mut self, departure: Departure, tables: Tables) {
+    /// If it was due, from these tables.
+    pub(super) fn depart(&mut self, departure: Departure, tables: &Tables) {
         if self.phase == Phase::Approved {
             self.before.clone_from(&departure.before);
-            self.phase = Phase::Travelling(Box::new(Migration::forth(departure, tables)));
+            let claimed = tables
+                .iter()
+                .filter(|(node, _)| self.claims.nodes.contains(node));
+            let tables = claimed
+                .map(|(&node, table)| (node, table.clone()))
+                .collect();
+            self.phase = Phase::Migrating(Box::new(Migration::forth(departure, tables)));
         }
+    }
+
+    /// Whether it is a plan of pins that goes back by this step, for the first time or again.
+    pub(super) fn undo(&mut self, step: Step, reasons: Vec<Reason>, in_force: &InForce) -> bool {
+        let is_of_pins = in_force.differs_only_in_pins(&self.plan, &self.claims);
+        let journey = self.phase.journey_mut();
+        is_of_pins && journey.is_some_and(|it| it.undo(step, reasons))
     }
 
     /// Its last instruction to this node.
@@ -207,35 +177,19 @@ impl Rollout {
 
     /// Whether this was an answer that was waited for.
     pub(super) fn acknowledge(&mut self, node: NodeId, ack: &Ack) -> bool {
-        if let Phase::Travelling(journey) = &mut self.phase {
-            return journey.acknowledge(node, ack);
-        }
-        let Some(step) = self.phase.step_mut() else {
-            return false;
-        };
-        let heard = step.acknowledge(node, ack);
-        if let Phase::Applying(step) | Phase::Confirming(step) = &self.phase
-            && step.all_done()
-        {
-            self.phase = Phase::Verifying(step.clone());
-        }
-        heard
+        let journey = self.phase.journey_mut();
+        journey.is_some_and(|it| it.acknowledge(node, ack))
     }
 
-    pub(super) fn turn_back(&mut self, reasons: Vec<Reason>) {
-        if let Phase::Verifying(step) = &self.phase {
-            self.phase = Phase::RollingBack(Undo::of(step, reasons));
-        }
-    }
-
-    /// For these reasons it cannot be rolled back, besides those it is rolled back for.
-    pub(super) fn hold(&mut self, reasons: Vec<Reason>) {
-        if let Phase::RollingBack(undo) = &self.phase {
-            let mut undo = undo.clone();
-            let news = reasons.into_iter().filter(|it| !undo.reasons.contains(it));
-            let news: Vec<_> = news.collect();
-            undo.reasons.extend(news);
-            self.phase = Phase::Held(undo);
+    /// As people are shown it.
+    pub(crate) fn shown_phase(&self) -> operator::Phase {
+        match &self.phase {
+            Phase::Proposed => operator::Phase::Proposed,
+            Phase::Approved => operator::Phase::Approved,
+            Phase::Migrating(journey) if journey.is_held() => operator::Phase::Held,
+            Phase::Migrating(journey) if journey.leads_back() => operator::Phase::RollingBack,
+            Phase::Migrating(journey) if journey.is_over() => operator::Phase::Verifying,
+            Phase::Migrating(_) => operator::Phase::Applying,
         }
     }
 
@@ -259,146 +213,28 @@ impl Rollout {
 }
 
 impl Phase {
-    /// With every switch done there is nothing left to apply.
-    fn applying(step: Step) -> Self {
-        if step.all_done() {
-            Self::Verifying(step)
-        } else {
-            Self::Applying(step)
-        }
-    }
-
-    pub(crate) fn undo(&self) -> Option<&Undo> {
-        match self {
-            Self::RollingBack(undo) | Self::Held(undo) => Some(undo),
-            _ => None,
-        }
-    }
-
     pub fn journey(&self) -> Option<&Migration> {
         match self {
-            Self::Travelling(journey) => Some(journey),
-            _ => None,
+            Self::Migrating(journey) => Some(journey),
+            Self::Proposed | Self::Approved => None,
         }
     }
 
     pub(super) fn journey_mut(&mut self) -> Option<&mut Migration> {
         match self {
-            Self::Travelling(journey) => Some(journey),
-            _ => None,
+            Self::Migrating(journey) => Some(journey),
+            Self::Proposed | Self::Approved => None,
         }
     }
 
-    /// The instructions that switches are to follow in this phase.
+    /// The instructions that switches are to follow now.
     pub fn step(&self) -> Option<&Step> {
-        match self {
-            Self::Proposed | Self::Approved => None,
-            Self::Unconfirmed(step)
-            | Self::Confirming(step)
-            | Self::Applying(step)
-            | Self::Verifying(step) => Some(step),
-            Self::RollingBack(undo) | Self::Held(undo) => undo.step.as_ref(),
-            Self::Travelling(journey) => journey.step(),
-        }
+        self.journey()?.step()
     }
 
     /// Whether it is uncertain that a node holds its last instruction.
     pub(crate) fn is_unsure_of(&self, node: NodeId) -> bool {
-        let may_go_back = match self {
-            Self::Unconfirmed(step) => step.targets.contains_key(&node),
-            _ => false,
-        };
-        let is_awaited = |step: &Step| step.unanswered().any(|it| it == node);
         let journey = self.journey();
-        may_go_back
-            || self.step().is_some_and(is_awaited)
-            || journey.is_some_and(|it| it.unsure_now().contains_key(&node))
-    }
-
-    /// Whether nodes roll back the present instruction without a confirmation.
-    pub(crate) fn is_unconfirmed(&self) -> bool {
-        match self {
-            Self::Unconfirmed(_) => true,
-            Self::Travelling(journey) => journey.is_unconfirmed(),
-            _ => false,
-        }
-    }
-
-    fn step_mut(&mut self) -> Option<&mut Step> {
-        match self {
-            Self::Proposed | Self::Approved | Self::Travelling(_) => None,
-            Self::Unconfirmed(step)
-            | Self::Confirming(step)
-            | Self::Applying(step)
-            | Self::Verifying(step) => Some(step),
-            Self::RollingBack(undo) | Self::Held(undo) => undo.step.as_mut(),
-        }
-    }
-}
-
-impl Undo {
-    /// Switches that could not do the plan's step hold the parent's rules still.
-    fn of(plan: &Step, reasons: Vec<Reason>) -> Self {
-        let mut undo = Self::of_done(plan, reasons);
-        let switches = undo.switches.iter().copied();
-        undo.clean = switches.filter(|&node| plan.is_unchanged(node)).collect();
-        undo
-    }
-
-    /// No switch is known to hold the parent's rules.
-    fn of_done(plan: &Step, reasons: Vec<Reason>) -> Self {
-        Self {
-            reasons,
-            switches: plan.targets.keys().copied().collect(),
-            clean: BTreeSet::new(),
-            step: None,
-        }
-    }
-
-    /// Those that did it the last time hold the parent's rules too.
-    fn again(mut self, next: Step) -> Self {
-        if let Some(step) = &self.step {
-            let done = |node: &NodeId| step.is_done(*node);
-            self.clean.extend(step.targets.keys().copied().filter(done));
-        }
-        Self {
-            step: Some(next),
-            ..self
-        }
-    }
-
-    /// Whether every switch is known to hold the parent's rules.
-    pub(crate) fn is_confirmed(&self) -> bool {
-        self.step.is_some() && self.unconfirmed().next().is_none()
-    }
-
-    /// The switches that may hold the plan's rules still.
-    pub(crate) fn unconfirmed(&self) -> impl Iterator<Item = NodeId> {
-        let unsure = |node: &NodeId| {
-            self.step
-                .as_ref()
-                .is_none_or(|step| !self.holds_parents_rules(step, *node))
-        };
-        self.switches.iter().copied().filter(unsure)
-    }
-
-    /// Whether a switch has answered, and not with what was hoped for.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.step.as_ref().is_some_and(|step| {
-            step.failures()
-                .any(|(node, _)| !self.holds_parents_rules(step, node))
-        })
-    }
-
-    /// Switches with rules that refused, and so are only believed to hold what they held before.
-    pub(crate) fn on_their_word<'a>(&'a self, step: &'a Step) -> impl Iterator<Item = NodeId> + 'a {
-        self.switches
-            .iter()
-            .copied()
-            .filter(|&node| !step.is_done(node) && step.may_hold_rules(node))
-    }
-
-    fn holds_parents_rules(&self, step: &Step, node: NodeId) -> bool {
-        step.is_done(node) || step.is_unchanged(node) && self.clean.contains(&node)
+        journey.is_some_and(|it| it.unsure_now().contains_key(&node))
     }
 }

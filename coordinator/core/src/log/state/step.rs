@@ -134,9 +134,13 @@ impl Step {
         )
     }
 
-    /// Unless it says that it is no switch.
-    pub(super) fn may_hold_rules(&self, node: NodeId) -> bool {
-        self.answer(node) != Some(&StepAnswer::Refused(InstallRefusal::NotASwitch))
+    /// Nodes with rules that did not do it, and so are only believed to hold what they held before.
+    pub(crate) fn on_their_word(&self) -> impl Iterator<Item = (NodeId, &Target)> {
+        let not_a_switch = StepAnswer::Refused(InstallRefusal::NotASwitch);
+        let targets = self.targets.iter().map(|(&node, target)| (node, target));
+        targets.filter(move |(node, target)| {
+            !self.is_done(*node) && target.answer.as_ref() != Some(&not_a_switch)
+        })
     }
 
     fn answer(&self, node: NodeId) -> Option<&StepAnswer> {

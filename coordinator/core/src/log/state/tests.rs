@@ -298,15 +298,20 @@ fn plan_verifies_after_every_switch_acks() {
         step(1, INSTALL_AIM, &[0, 1]),
         done(0, 1, 2),
     ];
-    assert!(matches!(
-        applied(&begun).rollouts().next().unwrap().phase,
-        Phase::Applying(_)
-    ));
-    let all = [&begun[..], &[done(1, 1, 2)]].concat();
-    assert!(matches!(
-        applied(&all).rollouts().next().unwrap().phase,
-        Phase::Verifying(_)
-    ));
+    assert!(matches!(stage_in(&applied(&begun)), Stage::Telling(_)));
+    let all = applied(&[&begun[..], &[done(1, 1, 2)]].concat());
+    assert!(is_verifying(&all.rollouts().next().unwrap().phase));
+}
+
+/// Of the only plan, which is on its way.
+fn stage_in(state: &State) -> Stage {
+    let phase = &state.rollouts().next().expect("a plan").phase;
+    phase.journey().expect("it is on its way").stage.clone()
+}
+
+fn is_verifying(phase: &Phase) -> bool {
+    let journey = phase.journey();
+    journey.is_some_and(|it| it.is_over() && !it.leads_back())
 }
 
 fn only_phase(log: &[Change]) -> Phase {
@@ -327,16 +332,17 @@ fn plan_verifies_after_all_confirm_step() {
         done(0, 1, 2),
         CONFIRM_CHANGE,
     ];
-    assert!(matches!(only_phase(&log), Phase::Unconfirmed(_)));
+    let stage = |log: &[Change]| stage_in(&applied_by(1, log));
+    assert!(matches!(stage(&log), Stage::Unconfirmed(_)));
     log.extend([done(1, 1, 2), CONFIRM_CHANGE]);
     // Late answers to the first instruction are none to the second.
     log.push(done(0, 1, 2));
-    let Phase::Confirming(step) = only_phase(&log) else {
-        panic!("{:?}", only_phase(&log))
+    let Stage::Confirming(step) = stage(&log) else {
+        panic!("{:?}", stage(&log))
     };
     assert_eq!((step.token, step.unanswered().count()), (Token(6), 2));
     log.extend([done(0, 1, 6), done(1, 1, 6)]);
-    assert!(matches!(only_phase(&log), Phase::Verifying(_)));
+    assert!(is_verifying(&only_phase(&log)));
 }
 
 #[test]
@@ -369,7 +375,8 @@ fn refused_confirmation_does_not_prove_rules() {
         refused(2, 6),
     ];
     let phase = only_phase(&log);
-    assert!(phase.undo().is_some_and(|undo| !undo.is_confirmed()));
+    let journey = phase.journey().expect("it is on its way");
+    assert!(journey.leads_back() && !journey.is_restored());
 }
 
 /// It began in a cluster that confirms nothing, where a refusal proves as much after the version has risen.
@@ -414,10 +421,7 @@ fn rollback_ends_once_every_switch_acks() {
         rolled_back.clone(),
     ];
     let waiting = applied(&begun);
-    assert!(matches!(
-        waiting.rollouts().next().unwrap().phase,
-        Phase::RollingBack(_)
-    ));
+    assert!(waiting.rollouts().next().unwrap().leads_back());
     let ended = applied(&[&begun[..], &[done(0, 2, 5), rolled_back]].concat());
     assert_eq!(
         (ended.ended(), ended.in_force().generation),
@@ -439,19 +443,13 @@ fn refused_undo_leaves_step_unconfirmed() {
             generation: Generation(1),
         },
     ];
-    let undo = applied(&log)
-        .rollouts()
-        .next()
-        .unwrap()
-        .phase
-        .undo()
-        .unwrap()
-        .clone();
+    let state = applied(&log);
+    let journey = state.rollouts().next().unwrap().phase.journey().unwrap();
     assert_eq!(
-        undo.unconfirmed().collect::<Vec<_>>(),
+        journey.unrestored().collect::<Vec<_>>(),
         [NodeId::from_index(0)]
     );
-    assert!(undo.has_failed());
+    assert!(journey.leads_back() && !journey.has_followed(NodeId::from_index(0)));
 }
 
 #[test]
@@ -513,10 +511,7 @@ fn undo_needs_newer_generation() {
         step(1, INSTALL_AIM, &[0]),
         step(1, UNDO_AIM, &[0]),
     ];
-    assert!(matches!(
-        applied(&begun).rollouts().next().unwrap().phase,
-        Phase::Applying(_)
-    ));
+    assert!(!applied(&begun).rollouts().next().unwrap().leads_back());
 }
 
 #[test]
@@ -645,6 +640,26 @@ fn rollback_keeps_pins_of_concurrent_plan() {
             ..
         }
     ));
+}
+
+/// It was made for what there is once the other plan has gone back.
+#[test]
+fn rollback_takes_no_offered_number() {
+    let offer = beside(3, 1)[0].clone();
+    let back = Change::RolledBack {
+        generation: Generation(1),
+    };
+    let undone = vec![
+        done(0, 1, 2),
+        step(2, UNDO_AIM, &[0]),
+        offer,
+        done(0, 2, 4),
+        back,
+    ];
+    let state = applied(&[beside(1, 0), undone].concat());
+    let offered: Vec<_> = state.rollouts().map(|it| it.plan.generation).collect();
+    assert_eq!(offered, [Generation(3)]);
+    assert_eq!(state.in_force().generation, Generation(4));
 }
 
 #[test]

@@ -140,7 +140,7 @@ impl Cluster {
 /// Whether switches have been told something, and nobody knows yet what comes of it.
 fn is_under_way(state: &State) -> bool {
     let rollout = state.rollouts().next();
-    rollout.is_some_and(|rollout| rollout.phase.step().is_some())
+    rollout.is_some_and(|rollout| rollout.phase.journey().is_some())
 }
 
 /// Has the others asked whether anybody else leads.

@@ -76,8 +76,7 @@ fn plan_moves_only_claimed_opticals() {
     let both = [0, 1].map(OpticalId::from_index);
     let stage_after = |moved: &[OpticalId]| {
         let log = [proven(&both), vec![switching(moved)]].concat();
-        let phase = only_phase(&log);
-        phase.journey().expect("it is on its way").stage.clone()
+        stage_in(&applied_by(1, &log))
     };
     assert_eq!(stage_after(&both), Stage::Proven);
     assert!(matches!(stage_after(&both[..1]), Stage::Switching(_)));
