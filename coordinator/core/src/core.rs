@@ -306,10 +306,8 @@ impl Core {
             if rollout.steered.aborted.is_some() {
                 continue;
             }
-            let undone = rollout.phase.undo().into_iter();
-            let undone = undone.flat_map(|undo| &undo.reasons);
             let journey = rollout.phase.journey().into_iter();
-            let reasons = undone.chain(journey.flat_map(Migration::reasons));
+            let reasons = journey.flat_map(Migration::reasons);
             self.outbox.record(AuditRecord::RolledBack {
                 generation: rollout.plan.generation,
                 reasons: reason_list::told(reasons, &self.senses.fabric),
