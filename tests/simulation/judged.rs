@@ -257,6 +257,7 @@ impl Scene {
             drained: BTreeSet::new(),
             flows: flows.collect(),
             pins: self.pins.clone(),
+            unpinnable: BTreeSet::new(),
             tables: BTreeMap::new(),
             circuits: BTreeMap::new(),
             beating: Vec::new(),
