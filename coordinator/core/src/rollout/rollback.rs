@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::ids::{LinkId, NodeId};
-use reweave_common::migration_plan::MigrationPlan;
+use reweave_common::migration_plan::{MigrationPlan, Round, Tables};
 use reweave_common::plan::Plan;
 
 use super::DecisionContext;
@@ -13,7 +13,7 @@ use super::forwarding_rules::lifted_and_set;
 use super::migration::{beyond, down, is_needed, judge, judge_now, nodes_of, start, wanted};
 use super::rounds::between_pins;
 use crate::log::command::{Aim, Change, StepIntent};
-use crate::log::migration_steps::settled;
+use crate::log::migration_steps::{leads_alike, settled};
 use crate::log::reason::Reason;
 use crate::log::state::{Migration, Rollout, Stage};
 use crate::plan::migration::{NoSafeOrder, course};
@@ -98,7 +98,7 @@ fn turn_back(
     let around = EffectiveState::new(turn.state, turn.known.fabric, plan.generation);
     turn.decide(Change::TurnedBack {
         generation: plan.generation,
-        course: settled(course, &around.tables, &journey.unsure_now()),
+        course: settled(course, &around.tables, &unsure_of(journey, &around.tables)),
         reasons,
     });
 }
@@ -113,7 +113,7 @@ pub(super) fn hold(turn: &mut DecisionContext<'_>, plan: &Plan, reasons: Vec<Rea
 fn way_back(turn: &DecisionContext<'_>, plan: &Plan, journey: &Migration) -> Option<MigrationPlan> {
     let (in_force, claims) = (turn.state.in_force(), turn.claims(plan));
     let mut around = EffectiveState::new(turn.state, turn.known.fabric, plan.generation);
-    around.own_unsure = journey.unsure_now();
+    around.own_unsure = unsure_of(journey, &around.tables);
     let before = in_force.circuits_of(turn.known.fabric);
     let (tables, circuits) = wanted(&around, &claims, &in_force.tables, &before);
     let mut avoided = down(turn.world(), &around.circuits);
@@ -132,6 +132,14 @@ fn way_back(turn: &DecisionContext<'_>, plan: &Plan, journey: &Migration) -> Opt
             .ok_or(NoSafeOrder)
     });
     back.ok().filter(|course| beyond(course, &claims).is_none())
+}
+
+/// Nodes that may hold other tables than these. One that is only unsure of its pins needs no round to settle its table:
+/// what it refused once it would refuse in that round, too.
+fn unsure_of(journey: &Migration, tables: &Tables) -> Round {
+    let mut unsure = journey.unsure_now();
+    unsure.retain(|node, table| !leads_alike(tables.get(node), Some(&*table)));
+    unsure
 }
 
 /// Nodes that may hold pins of the plan, and nodes that may lack pins in force. A rollback does not remember how far the plan
