@@ -353,7 +353,10 @@ async fn orchestrators_register_jobs_and_query_hosts() {
     let started = started.json();
     assert_eq!(started["generation"], serde_json::Value::Null);
     assert!(
-        started["because"].as_str().unwrap().contains("no findings"),
+        started["because"]
+            .as_str()
+            .unwrap()
+            .contains("no finding that a plan could fix"),
         "{started}"
     );
     let listed = send(&house, "GET", "/api/v1/jobs", &viewer).json();
