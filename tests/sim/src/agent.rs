@@ -108,7 +108,7 @@ impl Agent {
         if !self.is_switch() {
             return;
         }
-        if let Err(Stop::Refused(_)) = self.hold(&in_force, network, laws) {
+        if let Err(Stop::Refused) = self.hold(&in_force, network, laws) {
             let _ = self.hold(&ForwardingState::default(), network, laws);
         }
     }
@@ -245,7 +245,7 @@ impl Agent {
         let in_force = in_force.shell.fence().in_force().clone();
         match self.hold(&in_force.holding, network, laws) {
             Err(Stop::Dead) => Err(Died),
-            Err(Stop::Refused(_)) => Ok(None),
+            Err(Stop::Refused) => Ok(None),
             Ok(()) => Ok(Some(Reading::Holds {
                 generation: in_force.generation,
                 holding: network.kernels[&self.node].held(),
@@ -312,7 +312,7 @@ impl Agent {
     ) -> Result<(), Stop> {
         for op in network.kernels[&self.node].ops_to_hold(desired) {
             self.take_step()?;
-            self.change(&op, network, laws).map_err(Stop::Refused)?;
+            self.change(&op, network, laws).map_err(|_| Stop::Refused)?;
         }
         Ok(())
     }
@@ -339,7 +339,7 @@ impl Agent {
 }
 
 enum Stop {
-    Refused(String),
+    Refused,
     Dead,
 }
 
