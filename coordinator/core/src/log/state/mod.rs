@@ -253,11 +253,13 @@ impl State {
             | Change::Registered { .. }
             | Change::ClusterVersion { .. }
             | Change::ClusterVersionLowered { .. } => self.obey(at, change),
-            Change::Together(parts) => {
-                parts
-                    .into_iter()
-                    .for_each(|part| self.take(at, token, part));
-            }
+            Change::Together(parts) => self.take_all(at, token, parts),
+        }
+    }
+
+    fn take_all(&mut self, at: Moment, token: Token, parts: Vec<Change>) {
+        for part in parts {
+            self.take(at, token, part);
         }
     }
 
