@@ -89,8 +89,7 @@ impl Found {
             self.0.destinations.insert(to);
             let from: Vec<_> = changed.iter().map(|pin| pin.at).collect();
             for (side, pins) in [before, after].into_iter().zip(both) {
-                // Whoever is not pinned goes on as now.
-                let mut ways = Ways::new((side.network, &side.open), &before.tables, to);
+                let mut ways = side.ways(to);
                 ways.pin(pins);
                 self.0.links.extend(ways.passed_from(&from));
             }

@@ -135,7 +135,11 @@ pub fn check(network: &Network<'_>, plan: &Plan) -> Result<(), Vec<Unsound>> {
     }
     // Ways are followed by pins that lead somewhere.
     if found.is_empty() {
-        found.extend(loads::overloads(network, plan));
+        let settled = Network {
+            tables: &plan.tables,
+            ..after
+        };
+        found.extend(loads::overloads([network, &settled], plan));
     }
     if found.is_empty() { Ok(()) } else { Err(found) }
 }

@@ -42,13 +42,13 @@ const MIN_OVERLOAD: f64 = 1.1;
 /// Of a link's rate: with so much on it at times, it may be what holds its flows back.
 const MIN_FULL: f64 = 0.75;
 
-/// Every direction of a link that the plan would overload.
-pub(crate) fn overloads(network: &Network<'_>, plan: &Plan) -> Vec<Unsound> {
+/// Every direction of a link that the plan would overload. `after` has the tables and circuits of the plan.
+pub(crate) fn overloads([network, after]: [&Network<'_>; 2], plan: &Plan) -> Vec<Unsound> {
     if network.flows.is_empty() || !spreads_flows(network, plan) {
         return Vec::new();
     }
     let known = known_flows(network);
-    let moved = moved_flows(network, plan, &known);
+    let moved = moved_flows([network, after], plan, &known);
     let loads = LoadsByHop::of(network, &known, &moved);
     let make_room = loads.which_make_room(&moved);
     let fullest = loads.fullest();
@@ -139,7 +139,7 @@ impl MovedFlow<'_> {
 
 /// In the order of their destinations: the routes to one are there for all of its flows.
 fn moved_flows<'a>(
-    network: &Network<'_>,
+    [network, after]: [&Network<'_>; 2],
     plan: &Plan,
     known: &[KnownFlow<'a>],
 ) -> Vec<MovedFlow<'a>> {
@@ -151,11 +151,15 @@ fn moved_flows<'a>(
             of_destination.push((*flow, pins));
         }
     }
-    let open = Open::of(network);
-    let tables = Columns::of(network.tables, network.fabric.nodes().len());
+    let sides = [network, after];
+    let open = sides.map(Open::of);
+    let tables = sides.map(|side| Columns::of(side.tables, network.fabric.nodes().len()));
     let mut moved = Vec::new();
     for (destination, flows) in by_destination {
-        let ways = Ways::new((network, &open), &tables, destination);
+        let ways = [0, 1].map(|side| {
+            let of_side = (sides[side], &open[side]);
+            Ways::new(of_side, &tables[side], destination)
+        });
         for (flow, pins) in flows {
             let new_path = path_after(network, &ways, flow, pins);
             if new_path != flow.path {
@@ -166,11 +170,11 @@ fn moved_flows<'a>(
     moved
 }
 
-/// By its pins; where it has none, as it was measured to go, or over the only next hop. It ends before a choice that a hash
-/// makes.
+/// By its pins; where it has none, as it was measured to go as long as the next hops stay the same, or over the only next
+/// hop. It ends before a choice that a hash makes.
 fn path_after(
     network: &Network<'_>,
-    ways: &Ways<'_>,
+    [before, after]: &[Ways<'_>; 2],
     flow: KnownFlow<'_>,
     pins: &FlowPins,
 ) -> Vec<Hop> {
@@ -179,10 +183,12 @@ fn path_after(
     let mut is_as_measured = true;
     while at != flow.state.to && path.len() < fabric.nodes().len() {
         let measured = flow.path.get(path.len()).map(|hop| hop.link);
-        let is_hashed_as_before = is_as_measured && link_at(&pins.in_force, at).is_none();
+        let has_same_choice =
+            link_at(&pins.in_force, at).is_none() && before.next(at).eq(after.next(at));
+        let is_hashed_as_before = is_as_measured && has_same_choice;
         let link = link_at(&pins.planned, at)
             .or(measured.filter(|_| is_hashed_as_before))
-            .or_else(|| only_next_link(ways, at));
+            .or_else(|| only_next_link(after, at));
         let Some(link) = link else {
             break;
         };

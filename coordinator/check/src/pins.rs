@@ -32,8 +32,10 @@ pub(crate) fn by_flow([in_force, planned]: [&[Pin]; 2]) -> BTreeMap<FlowKey, Flo
 /// What is wrong with the pins of one flow, wherever its packets go, before circuits move and after.
 pub(crate) fn faults([network, after]: [&Network<'_>; 2], pins: &FlowPins) -> Vec<Unsound> {
     let bad = pins.planned.iter().filter_map(|pin| {
-        let goes_dark = || goes_dark([network, after], &pins.in_force, pin);
-        let fault = fault(network, pin).or_else(goes_dark)?;
+        // The destination comes last: a file without addresses is not to hide another fault.
+        let fault = fault(network, pin)
+            .or_else(|| goes_dark([network, after], &pins.in_force, pin))
+            .or_else(|| leads_nowhere(network, pin))?;
         let pin = named(network, pin);
         Some(Unsound::BadPin { pin, fault })
     });
@@ -52,11 +54,14 @@ fn fault(network: &Network<'_>, pin: &Pin) -> Option<PinFault> {
         Some(PinFault::LinkElsewhere)
     } else if network.down.contains(&pin.link) {
         Some(PinFault::LinkDown)
-    } else if !network.addresses.contains_key(pin.flow.destination.ip()) {
-        Some(PinFault::NoSuchDestination)
     } else {
         None
     }
+}
+
+fn leads_nowhere(network: &Network<'_>, pin: &Pin) -> Option<PinFault> {
+    let is_known = network.addresses.contains_key(pin.flow.destination.ip());
+    (!is_known).then_some(PinFault::NoSuchDestination)
 }
 
 /// A plan is not to blame for a pin in force whose fibre is dark already.

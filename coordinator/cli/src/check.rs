@@ -462,16 +462,16 @@ mod tests {
     /// Those that the plan lifts are gone before circuits move.
     #[test]
     fn kept_pins_block_circuits() {
-        let link = over(&ring(), "3-4");
+        let link = over(&ring(), "5-6");
         let flow =
-            json!({ "protocol": "tcp", "source": "10.0.0.2:1", "destination": "10.0.0.3:2" });
-        let pin = json!({ "flow": flow, "hop": { "from": "h1", "link": link, "to": "h2" } });
+            json!({ "protocol": "tcp", "source": "10.0.0.1:1", "destination": "10.0.0.3:2" });
+        let pin = json!({ "flow": flow, "hop": { "from": "h0", "link": link, "to": "h2" } });
         let lifts = on(on_its_way(), &json!({ "pins": [pin] }));
         assert_eq!(objections(&lifts, &Asked::default()), "");
         let mut keeps = serde_json::to_value(lifts).unwrap();
         keeps["pins"] = json!([pin]);
         let said = objections(&serde_json::from_value(keeps).unwrap(), &Asked::default());
-        assert!(said.contains(" is pinned at h1 "), "{said}");
+        assert!(said.contains(" is pinned at h0 "), "{said}");
     }
 
     /// Its file has no addresses, as the agents know theirs.

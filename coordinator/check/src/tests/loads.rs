@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use reweave_common::forwarding::{ForwardingTable, NextHop};
+
 use super::*;
 
 /// Three leaves with four hosts each; what hosts send is never held back before the first leaf.
@@ -32,7 +34,12 @@ impl Site {
     /// A flow that was measured to send so much by this spine.
     fn send(&mut self, [from, to]: [&str; 2], spine: &str, rate: Rate) -> FlowKey {
         let (first, last) = (leaf_of(from), leaf_of(to));
-        let nodes = [from, &first, spine, &last, to];
+        self.send_through(&[from, &first, spine, &last, to], rate)
+    }
+
+    /// A flow that was measured to send so much through these nodes.
+    fn send_through(&mut self, nodes: &[&str], rate: Rate) -> FlowKey {
+        let (from, to) = (nodes[0], nodes[nodes.len() - 1]);
         let path = nodes.windows(2).map(|pair| self.hop(pair[0], pair[1]));
         let state = FlowState {
             flow: self.flow(from, to),
@@ -98,6 +105,44 @@ fn ways_behind_pins_have_load() {
     let overloads = site.overloads(&[site.pin(flow, "leaf0", "spine1")]);
     let from: Vec<_> = overloads.iter().map(|it| &*it.from).collect();
     assert_eq!(from, ["spine1"]);
+}
+
+/// A plan may lead on by other tables what it pins.
+#[test]
+fn ways_behind_pins_follow_new_tables() {
+    let mut site = Site::relays("abcde", &["ab", "ac", "bc", "be", "cd", "ed"]);
+    let flow = site.send_through(&["a", "c", "d"], mbps(400));
+    site.send_through(&["e", "d"], mbps(800));
+    let [b, d] = ["b", "d"].map(|name| site.node(name));
+    let by = |next: &str| {
+        let hop = NextHop {
+            link: site.link("b", next),
+            weight: 1,
+        };
+        let table = ForwardingTable {
+            at: b,
+            towards: BTreeMap::from([(d, vec![hop])]),
+            raises: Vec::new(),
+        };
+        Tables::from([(b, table)])
+    };
+    let (in_force, nothing) = (by("c"), Tables::new());
+    let (circuits, pin) = (Circuits::new(), site.pin(flow, "a", "b"));
+    let judged = |tables| {
+        let plan = Plan {
+            tables,
+            ..plan(&[pin])
+        };
+        check(&site.network([&in_force, &nothing], &circuits), &plan)
+    };
+    assert_eq!(judged(by("c")), Ok(()));
+    let found = judged(by("e")).unwrap_err();
+    let said: Vec<_> = found.iter().map(ToString::to_string).collect();
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(
+        said[0].starts_with("e-d would have to carry 1.2 Gb/s from e"),
+        "{said:?}"
+    );
 }
 
 /// Three share a link and one has another: one of them may come to that, and all three may not.

@@ -212,6 +212,20 @@ fn aborted_mixed_plan_restores_both() {
     }
 }
 
+/// The switch has kept its pin, and would refuse a round that settles what it holds as well.
+#[test]
+fn refused_lift_rolls_plan_back() {
+    let (mut cluster, undo) = mixed();
+    let before = held(&cluster);
+    cluster.network.switch("leaf0").mood = Mood::Refuses;
+    cluster.apply(undo.generation);
+    cluster.run_until_ended(3);
+    let is_back = matches!(cluster.last_outcome(), Outcome::RolledBack { .. });
+    assert!(is_back, "{cluster:?}");
+    assert_eq!(held(&cluster), before);
+    cluster.assert_one_generation();
+}
+
 #[test]
 fn policy_respects_operator_rollback() {
     let (mut cluster, _) = collision(Mode::Auto);
