@@ -10,6 +10,7 @@ use reweave_common::plan::Generation;
 use reweave_common::sample::PinRule;
 
 use super::cluster::Cluster;
+use super::mock_switch::Mood;
 use super::network::Network;
 use super::scene::{SETTLE_TIME, collision, planned, reasons};
 use crate::{Change, Outcome, Reason};
