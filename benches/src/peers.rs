@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
+use reweave_common::split_mix::SplitMix64;
 use reweave_sim::sim::{self, Outcome, Problem, SimTime, raw};
 
 use crate::cost::timed;
-use crate::dice::Dice;
 use crate::sim::patterns;
 
 const SEEDS: std::ops::Range<u64> = 1..41;
@@ -150,24 +150,24 @@ fn ask(program: &str, mode: &str, what: &str) -> Said {
 
 /// Flows over paths of any links, which wait for one another in any way that has an end.
 fn random_problem(seed: u64) -> String {
-    let mut dice = Dice(seed);
-    let links = 5 + dice.below(35);
-    let flows = 20 + dice.below(380);
-    let cap = |_| format!("cap {}\n", [10, 25, 100, 400][dice.below(4) as usize]);
+    let mut rng = SplitMix64::new(seed);
+    let links = 5 + rng.below(35);
+    let flows = 20 + rng.below(380);
+    let cap = |_| format!("cap {}\n", [10, 25, 100, 400][rng.below(4)]);
     let mut text: String = (0..links).map(cap).collect();
     for _ in 0..flows {
-        let bytes = [1_000_000, 1_000_000 + dice.below(9_000_000)][dice.below(2) as usize];
-        let delay_ns = [0, 0, 0, dice.below(100_000)][dice.below(4) as usize];
+        let bytes = [1_000_000, 1_000_000 + rng.below(9_000_000)][rng.below(2)];
+        let delay_ns = [0, 0, 0, rng.below(100_000)][rng.below(4)];
         text += &format!("flow {bytes} {}", delay_ns as f64 * 1e-9);
-        let mut path: Vec<_> = (0..=dice.below(6)).map(|_| dice.below(links)).collect();
+        let mut path: Vec<_> = (0..=rng.below(6)).map(|_| rng.below(links)).collect();
         path.sort_unstable();
         path.dedup();
         text.extend(path.iter().map(|link| format!(" {link}")));
         text.push('\n');
     }
     for _ in 0..flows * 3 / 4 {
-        let after = 1 + dice.below(flows - 1);
-        text += &format!("dep {} {after}\n", dice.below(after));
+        let after = 1 + rng.below(flows - 1);
+        text += &format!("dep {} {after}\n", rng.below(after));
     }
     text
 }

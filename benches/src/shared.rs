@@ -10,6 +10,7 @@ use reweave_common::explicit_paths::ExplicitPaths;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_common::iteration::Iteration;
+use reweave_common::split_mix::SplitMix64;
 use reweave_common::units::Rate;
 use reweave_design::topology::{self, Job, Limits, Request, families};
 use reweave_repair::paths::ecmp::Ecmp;
@@ -18,7 +19,6 @@ use reweave_sim::workload::job::preset::{Batch, Gpu, Preset};
 use reweave_sim::workload::{Settings, Spreading};
 
 use crate::cost::{peak_mib, timed};
-use crate::dice::Dice;
 
 const SERVER_COUNT: usize = 432;
 const SERVERS_PER_JOB: usize = 16;
@@ -226,7 +226,7 @@ fn expander(seed: u64) -> Fabric {
 /// All jobs at once, on servers drawn by lot.
 fn together(fabric: &Fabric, iterations: &[Iteration], hashed: bool, seed: u64) -> Vec<f64> {
     let mut hosts: Vec<_> = fabric.endpoints().collect();
-    Dice(seed).shuffle(&mut hosts);
+    SplitMix64::new(seed).shuffle(&mut hosts);
     let seats = hosts
         .chunks(SERVERS_PER_JOB)
         .take(iterations.len())

@@ -4,13 +4,14 @@
 use std::time::Duration;
 
 use reweave_common::instruction::Token;
+use reweave_common::split_mix::SplitMix64;
 use reweave_core::{Change, Outcome};
 use reweave_sim_cluster::circuits::device::Ailment;
 use reweave_sim_cluster::circuits::world::World;
 use reweave_sim_cluster::coordinator::{Death, Guest};
 use reweave_sim_cluster::seeds::number;
 
-use crate::drawn::{self, some_circuits, some_fabric, some_tables};
+use crate::drawn::{some_circuits, some_fabric, some_tables};
 use crate::seeds::is_over;
 
 /// From the end of all trouble, whoever died included.
@@ -18,7 +19,7 @@ pub(crate) const RESUME_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A world just before a plan, and the plan under way in it.
 pub(crate) fn begun(seed: u64, prepare: impl FnOnce(&mut World)) -> Option<World> {
-    let mut drawn = drawn::Chance(seed);
+    let mut drawn = SplitMix64::new(seed);
     let fabric = some_fabric(&mut drawn)?;
     let circuits = some_circuits(&fabric, &mut drawn);
     let tables = some_tables(&fabric, &circuits, &mut drawn);

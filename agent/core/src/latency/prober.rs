@@ -7,6 +7,7 @@ use std::time::Duration;
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::moment::Moment;
 use reweave_common::probing::{ProbeList, ProbePart, ProbeReading, ProbeTally};
+use reweave_common::split_mix::SplitMix64;
 use reweave_common::stall::StallDetector;
 
 use super::flight::{ANSWER_TIMEOUT, Flight, Landing, State};
@@ -14,7 +15,6 @@ use super::liveness::PeerLiveness;
 use super::packet::{ProbeAnswer, ProbeId};
 use super::schedule::Schedule;
 use super::{Clocks, PACKET_BYTES, Packet, Stamp, Strays};
-use crate::random::Random;
 
 /// A refusal speaks for probes that were sent so long before and after.
 const REFUSAL_TTL_NS: u64 = 3_000_000_000;
@@ -92,10 +92,10 @@ impl Prober {
     /// `seed` is drawn at random: it tells this prober's probes from those of others.
     /// Who should answer learns of it at about the same time: `head_start` is given to them.
     pub fn new(seed: u64, head_start: Duration) -> Self {
-        let mut random = Random::new(seed);
+        let mut rng = SplitMix64::new(seed);
         Self {
-            session: random.draw() as u32,
-            schedule: Schedule::new(random, head_start),
+            session: rng.next_u64() as u32,
+            schedule: Schedule::new(rng, head_start),
             peers: BTreeMap::new(),
             flows: BTreeMap::new(),
             mtus: BTreeMap::new(),

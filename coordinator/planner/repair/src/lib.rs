@@ -5,12 +5,11 @@
 //! applied is not decided here: the checker does that, with a model of its own.
 //!
 //! The simulator and the search of designs take from here what the leader needs as well: paths and the
-//! switches' hash, max-min fair rates, tables in text, random numbers.
+//! switches' hash, max-min fair rates, tables in text.
 
 pub mod assign;
 pub mod causes;
 pub mod columns;
-pub mod dice;
 pub mod fim;
 pub mod maxmin;
 mod mend;

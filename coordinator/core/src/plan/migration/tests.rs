@@ -5,8 +5,9 @@ use reweave_check::{Network, Unsound, check_course};
 use reweave_common::forwarding::NextHop;
 use reweave_common::ids::OpticalId;
 use reweave_common::migration_plan::MigrationStep;
+use reweave_common::split_mix::SplitMix64;
 
-use super::examples::{Chance, some_circuits, some_fabric, some_tables};
+use super::examples::{some_circuits, some_fabric, some_tables};
 use super::*;
 use crate::log::migration_steps::retraced;
 
@@ -21,11 +22,11 @@ struct Case {
 
 impl Case {
     fn of(seed: u64) -> Self {
-        let mut chance = Chance(seed);
-        let fabric = some_fabric(&mut chance);
+        let mut rng = SplitMix64::new(seed);
+        let fabric = some_fabric(&mut rng);
         let [before, after] = [0, 1].map(|_| {
-            let circuits = some_circuits(&fabric, &mut chance);
-            let tables = some_tables(&fabric, &circuits, &mut chance);
+            let circuits = some_circuits(&fabric, &mut rng);
+            let tables = some_tables(&fabric, &circuits, &mut rng);
             (tables, circuits)
         });
         Self {

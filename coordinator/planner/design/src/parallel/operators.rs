@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use reweave_common::iteration::Iteration;
+use reweave_common::split_mix::SplitMix64;
 use reweave_common::timings::Timings;
 use reweave_common::units::Bytes;
-use reweave_repair::dice::Dice;
 use reweave_sim::workload::Timeline;
 use reweave_sim::workload::job::operators::{Model, Split, timing};
 
@@ -94,12 +94,12 @@ impl Dealing for Search<'_> {
             tried: 1,
             bettered: 0,
         };
-        let mut dice = Dice::new(self.seed);
+        let mut rng = SplitMix64::new(self.seed);
         let towers = Towers::of(self.model);
         let mut thoughts = tries.saturating_mul(PROPOSALS_PER_TRY);
         while walk.goes_on(tries) && thoughts > 0 {
             let (now, now_ms) = &walk.now;
-            let changes = self.changes(now, *now_ms, &towers, &mut thoughts, &mut dice);
+            let changes = self.changes(now, *now_ms, &towers, &mut thoughts, &mut rng);
             let time = |change: Change| {
                 let ms = ground.time_within(&change.iteration, change.patience_ms)?;
                 Ok((change.splits, ms))
@@ -206,13 +206,14 @@ impl Search<'_> {
         ms: f64,
         towers: &Towers,
         thoughts: &mut u32,
-        dice: &mut Dice,
+        rng: &mut SplitMix64,
     ) -> Vec<Change> {
         let mut changes = Vec::with_capacity(PARALLEL_SIMULATIONS);
         while changes.len() < PARALLEL_SIMULATIONS && *thoughts > 0 {
             *thoughts -= 1;
-            let patience_ms = ms * (1.0 - ANNEALING_TEMPERATURE * libm::log(dice.part()));
-            changes.extend(self.change(splits, patience_ms, towers, dice));
+            let patience_ms =
+                ms * (1.0 - ANNEALING_TEMPERATURE * libm::log(rng.nonzero_fraction()));
+            changes.extend(self.change(splits, patience_ms, towers, rng));
         }
         changes
     }
@@ -223,10 +224,10 @@ impl Search<'_> {
         splits: &[Split],
         patience_ms: f64,
         towers: &Towers,
-        dice: &mut Dice,
+        rng: &mut SplitMix64,
     ) -> Option<Change> {
         let mut changed = splits.to_vec();
-        self.mutate(&mut changed, towers, dice);
+        self.mutate(&mut changed, towers, rng);
         if changed == splits || !self.fits(&changed) {
             return None;
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use reweave_common::snapshot::Hop;
-use reweave_repair::dice::Dice;
+use reweave_common::split_mix::SplitMix64;
 use reweave_repair::paths::Atlas;
 use reweave_sim::workload::job::JobFile;
 
@@ -30,7 +30,7 @@ fn ring(places: usize) -> Demand {
 
 fn shuffled(fabric: &Fabric, seed: u64) -> Vec<NodeId> {
     let mut hosts: Vec<_> = fabric.endpoints().collect();
-    Dice::new(seed).shuffle(&mut hosts);
+    SplitMix64::new(seed).shuffle(&mut hosts);
     hosts
 }
 
@@ -341,9 +341,9 @@ fn surplus_hosts_are_slow_ones() {
 fn exchanges_keep_loads_exact() {
     let fabric = fabric(3, 4);
     let (hosts, pairs) = (shuffled(&fabric, 9), Pairs::new());
-    let (mut demand, mut dice) = (ring(10), Dice::new(2));
+    let (mut demand, mut rng) = (ring(10), SplitMix64::new(2));
     for _ in 0..30 {
-        demand.add(dice.below(10), dice.below(10), 1e5);
+        demand.add(rng.below(10), rng.below(10), 1e5);
     }
     let judge = Judge::new(&request(&fabric, &demand, &hosts, &pairs));
     let mut order: Vec<_> = (0..hosts.len()).collect();
@@ -352,7 +352,7 @@ fn exchanges_keep_loads_exact() {
         judge.exchange(
             &mut loads,
             &mut order,
-            [dice.below(10), dice.below(hosts.len())],
+            [rng.below(10), rng.below(hosts.len())],
         );
         let (kept, anew) = (judge.score_of(&loads, &order), judge.score(&order));
         assert!(

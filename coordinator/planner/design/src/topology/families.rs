@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use reweave_repair::dice::Dice;
+use reweave_common::split_mix::SplitMix64;
 use serde::{Deserialize, Serialize};
 
 use super::cycles;
@@ -224,7 +224,7 @@ struct Ground<'g> {
     limits: &'g Limits,
     hosts: usize,
     members: Vec<u32>,
-    dice: Dice,
+    rng: SplitMix64,
     in_time: InTime<'g>,
 }
 
@@ -246,14 +246,14 @@ pub fn all_with(
         if nth > 0 && !in_time() {
             return None;
         }
-        // Each with dice of its own, so that none depends on the others.
-        let seed = Dice::new(seed.wrapping_add(nth)).next_u64();
+        // Each with a generator of its own, so that none depends on the others.
+        let seed = SplitMix64::new(seed.wrapping_add(nth)).next_u64();
         let mut ground = Ground {
             demand,
             limits,
             hosts: demand.hosts,
             members: (0..demand.hosts as u32).collect(),
-            dice: Dice::new(seed),
+            rng: SplitMix64::new(seed),
             in_time,
         };
         let design = ground.lay_out(layout)?;
@@ -368,11 +368,11 @@ impl Ground<'_> {
         } = &mut design;
         let before = wiring.clone();
         fill::trim(wiring, self.limits);
-        fill::fill(wiring, self.limits, &mut self.dice);
-        fill::connect(wiring, self.limits, &mut self.dice);
+        fill::fill(wiring, self.limits, &mut self.rng);
+        fill::connect(wiring, self.limits, &mut self.rng);
         // Two cables that were crossed over at once may have taken the same last fibre.
         fill::spare_fibres(wiring, self.limits);
-        *patches = panels::patch(wiring, rings, self.limits, &mut self.dice);
+        *patches = panels::patch(wiring, rings, self.limits, &mut self.rng);
         rings.retain(|ring| is_whole(ring, wiring));
         *altered = altered.besides(&before, wiring);
         design
@@ -478,7 +478,7 @@ impl Ground<'_> {
         let mut weights = matching::weights(self.demand);
         for _ in 0..heavy {
             let ring = matching::heavy_ring(&weights, &laid.wiring, self.limits);
-            let ring = cycles::mend(ring, &laid.wiring, self.limits, &mut self.dice)?;
+            let ring = cycles::mend(ring, &laid.wiring, self.limits, &mut self.rng)?;
             for (nth, &host) in ring.iter().enumerate() {
                 let next = ring[(nth + 1) % ring.len()];
                 if let Some(bytes) = weights.get_mut(&super::wiring::pair(host, next)) {
@@ -524,10 +524,10 @@ impl Laid {
             let Ground {
                 members,
                 limits,
-                dice,
+                rng,
                 ..
             } = ground;
-            let ring = cycles::random(members, &self.wiring, limits, dice)?;
+            let ring = cycles::random(members, &self.wiring, limits, rng)?;
             self.add(ring);
         }
         Some(())
@@ -535,10 +535,10 @@ impl Laid {
 
     /// All rings but the first so many.
     fn shorten(&mut self, fixed: usize, ground: &mut Ground<'_>) {
-        let Ground { limits, dice, .. } = ground;
+        let Ground { limits, rng, .. } = ground;
         let free = &mut self.rings[fixed..];
         let most = (MAX_SHORTENING_WORK, ground.in_time);
-        cycles::shorten(&mut self.wiring, free, limits, dice, most);
+        cycles::shorten(&mut self.wiring, free, limits, rng, most);
     }
 
     fn design(self, family: Family) -> Design {
@@ -563,7 +563,7 @@ pub fn random(hosts: usize, rings: usize, limits: &Limits, seed: u64) -> Option<
         limits,
         hosts,
         members: (0..hosts as u32).collect(),
-        dice: Dice::new(seed),
+        rng: SplitMix64::new(seed),
         in_time: NO_DEADLINE,
     };
     let design = ground.random(rings)?;

@@ -14,6 +14,7 @@ use reweave_common::migration_plan::Tables;
 use reweave_common::plan::{Iteration, Pin, Plan, Prediction};
 use reweave_common::routes::Routes;
 use reweave_common::snapshot::{Hop, Snapshot};
+use reweave_common::split_mix::SplitMix64;
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Rate;
 
@@ -24,7 +25,6 @@ use super::iterations::{MEASUREMENT_VARIATION, foretold};
 use super::model::{Flow, Model};
 use super::predict::Oracle;
 use crate::Policy;
-use crate::dice::Dice;
 use crate::paths::Atlas;
 
 /// Of one flow so many ways are weighed.
@@ -188,10 +188,10 @@ fn choices(open: &[Vec<Vec<Hop>>], seed: u64) -> Vec<Choice> {
     let all = counts.iter().try_fold(1_usize, |all, count| {
         all.checked_mul(*count).filter(|all| *all <= most)
     });
-    let mut dice = Dice::new(seed);
+    let mut rng = SplitMix64::new(seed);
     match all {
         Some(all) => (0..all).map(|number| numbered(number, &counts)).collect(),
-        None => (0..most).map(|_| drawn(&mut dice, &counts)).collect(),
+        None => (0..most).map(|_| drawn(&mut rng, &counts)).collect(),
     }
 }
 
@@ -204,8 +204,8 @@ fn numbered(mut number: usize, counts: &[usize]) -> Choice {
     counts.iter().map(place).collect()
 }
 
-fn drawn(dice: &mut Dice, counts: &[usize]) -> Choice {
-    counts.iter().map(|count| dice.below(*count)).collect()
+fn drawn(rng: &mut SplitMix64, counts: &[usize]) -> Choice {
+    counts.iter().map(|count| rng.below(*count)).collect()
 }
 
 /// Who has no way at all any more keeps the one it has: such a plan is unsound, and that is told elsewhere.

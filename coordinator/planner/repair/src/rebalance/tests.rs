@@ -4,10 +4,10 @@ mod by_force;
 
 use proptest::prelude::*;
 use reweave_common::fabric::Fabric;
+use reweave_common::split_mix::SplitMix64;
 
 use super::problem::Sorted;
 use super::*;
-use crate::dice::Dice;
 use crate::paths::listed::parse;
 use crate::tests::scene::{Scene, seeded};
 
@@ -444,11 +444,11 @@ proptest! {
 #[test]
 fn repeated_plans_converge() {
     const RANDOM_TABLES: usize = 300;
-    let (mut dice, mut sent_back, mut moving) = (Dice::new(7), 0, [0; 6]);
+    let (mut rng, mut sent_back, mut moving) = (SplitMix64::new(7), 0, [0; 6]);
     for _ in 0..RANDOM_TABLES {
-        let mut wandering = Wandering::new(&mut dice);
+        let mut wandering = Wandering::new(&mut rng);
         for moving in &mut moving {
-            *moving += usize::from(wandering.plan_once(&mut dice));
+            *moving += usize::from(wandering.plan_once(&mut rng));
         }
         sent_back += usize::from(wandering.sent_back);
     }
@@ -471,10 +471,10 @@ struct Wandering {
 }
 
 impl Wandering {
-    fn new(dice: &mut Dice) -> Self {
+    fn new(rng: &mut SplitMix64) -> Self {
         let fabric = Scene::leaf_spine(4, 3, 4, 100, 100).fabric;
         let mut row = |nth: usize| {
-            let (leaf, spine, bytes) = (dice.below(4), dice.below(3), 50 + dice.below(50));
+            let (leaf, spine, bytes) = (rng.below(4), rng.below(3), 50 + rng.below(50));
             let (next, host) = ((leaf + 1 + nth % 3) % 4, nth % 4);
             let (from, to) = (4 * leaf + host, 4 * next + host);
             format!(
@@ -493,7 +493,7 @@ impl Wandering {
     }
 
     /// Whether any flow was moved; then all change a little.
-    fn plan_once(&mut self, dice: &mut Dice) -> bool {
+    fn plan_once(&mut self, rng: &mut SplitMix64) -> bool {
         let options = Options {
             uncertainty: 0.12,
             ..Options::default()
@@ -506,7 +506,7 @@ impl Wandering {
             self.left[made.flow].push(old);
         }
         for (flow, size) in self.flows.iter_mut().zip(&self.sizes) {
-            flow.bytes = size * (95 + dice.below(11) as u64) / 100;
+            flow.bytes = size * (95 + rng.below(11) as u64) / 100;
         }
         !plan.moves.is_empty()
     }

@@ -183,10 +183,10 @@ fn all_pairs_of_six_hosts_checked() {
 fn some_pairs(count: usize) -> usize {
     let fabrics: Vec<_> = (3..=6).map(Full::of).collect();
     let trees: Vec<_> = fabrics.iter().map(Full::trees).collect();
-    let mut chance = Chance(7);
+    let mut rng = SplitMix64::new(7);
     let lost = (0..count).filter(|_| {
-        let of = chance.below(fabrics.len());
-        let [before, after] = [0, 1].map(|_| chance.below(trees[of].len()));
+        let of = rng.below(fabrics.len());
+        let [before, after] = [0, 1].map(|_| rng.below(trees[of].len()));
         fabrics[of].compare(&trees[of][before], &trees[of][after])
     });
     lost.count()

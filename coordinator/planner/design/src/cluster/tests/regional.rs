@@ -1,7 +1,7 @@
 //! Circuits for what gates count: against all ways to lay few circuits, and whether they pay.
 
 use proptest::prelude::*;
-use reweave_repair::dice::Dice;
+use reweave_common::split_mix::SplitMix64;
 
 use crate::cluster::regional::{Circuits, Counts, Region, parse};
 
@@ -127,11 +127,11 @@ proptest! {
 
 /// Gates that favour some experts for a while: who sends most to whom changes every `stays` iterations.
 fn gates(stays: usize) -> Vec<Counts> {
-    let mut dice = Dice::new(7);
+    let mut rng = SplitMix64::new(7);
     let mut shift = 1;
     let iteration = |nth: usize| {
         if nth.is_multiple_of(stays) {
-            shift = 1 + dice.below(7);
+            shift = 1 + rng.below(7);
         }
         let mut counts = Counts::new(8);
         for from in 0..8 {

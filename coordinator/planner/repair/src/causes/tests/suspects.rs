@@ -157,12 +157,12 @@ pub(super) fn first_alone(
     mut probes: Vec<Probe>,
     loses: impl Fn(&Probe) -> f64,
 ) -> Suspect {
-    let mut dice = Dice::new(seed);
+    let mut rng = SplitMix64::new(seed);
     for _ in 0..2000 {
         for probe in &mut probes {
             let part = loses(probe);
             probe.sent += 1;
-            probe.lost += u64::from(dice.part() <= part);
+            probe.lost += u64::from(rng.nonzero_fraction() <= part);
         }
         let found = localise(ground, &probes);
         let alone = found.first().filter(|it| it.suspects.len() == 1);
@@ -258,15 +258,15 @@ fn two_bad_links_are_two_findings() {
 #[test]
 fn round_trip_probes_are_not_overblamed() {
     for seed in 0..20 {
-        let mut dice = Dice::new(seed);
+        let mut rng = SplitMix64::new(seed);
         let mut evidence = Evidence {
-            probes: probes_by(&mut dice, [2, 4, 4], |_| 0.02, 400),
+            probes: probes_by(&mut rng, [2, 4, 4], |_| 0.02, 400),
             ..Evidence::default()
         };
         let goes_back = |probed: &Probed| ["h1", "h3", "h5"].contains(&&probed.path[0][..]);
         for probed in evidence.probes.iter_mut().filter(|it| !goes_back(it)) {
             probed.path.truncate(5);
-            probed.lost = (0..400).filter(|_| dice.part() < 0.078).count() as u64;
+            probed.lost = (0..400).filter(|_| rng.nonzero_fraction() < 0.078).count() as u64;
         }
         assert_eq!(found(&evidence), [], "{seed}");
     }

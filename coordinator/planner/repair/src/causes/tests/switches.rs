@@ -129,7 +129,7 @@ fn lossy_spine_is_named_despite_asymmetry() {
             false => 0.0005,
         };
         let evidence = Evidence {
-            probes: probes_by(&mut Dice::new(seed), [4, *spines, 2], loss, 50),
+            probes: probes_by(&mut SplitMix64::new(seed), [4, *spines, 2], loss, 50),
             ..Evidence::default()
         };
         let found = diagnose(&evidence, fabric).unwrap();

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use reweave_common::fabric::Fabric;
 use reweave_common::input::InputError;
-use reweave_repair::dice::Dice;
+use reweave_common::split_mix::SplitMix64;
 use reweave_repair::paths::ecmp::Ecmp;
 
 use super::super::network::{Costs, Network};
@@ -202,17 +202,17 @@ fn flow_list_errors_name_line_column() {
 
 /// Cuts, doubles, swaps or spoils a few octets.
 fn mutated(text: &str, seed: u64) -> String {
-    let mut dice = Dice::new(seed);
+    let mut rng = SplitMix64::new(seed);
     let mut octets = text.as_bytes().to_vec();
-    for _ in 0..=dice.below(4) {
+    for _ in 0..=rng.below(4) {
         if octets.is_empty() {
             break;
         }
-        let at = dice.below(octets.len());
-        match dice.below(5) {
+        let at = rng.below(octets.len());
+        match rng.below(5) {
             0 => octets.truncate(at),
-            1 => octets[at] = b"0123456789 -.eE\n,#>;xnaif\xff"[dice.below(26)],
-            2 => octets.insert(at, b"0123456789 -.eE\n,"[dice.below(17)]),
+            1 => octets[at] = b"0123456789 -.eE\n,#>;xnaif\xff"[rng.below(26)],
+            2 => octets.insert(at, b"0123456789 -.eE\n,"[rng.below(17)]),
             3 => drop(octets.remove(at)),
             _ => {
                 let rest = octets[at..].to_vec();

@@ -1,7 +1,7 @@
 //! Random problems: the certificate after every event, nothing lost, no order preferred.
 
 use proptest::prelude::*;
-use reweave_repair::dice::Dice;
+use reweave_common::split_mix::SplitMix64;
 
 use super::super::certificate;
 use super::super::{Problem, Run, SimTime, simulate, watched_within};
@@ -28,16 +28,16 @@ struct Flow {
 
 impl Parts {
     fn random(seed: u64) -> Self {
-        let mut dice = Dice::new(seed);
-        let links = 1 + dice.below(12);
-        let flows = 1 + dice.below(40);
+        let mut rng = SplitMix64::new(seed);
+        let links = 1 + rng.below(12);
+        let flows = 1 + rng.below(40);
         Self {
             gbps: (0..links)
-                .map(|_| [10, 25, 100, 400][dice.below(4)])
+                .map(|_| [10, 25, 100, 400][rng.below(4)])
                 .collect(),
-            flows: (0..flows).map(|_| Flow::random(&mut dice, links)).collect(),
-            waits: (0..dice.below(flows))
-                .map(|_| [dice.below(flows), dice.below(flows)])
+            flows: (0..flows).map(|_| Flow::random(&mut rng, links)).collect(),
+            waits: (0..rng.below(flows))
+                .map(|_| [rng.below(flows), rng.below(flows)])
                 .filter(|[before, after]| before < after)
                 .collect(),
         }
@@ -73,26 +73,26 @@ impl Parts {
 }
 
 impl Flow {
-    fn random(dice: &mut Dice, links: usize) -> Self {
-        let mut path: Vec<_> = (0..=dice.below(7))
-            .map(|_| dice.below(links) as u32)
+    fn random(rng: &mut SplitMix64, links: usize) -> Self {
+        let mut path: Vec<_> = (0..=rng.below(7))
+            .map(|_| rng.below(links) as u32)
             .collect();
         path.sort_unstable();
         path.dedup();
         Self {
             links: path,
-            bits: [0.0, 1.0, 8e6, 8e6, 8e6, 1e7 / 3.0][dice.below(6)],
-            delay: SimTime::from_ticks([0, 0, 1, 5_000_000_000][dice.below(4)]),
-            weight: [1, 1, 1, 3][dice.below(4)],
+            bits: [0.0, 1.0, 8e6, 8e6, 8e6, 1e7 / 3.0][rng.below(6)],
+            delay: SimTime::from_ticks([0, 0, 1, 5_000_000_000][rng.below(4)]),
+            weight: [1, 1, 1, 3][rng.below(4)],
         }
     }
 }
 
 fn shuffled(count: usize, seed: u64) -> Vec<usize> {
-    let mut dice = Dice::new(seed);
+    let mut rng = SplitMix64::new(seed);
     let mut order: Vec<_> = (0..count).collect();
     for last in (1..count).rev() {
-        order.swap(last, dice.below(last + 1));
+        order.swap(last, rng.below(last + 1));
     }
     order
 }
