@@ -39,7 +39,7 @@ fn main() -> ExitCode {
 }
 
 /// What was said of iterations, and what came of it.
-struct Told {
+struct JudgedPrediction {
     before_ms: f64,
     low_ms: f64,
     after_ms: f64,
@@ -48,7 +48,7 @@ struct Told {
     outcome: Outcome,
 }
 
-impl Told {
+impl JudgedPrediction {
     fn error(&self) -> f64 {
         self.measured_ms / self.after_ms - 1.0
     }
@@ -81,7 +81,7 @@ fn judged() {
 }
 
 /// None where there is no plan.
-fn lived(seed: u64) -> Option<Told> {
+fn lived(seed: u64) -> Option<JudgedPrediction> {
     let drawn = Drawn::by(seed);
     let stage = staged(&drawn);
     let mut ranks = Ranks::start(&stage, &drawn);
@@ -146,14 +146,14 @@ fn foretelling(stage: &Stage, ranks: &mut Ranks<'_>) -> Option<Plan> {
 }
 
 /// Of a plan that was taken back, what its iterations took while it was in force is what the product heard.
-fn told(plan: &Plan, record: Record, ranks_ms: f64) -> Told {
+fn told(plan: &Plan, record: Record, ranks_ms: f64) -> JudgedPrediction {
     let foretold = plan.iterations.first().expect("it foretells iterations");
     let heard = record.iterations.first().and_then(|it| it.measured_ms);
     let measured_ms = match record.outcome {
         Outcome::Committed => ranks_ms,
         _ => heard.unwrap_or(f64::NAN),
     };
-    Told {
+    JudgedPrediction {
         before_ms: foretold.before_ms,
         low_ms: foretold.low_ms,
         after_ms: foretold.after_ms,

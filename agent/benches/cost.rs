@@ -65,7 +65,7 @@ const DETECTION_TIME: Duration = Duration::from_secs(10);
 const CPU_TICK: Duration = Duration::from_millis(10);
 
 fn main() -> ExitCode {
-    let asked = Asked::from_words();
+    let asked = BenchArguments::from_words();
     if let Err(missing) = sandbox::enter() {
         eprintln!("nothing was measured: {missing}");
         return ExitCode::FAILURE;
@@ -82,11 +82,11 @@ fn main() -> ExitCode {
 }
 
 /// What is to be measured, for how long.
-struct Asked {
+struct BenchArguments {
     words: Vec<String>,
 }
 
-impl Asked {
+impl BenchArguments {
     fn from_words() -> Self {
         let words = std::env::args().skip(1);
         Self {
@@ -154,7 +154,7 @@ impl Lost {
     }
 }
 
-async fn measure(asked: &Asked) {
+async fn measure(asked: &BenchArguments) {
     let scratch = tempfile::tempdir().expect("a folder");
     let authority = Authority::create(&scratch.path().join("ca"), "bench").expect("an authority");
     let identity = |role, name: &str| {

@@ -98,7 +98,7 @@ enum Command {
     },
     /// Print the measurements that the history keeps, with or without a running coordinator
     #[command(alias = "history")]
-    Measurements(history::Asked),
+    Measurements(history::ShowOptions),
     /// Write the manual pages, one per command, into a folder for `man`
     Man {
         /// Output folder

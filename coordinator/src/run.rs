@@ -17,7 +17,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::archive::Archive;
 use crate::audit::Audit;
 use crate::bootstrap::{lock, open};
-use crate::config::{Config, Found, Settings};
+use crate::config::{Config, Settings, StartState};
 use crate::counters::{Ending, EventCounters};
 use crate::data::Data;
 use crate::decisions::Decisions;
@@ -51,7 +51,7 @@ const SHED_REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
     let config = settings.read()?;
-    let Found {
+    let StartState {
         identity, signing, ..
     } = config.look()?;
     if let Some(problem) = identity.problem(SystemTime::now()) {

@@ -26,14 +26,14 @@ use crate::archive::Archive;
 use crate::audit::{self, Audit, Who};
 use crate::counters::{Ending, EventCounters};
 use crate::decisions::Decisions;
-use crate::intake::{Answered, Asker, Closed, Event, Intake};
+use crate::intake::{Asker, Closed, Event, Intake, SealedResponse};
 use crate::local_health::LocalHealth;
 use crate::replication::{Cluster, PeerStatus, Replication, SILENCE_TIMEOUT, Task};
 use crate::session_limit::SessionLimit;
 use crate::sessions::{AgentRates, IdentityLocks, Notice, Reason};
 use crate::signing::Signing;
 use crate::warnings::{apart, warnings};
-use crate::webhooks::Told;
+use crate::webhooks::DeliveryCounters;
 
 /// Cheap to clone.
 #[derive(Clone)]
@@ -52,7 +52,7 @@ pub(crate) struct ServerContext {
     pub(crate) decisions: Decisions,
     /// How plans ended, and what became of news for others.
     pub(crate) endings: EventCounters<Ending>,
-    pub(crate) told: Arc<[Told]>,
+    pub(crate) told: Arc<[DeliveryCounters]>,
     /// Of operators and viewers, of members that wait for this one to lead, and of agents that wait to begin.
     pub(crate) operator_sessions: SessionLimit<Member>,
     pub(crate) standby_sessions: SessionLimit<Member>,
@@ -132,7 +132,7 @@ impl ServerContext {
         adjust: impl FnOnce(Response) -> Response,
     ) -> Result<Response, Closed> {
         let (asker, what, decides) = (by.clone(), request.to_string(), request.decides());
-        let Answered { response, seal } = self.answered(by, request).await?;
+        let SealedResponse { response, seal } = self.answered(by, request).await?;
         let response = adjust(response);
         if let Some(outcome) = audit::outcome(decides, &response) {
             let who = self.who(asker).await?;
@@ -174,7 +174,7 @@ impl ServerContext {
     }
 
     /// What the core answers, with what only the shell knows.
-    async fn answered(&self, by: Asker, request: Request) -> Result<Answered, Closed> {
+    async fn answered(&self, by: Asker, request: Request) -> Result<SealedResponse, Closed> {
         let (reply, answer) = oneshot::channel();
         let asked = Event::Asked { by, request, reply };
         self.intake.put(asked).await?;

@@ -86,8 +86,8 @@ fn are_known(world: &World, at: (u64, usize)) {
     let told = told(world);
     for (id, node) in &world.cluster.nodes {
         assert!(node.disk.fallback.is_none(), "{at:?}: {id:?}");
-        let nothing = Told::default();
-        let Told {
+        let nothing = LastInstruction::default();
+        let LastInstruction {
             before,
             last,
             stays,
@@ -99,14 +99,14 @@ fn are_known(world: &World, at: (u64, usize)) {
 }
 
 #[derive(Debug, Default)]
-struct Told {
+struct LastInstruction {
     before: ForwardingState,
     last: ForwardingState,
     stays: bool,
 }
 
-fn told(world: &World) -> BTreeMap<NodeId, Told> {
-    let mut told: BTreeMap<NodeId, Told> = BTreeMap::new();
+fn told(world: &World) -> BTreeMap<NodeId, LastInstruction> {
+    let mut told: BTreeMap<NodeId, LastInstruction> = BTreeMap::new();
     let log = world.cluster.coordinator.log().iter();
     for change in log.flat_map(|command| command.change.parts()) {
         match change {

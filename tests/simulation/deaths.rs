@@ -14,7 +14,7 @@ use reweave_core::{Change, Command, Ended, Outcome, Phase};
 use reweave_sim_cluster::coordinator::{Coordinator, Death};
 use reweave_sim_cluster::faults::Fault;
 use reweave_sim_cluster::wire::Weather;
-use reweave_sim_cluster::{Rhythm, World};
+use reweave_sim_cluster::{SimulatedDelays, World};
 use reweave_tests::Setting;
 
 use crate::scene::{self, WATCH_TIME, led, planned, policy};
@@ -172,9 +172,9 @@ fn pinned_once() -> World {
     let scenario = three_spines();
     let fabric = Arc::new(scenario.fabric.clone());
     let coordinator = Coordinator::new(policy(Mode::Manual), fabric);
-    let rhythm = Rhythm {
+    let delays = SimulatedDelays {
         comes_back: COORDINATOR_DOWNTIMES,
-        ..Rhythm::DEFAULT_RHYTHM
+        ..SimulatedDelays::DEFAULT_DELAYS
     };
     let begin = Moment::from_micros(1_000_000);
     let mut world = World::led_by(
@@ -183,7 +183,7 @@ fn pinned_once() -> World {
         scenario,
         7,
         Weather::FAIR_WEATHER,
-        rhythm,
+        delays,
     );
     world.run_until("all there", |world| world.is_calm());
     world.start_job("train");

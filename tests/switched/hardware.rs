@@ -12,7 +12,7 @@ use reweave_tests::{Leadership, Stage};
 use crate::needs::trial;
 use crate::play::{STAGE_NEEDS, must};
 use crate::scene::{leaf_spine, up};
-use crate::troubles::{are_found, are_found_while, begin_anew};
+use crate::troubles::{are_found, are_found_while, restart_coordinator};
 
 const NIC_PATH: &str = "sys/class/net/eth0";
 const RDMA_DEVICE_PATH: &str = "sys/class/infiniband/mlx5_0";
@@ -144,7 +144,7 @@ fn look_anew(stage: &mut Stage, host: &str) {
 /// Neither who counted nor who heard of it remembers.
 fn forget(stage: &mut Stage, node: &str) {
     start_agent(stage, node);
-    begin_anew(stage);
+    restart_coordinator(stage);
 }
 
 /// One after the other, and each of another host, which is as before then.

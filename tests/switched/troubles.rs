@@ -143,20 +143,20 @@ fn of_traffic() {
 fn each_is_named_alone() {
     let mut stage = led(&leaf_spine(4, 2, 2), "", &Leadership::default());
     a_leaf_that_is_cut_off(&stage);
-    begin_anew(&mut stage);
+    restart_coordinator(&mut stage);
     hosts_that_are_set_otherwise(&stage);
-    begin_anew(&mut stage);
+    restart_coordinator(&mut stage);
     a_link_that_is_too_narrow(&stage);
-    begin_anew(&mut stage);
+    restart_coordinator(&mut stage);
     a_way_that_is_longer_there_than_back(&stage);
     // By routes that lead nowhere from the first: no probe that goes there is ever traced to its end.
     swallow(&stage, "spine0", ["h6", "h7"]);
-    begin_anew(&mut stage);
+    restart_coordinator(&mut stage);
     a_switch_that_loses_at_all_its_ports_beside_bad_links(&stage);
 }
 
 /// A coordinator that was started anew remembers nothing of before.
-pub(crate) fn begin_anew(stage: &mut Stage) {
+pub(crate) fn restart_coordinator(stage: &mut Stage) {
     must(stage.lead(&Leadership::default()));
     must(stage.wait_until_known());
 }

@@ -87,10 +87,10 @@ impl Course {
 }
 
 /// Pins, tables and circuits in force, and links that are down.
-type Found = (Vec<plan::Pin>, Tables, Circuits, BTreeSet<LinkId>);
+type ResolvedBase = (Vec<plan::Pin>, Tables, Circuits, BTreeSet<LinkId>);
 
 impl Base {
-    pub fn resolve(&self, fabric: &Fabric) -> Result<Found, Unknown> {
+    pub fn resolve(&self, fabric: &Fabric) -> Result<ResolvedBase, Unknown> {
         let names = Names::of(fabric);
         Ok((
             names.pins(&self.pins)?,

@@ -14,7 +14,7 @@ use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::migration_plan::Tables;
 use reweave_common::plan::Pin;
 
-use crate::columns::Columns;
+use crate::columns::TablesByDestination;
 use crate::course::differing;
 use crate::mesh::{Ground, Mesh};
 use crate::pins::by_flow;
@@ -71,13 +71,13 @@ fn concerned(network: &Network<'_>, next: &Tables, pins: &[Pin]) -> Option<BTree
     if !next.iter().all(raises_as_now) {
         return None;
     }
-    let led_anew = next.iter();
-    let led_anew =
-        led_anew.flat_map(|(at, table)| differing([network.tables.get(at), Some(table)]));
+    let changed_hops = next.iter();
+    let changed_hops =
+        changed_hops.flat_map(|(at, table)| differing([network.tables.get(at), Some(table)]));
     let [before, after] = [network.pins, pins].map(|pins| pins.iter().collect::<BTreeSet<_>>());
     let pins = before.symmetric_difference(&after);
     let pinned = pins.filter_map(|pin| network.addresses.get(pin.flow.destination.ip()));
-    Some(led_anew.chain(pinned.copied()).collect())
+    Some(changed_hops.chain(pinned.copied()).collect())
 }
 
 /// Of what goes to these destinations.
@@ -88,13 +88,13 @@ pub(crate) fn waits(
 ) -> Waits {
     let mut waits = Waits::new();
     let (network, fabric) = (ground.network, ground.network.fabric);
-    let tables = Columns::of(next, fabric.nodes().len());
+    let tables = TablesByDestination::of(next, fabric.nodes().len());
     let pinned = pinned(network, pins);
     let (nobody, no_pins) = (BTreeSet::new(), BTreeMap::new());
     for to in fabric.endpoints().filter(|to| is_concerned(*to)) {
         let mesh = Mesh::new(ground, to, (&tables, &nobody), &no_pins);
         let sources: Vec<_> = fabric.endpoints().filter(|from| *from != to).collect();
-        let way = Way { network, next, to };
+        let way = BufferWalk { network, next, to };
         way.walk(&sources, |at| mesh.links(at), &mut waits);
         for (flow, pins) in pinned.get(&to).into_iter().flatten() {
             let from = network.addresses.get(flow.source.ip());
@@ -136,13 +136,13 @@ fn links_of(pinned: &Pinned, at: NodeId, mesh: &Mesh<'_>) -> BTreeSet<LinkId> {
 }
 
 /// Towards one destination.
-struct Way<'a> {
+struct BufferWalk<'a> {
     network: &'a Network<'a>,
     next: &'a Tables,
     to: NodeId,
 }
 
-impl Way<'_> {
+impl BufferWalk<'_> {
     fn walk(
         &self,
         sources: &[NodeId],

@@ -14,7 +14,7 @@ use reweave_common::migration_plan::Tables;
 use reweave_common::plan::{Pin, Plan};
 use reweave_common::resource_set::ResourceSet;
 
-use crate::columns::Columns;
+use crate::columns::TablesByDestination;
 use crate::course::differing;
 use crate::mesh::{NextLinks, Open};
 use crate::pins::by_flow;
@@ -30,7 +30,7 @@ pub fn claims(network: &Network<'_>, plan: &Plan) -> ResourceSet {
         ..*network
     };
     let both = &[Side::of(network), Side::of(&after)];
-    let mut found = Found::default();
+    let mut found = ClaimSet::default();
     let jobs = plan.orders.iter().map(|order| order.job.clone());
     found.0.jobs.extend(jobs);
     found.take_pins(both);
@@ -47,7 +47,7 @@ pub fn claims(network: &Network<'_>, plan: &Plan) -> ResourceSet {
 struct Side<'a> {
     network: &'a Network<'a>,
     open: Open<'a>,
-    tables: Columns<'a>,
+    tables: TablesByDestination<'a>,
 }
 
 impl<'a> Side<'a> {
@@ -55,21 +55,21 @@ impl<'a> Side<'a> {
         Self {
             network,
             open: Open::of(network),
-            tables: Columns::of(network.tables, network.fabric.nodes().len()),
+            tables: TablesByDestination::of(network.tables, network.fabric.nodes().len()),
         }
     }
 
     /// By its tables.
-    fn ways(&self, to: NodeId) -> Ways<'_> {
-        Ways::new((self.network, &self.open), &self.tables, to)
+    fn ways(&self, to: NodeId) -> DestinationForwarding<'_> {
+        DestinationForwarding::new((self.network, &self.open), &self.tables, to)
     }
 }
 
 /// What has been found so far.
 #[derive(Default)]
-struct Found(ResourceSet);
+struct ClaimSet(ResourceSet);
 
-impl Found {
+impl ClaimSet {
     /// Where a flow is pinned otherwise, and all that lies behind.
     fn take_pins(&mut self, [before, after]: &[Side<'_>; 2]) {
         let network = before.network;
@@ -192,17 +192,17 @@ fn is_weighed(hops: &[NextHop]) -> bool {
 }
 
 /// Where everybody sends what is for one destination.
-pub(crate) struct Ways<'a> {
+pub(crate) struct DestinationForwarding<'a> {
     network: &'a Network<'a>,
     to: NodeId,
     /// By node.
     ways: Vec<NextLinks<'a>>,
 }
 
-impl<'a> Ways<'a> {
+impl<'a> DestinationForwarding<'a> {
     pub(crate) fn new(
         (network, open): (&'a Network<'a>, &Open<'_>),
-        tables: &Columns<'a>,
+        tables: &TablesByDestination<'a>,
         to: NodeId,
     ) -> Self {
         let own = OnceCell::new();

@@ -8,14 +8,14 @@ use reweave_common::migration_plan::Tables;
 /// What nodes say of one destination, in the order of their numbers.
 type Column<'a> = Vec<(NodeId, &'a [NextHop])>;
 
-pub(crate) struct Columns<'a> {
+pub(crate) struct TablesByDestination<'a> {
     /// By node: whether it has a table, whatever that says.
     has_table: Vec<bool>,
     /// By destination.
     towards: Vec<Column<'a>>,
 }
 
-impl<'a> Columns<'a> {
+impl<'a> TablesByDestination<'a> {
     /// Of a fabric of so many nodes. What is said of others leads nowhere.
     pub(crate) fn of(tables: &'a Tables, nodes: usize) -> Self {
         let mut columns = Self {

@@ -14,7 +14,7 @@ use reweave_common::forwarding::NextHop;
 use reweave_common::ids::{LinkId, NodeId};
 
 use crate::Network;
-use crate::columns::Columns;
+use crate::columns::TablesByDestination;
 
 /// The links over which a node sends in one of the states that it may be in.
 #[derive(Debug, Clone)]
@@ -62,11 +62,11 @@ pub(crate) struct Mesh<'a> {
 enum State<'a> {
     /// They go from the tables in force to these. Flows that are pinned leave a node over its pin alone.
     OnTheWay {
-        next: &'a Columns<'a>,
+        next: &'a TablesByDestination<'a>,
         pinned: &'a BTreeMap<NodeId, LinkId>,
     },
     /// All hold these, and have held nothing else.
-    AtRest(&'a Columns<'a>),
+    AtRest(&'a TablesByDestination<'a>),
 }
 
 /// What may befall packets.
@@ -85,13 +85,15 @@ impl<'a> Mesh<'a> {
     pub(crate) fn new(
         ground: &'a Ground<'a>,
         destination: NodeId,
-        (next, led_anew): (&'a Columns<'a>, &BTreeSet<NodeId>),
+        (next, changed_hops): (&'a TablesByDestination<'a>, &BTreeSet<NodeId>),
         pinned: &'a BTreeMap<NodeId, LinkId>,
     ) -> Self {
         let state = State::OnTheWay { next, pinned };
         let mut mesh = Self::of(ground, destination, state);
-        let led_anew = led_anew.iter().filter(|node| !pinned.contains_key(node));
-        for &node in led_anew {
+        let changed_hops = changed_hops
+            .iter()
+            .filter(|node| !pinned.contains_key(node));
+        for &node in changed_hops {
             let held = mesh.held(node);
             let mut new = mesh.own.alternatives(next, node);
             new.retain(|way| !way.is_one_of(&held));
@@ -107,11 +109,11 @@ impl<'a> Mesh<'a> {
     pub(crate) fn at_rest(
         ground: &'a Ground<'a>,
         destination: NodeId,
-        tables: &'a Columns<'a>,
-        led_anew: impl IntoIterator<Item = NodeId>,
+        tables: &'a TablesByDestination<'a>,
+        changed_hops: impl IntoIterator<Item = NodeId>,
     ) -> Self {
         let mut mesh = Self::of(ground, destination, State::AtRest(tables));
-        for node in led_anew {
+        for node in changed_hops {
             let ways = mesh.own.alternatives(tables, node);
             let links = ways.iter().flat_map(NextLinks::links).collect();
             mesh.changed.insert(node, links);
@@ -141,7 +143,7 @@ impl<'a> Mesh<'a> {
         })
     }
 
-    fn on_the_way(&self, node: NodeId, next: &'a Columns<'a>) -> Alternatives<'a> {
+    fn on_the_way(&self, node: NodeId, next: &'a TablesByDestination<'a>) -> Alternatives<'a> {
         let mut ways = self.held(node);
         if next.has_table(node) {
             add(&mut ways, self.own.alternatives(next, node));
@@ -335,7 +337,7 @@ impl<'a> Own<'a> {
     }
 
     /// Over which links a node sends by these tables.
-    fn alternatives(&self, tables: &Columns<'a>, node: NodeId) -> Alternatives<'a> {
+    fn alternatives(&self, tables: &TablesByDestination<'a>, node: NodeId) -> Alternatives<'a> {
         if let Some(hops) = tables.entry(self.destination, node) {
             return vec![NextLinks::Table(hops)];
         }
@@ -356,9 +358,9 @@ pub(crate) struct Ground<'a> {
     /// By link.
     is_open: Vec<bool>,
     /// The tables in force.
-    pub(crate) held: Columns<'a>,
+    pub(crate) held: TablesByDestination<'a>,
     /// What some nodes may hold in their place.
-    unsure: Columns<'a>,
+    unsure: TablesByDestination<'a>,
 }
 
 impl<'a> Ground<'a> {
@@ -383,8 +385,8 @@ impl<'a> Ground<'a> {
                 links: open_links(&well),
             }),
             is_open,
-            held: Columns::of(network.tables, nodes),
-            unsure: Columns::of(network.unsure, nodes),
+            held: TablesByDestination::of(network.tables, nodes),
+            unsure: TablesByDestination::of(network.unsure, nodes),
         }
     }
 

@@ -25,7 +25,7 @@ pub(crate) fn judge(
     pins: &FlowPins,
 ) -> Vec<Unsound> {
     let faults = |rerouted: bool| {
-        let ways = Ways {
+        let ways = FlowPaths {
             ground,
             flow,
             destination,
@@ -54,7 +54,7 @@ fn by_node(pins: impl Iterator<Item = Pin>) -> Pins {
 type Pins = BTreeMap<NodeId, LinkId>;
 
 /// The ways of one flow's packets, before and after.
-struct Ways<'a> {
+struct FlowPaths<'a> {
     ground: &'a Ground<'a>,
     flow: FlowKey,
     destination: NodeId,
@@ -65,7 +65,7 @@ struct Ways<'a> {
     after: Pins,
 }
 
-impl Ways<'_> {
+impl FlowPaths<'_> {
     /// Only what packets meet behind a switch that has followed the plan: a flow that circled or
     /// was lost before is not held against a plan that may be its cure.
     fn faults(&self) -> Vec<Unsound> {

@@ -64,7 +64,7 @@ impl Trace {
         let mut coordinator = Coordinator::reach(reach)?;
         let names = Names::of(&coordinator.status()?);
         let flows = match self.anew {
-            true => traced_anew(&mut coordinator, &between)?,
+            true => fresh_traces(&mut coordinator, &between)?,
             false => traced(&mut coordinator, &between, false)?,
         };
         if flows.is_empty() {
@@ -147,7 +147,7 @@ fn traced(
 }
 
 /// Until all ways were traced since it was asked, or for as long as that may take.
-fn traced_anew(
+fn fresh_traces(
     coordinator: &mut Coordinator,
     between: &Between,
 ) -> Result<Vec<TracedFlow>, CliError> {

@@ -230,7 +230,7 @@ fn written() -> Result<(), Box<dyn Error>> {
     for now in (0..RECORDED_HOURS * 3600).step_by(20) {
         chronicle.advance(second(now))?;
         chronicle.observe(second(now), &Entry::agent("h0", true, Some(now as usize)));
-        let told = chronicle.take_told();
+        let told = chronicle.take_report();
         merged += told.merged;
         removed += told.removed;
     }

@@ -40,7 +40,7 @@ use crate::model::evidence::congested;
 use crate::model::idle_flows::{IdleFlows, LargeFlows};
 use crate::model::imbalance_history::ImbalanceHistory;
 use crate::model::probe_summary::ProbeSummary;
-use crate::model::world::{LazyWorld, Measurements, least_elephant};
+use crate::model::world::{DecisionWorld, Measurements, least_elephant};
 use crate::plan::plan_check;
 use crate::plan::probe_schedule::ProbeSchedule;
 use crate::plan::trace_targets::TraceTargets;
@@ -480,7 +480,7 @@ impl Core {
     }
 
     fn look_after(&mut self, now: Moment) {
-        let world = LazyWorld::new(self.senses.at(now));
+        let world = DecisionWorld::new(self.senses.at(now));
         self.upkeep.handle_time(&world, &self.state);
         self.evenness.handle_time(&world, self.state.in_force());
     }
@@ -583,10 +583,10 @@ impl Core {
         }
         self.stirred = false;
         let known = self.senses.at(now);
-        let world = LazyWorld::new(known);
+        let world = DecisionWorld::new(known);
         let mut turn = DecisionContext {
             known,
-            lazy_world: &world,
+            decision_world: &world,
             state: &self.state,
             judge: &mut self.judge,
             out: &mut self.outbox,
@@ -644,7 +644,7 @@ impl Core {
 /// Work that is done, or has to be, only because of a request.
 fn look_first(
     asked: &OperatorRequest,
-    world: &LazyWorld<'_>,
+    world: &DecisionWorld<'_>,
     standings: &mut ProbeSummary,
     watching: &mut TraceTargets,
     out: &mut Outbox,

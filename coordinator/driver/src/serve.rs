@@ -27,7 +27,7 @@ pub enum OfDrivers {}
 impl MemberProtocol for OfDrivers {
     type Said = DriverMessage;
     type Heard = DriverOrder;
-    type Told = Switchover;
+    type Instruction = Switchover;
     /// It says nothing unasked.
     type Measured = DriverMessage;
     type Report = ();

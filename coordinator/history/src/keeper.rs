@@ -41,7 +41,7 @@ pub(crate) struct Keeper {
     shelf: Box<dyn Shelf>,
     retention: Retention,
     /// What this run found, and since when it goes by the clock itself.
-    found: Found,
+    found: NewestAtStart,
     /// Tells the files of this run from all others.
     run: u64,
     number: u64,
@@ -63,13 +63,13 @@ pub(crate) struct Keeper {
 
 /// The newest that was there when this run began.
 #[derive(Default)]
-struct Found {
+struct NewestAtStart {
     newest: Option<Moment>,
     /// When the first look was.
     first: Option<Moment>,
 }
 
-impl Found {
+impl NewestAtStart {
     /// Nobody writes for longer than that without being missed.
     const MAX_WRITE_GAP: Duration = Duration::from_hours(1);
 
@@ -109,7 +109,7 @@ impl Keeper {
         let mut keeper = Self {
             shelf,
             retention,
-            found: Found::default(),
+            found: NewestAtStart::default(),
             run,
             number: 0,
             files: BTreeMap::new(),

@@ -62,7 +62,7 @@ impl Table {
             if began.is_some_and(|[first, last]| last < time.start || first >= time.end) {
                 continue;
             }
-            let rows = Columns::new(&*group)
+            let rows = ColumnReader::new(&*group)
                 .rows(kind)
                 .map_err(TableError::Decode)?;
             table.rows.extend(rows);
@@ -159,13 +159,13 @@ fn same_columns(found: &Type, expected: &Type) -> bool {
 }
 
 /// Reads the columns of a row group, one after the other.
-struct Columns<'g> {
+struct ColumnReader<'g> {
     group: &'g dyn RowGroupReader,
     next: usize,
     count: usize,
 }
 
-impl<'g> Columns<'g> {
+impl<'g> ColumnReader<'g> {
     fn new(group: &'g dyn RowGroupReader) -> Self {
         let count = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
         Self {

@@ -19,7 +19,7 @@ use crate::signing::Signing;
 use crate::{audit, data, http, voice, webhooks};
 
 /// The state of this machine that a start would find.
-pub(crate) struct Found {
+pub(crate) struct StartState {
     pub(crate) identity: Identity,
     pub(crate) signing: Signing,
     /// A coordinator runs on this data, and so occupies the addresses.
@@ -52,7 +52,7 @@ impl Settings {
     }
 }
 
-fn told(config: &Config, found: &Found, listeners: Option<&Listeners>) -> String {
+fn told(config: &Config, found: &StartState, listeners: Option<&Listeners>) -> String {
     let mut text = String::new();
     let mut line = |what: &str, found: String| {
         let _ = writeln!(text, "{what:<13} {found}");
@@ -104,7 +104,7 @@ fn told(config: &Config, found: &Found, listeners: Option<&Listeners>) -> String
 }
 
 /// Whichever coordinator leads has another sign, if there is another who can.
-fn signer(config: &Config, found: &Found) -> String {
+fn signer(config: &Config, found: &StartState) -> String {
     let name = found.identity.member().name();
     let has_others = config.members.values().any(|member| member.name != name);
     let without = match (found.signing.can_sign(), has_others) {
@@ -138,7 +138,7 @@ fn membership(config: &Config, name: &str) -> String {
 
 impl Config {
     /// All that a start needs, as far as it can be seen without taking hold of it.
-    pub(crate) fn look(&self) -> Result<Found, CoordinatorError> {
+    pub(crate) fn look(&self) -> Result<StartState, CoordinatorError> {
         let identity = self.identity()?;
         let signing = self.signing()?;
         for hook in &self.webhooks {
@@ -154,7 +154,7 @@ impl Config {
             let there = reweave_history::check(&history.value.url);
             there.map_err(|error| history.wrong(HistoryError::Open(error)))?;
         }
-        Ok(Found {
+        Ok(StartState {
             identity,
             signing,
             data_is_held: data.is_held,

@@ -33,7 +33,7 @@ use drivers::{DriverAssignment, DriverFile};
 use members::MemberFile;
 use webhooks::WebhookFile;
 
-pub(crate) use check::Found;
+pub(crate) use check::StartState;
 pub(crate) use history::HistoryConfig;
 use history::HistorySettings;
 pub(crate) use said::Said;

@@ -38,7 +38,7 @@ use crate::data::of_another_version;
 use crate::decisions::Decisions;
 use crate::error::CoordinatorError;
 use crate::history::History;
-use crate::intake::{self, Answered, Asker, Event, Origin, Outbox, Queue, SessionId};
+use crate::intake::{self, Asker, Event, Origin, Outbox, Queue, SealedResponse, SessionId};
 use crate::local_health::LocalHealth;
 use crate::recorder::{RecordError, Recorder};
 use crate::replication::{Cluster, Outcome, PeerStatus, Replication, ReplicationError, Task};
@@ -69,7 +69,7 @@ pub(crate) struct EventLoop {
     agents: Outboxes<NodeId, Instruction>,
     drivers: Outboxes<OpticalId, Switchover>,
     /// Operators that wait for an answer.
-    waiting: BTreeMap<u64, oneshot::Sender<Answered>>,
+    waiting: BTreeMap<u64, oneshot::Sender<SealedResponse>>,
     /// By the request that is to approve a plan.
     seals: BTreeMap<u64, String>,
     /// Joining members that wait.
@@ -405,7 +405,7 @@ impl EventLoop {
         &mut self,
         by: Asker,
         request: Request,
-        reply: oneshot::Sender<Answered>,
+        reply: oneshot::Sender<SealedResponse>,
     ) -> Result<(), CoordinatorError> {
         let (id, is_sought) = (self.next_request(), !request.decides());
         if !self.office.handle_asker(id, is_sought) {
@@ -583,7 +583,7 @@ impl EventLoop {
             let seal = self.seals.remove(&id);
             if let Some(reply) = self.waiting.remove(&id) {
                 // An operator who has left wants no answer.
-                let _ = reply.send(Answered { response, seal });
+                let _ = reply.send(SealedResponse { response, seal });
             }
         }
     }

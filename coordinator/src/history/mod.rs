@@ -25,7 +25,7 @@ use crate::config::HistoryConfig;
 use crate::error::CoordinatorError;
 use crate::local_health::LocalHealth;
 use scribe::Scribe;
-pub(crate) use show::{Asked, show};
+pub(crate) use show::{ShowOptions, show};
 
 /// Reports and decisions that wait to be taken in: those of four thousand agents in some seconds.
 const QUEUE_LENGTH: usize = 16_384;

@@ -20,7 +20,7 @@ use reweave_common::sample::{HostReading, Interface, Reading, Sample, TracedPath
 use reweave_common::snapshot::Hop;
 use reweave_common::traffic::{PeerTraffic, Traffic};
 use reweave_core::{Change, Command, Device, Ingest, Wiring};
-use reweave_history::{Chronicle, Entry, Far, KeeperError, Probed, Told};
+use reweave_history::{Chronicle, Entry, Far, KeeperError, KeepingReport, Probed};
 use serde::Serialize;
 
 use super::{Load, Report, What};
@@ -479,7 +479,7 @@ impl Scribe {
         }
         self.told = Some(at);
         let dropped = self.load.take_dropped();
-        let told = self.chronicle.as_mut().map(Chronicle::take_told);
+        let told = self.chronicle.as_mut().map(Chronicle::take_report);
         let told = told.unwrap_or_default();
         for (why, lost) in [
             ("queue full, readings dropped", dropped),
@@ -501,12 +501,12 @@ fn run() -> u64 {
     RandomState::new().hash_one(())
 }
 
-fn tell_files(told: &Told) {
+fn tell_files(told: &KeepingReport) {
     for file in &told.broken {
         tracing::warn!("cannot read {file} in the history; it is left in place");
     }
     if told.merged + told.removed > 0 {
-        let Told {
+        let KeepingReport {
             merged, removed, ..
         } = told;
         tracing::debug!("history: {merged} files merged, {removed} old ones removed");

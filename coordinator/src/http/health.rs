@@ -99,10 +99,10 @@ async fn metrics(State(watched): State<Watched>) -> Response {
 struct Watched {
     context: ServerContext,
     status_cache: StatusCache,
-    told: Arc<Mutex<Option<Told>>>,
+    told: Arc<Mutex<Option<CachedWork>>>,
 }
 
-struct Told {
+struct CachedWork {
     fresh: Fresh,
     work: Arc<Work>,
 }
@@ -124,7 +124,7 @@ impl Watched {
         }
         let fresh = Fresh::now(&self.context);
         let work = Arc::new(work(&self.context).await);
-        *told = Some(Told {
+        *told = Some(CachedWork {
             fresh,
             work: Arc::clone(&work),
         });

@@ -33,7 +33,7 @@ const MAX_READINGS_PER_PIECE: usize = 256;
 enum OfAgents {}
 
 impl Kind for OfAgents {
-    type Told = Instruction;
+    type Instruction = Instruction;
     type Message = CoordinatorMessage;
     const ROLE_NAME: &'static str = "agent";
 

@@ -97,7 +97,7 @@ struct Outlet {
 
 /// Delivery counters of one webhook.
 #[derive(Debug, Clone)]
-pub(crate) struct Told {
+pub(crate) struct DeliveryCounters {
     /// What else stands in its URL may be a secret.
     pub(crate) host: String,
     pub(crate) fates: EventCounters<Fate>,
@@ -130,8 +130,8 @@ impl Hooks {
     }
 
     /// Of each, in the order in which they are configured.
-    pub(crate) fn told(&self) -> Arc<[Told]> {
-        let told = self.0.iter().map(|outlet| Told {
+    pub(crate) fn told(&self) -> Arc<[DeliveryCounters]> {
+        let told = self.0.iter().map(|outlet| DeliveryCounters {
             host: outlet.url.host_str().unwrap_or_default().to_owned(),
             fates: outlet.fates.clone(),
         });

@@ -37,18 +37,18 @@ pub(crate) struct Sysctl {
 pub(crate) struct Wiring<'f> {
     fabric: &'f Fabric,
     addressing: &'f Addressing,
-    ways: Ways,
+    ways: LinksTowards,
     sharing: Sharing,
 }
 
 /// Which links lead nearer to a node.
-enum Ways {
+enum LinksTowards {
     Shortest(Routes),
     /// Of a fabric with optical switches, as they are at first.
     Lit(BTreeMap<(NodeId, NodeId), Vec<LinkId>>),
 }
 
-impl Ways {
+impl LinksTowards {
     fn of(fabric: &Fabric) -> Self {
         if fabric.opticals().len() > 0 {
             return Self::Lit(optics::lit_ways(fabric));
@@ -69,7 +69,7 @@ impl<'f> Wiring<'f> {
         Self {
             fabric,
             addressing,
-            ways: Ways::of(fabric),
+            ways: LinksTowards::of(fabric),
             sharing: Sharing::of(fabric),
         }
     }

@@ -31,14 +31,14 @@ const TWO_HOSTS: Rewired = Rewired {
 };
 
 /// All that may come of one plan.
-struct Course {
+struct RewiringModel {
     rewired: &'static Rewired,
     budget: Budget,
     /// Scenes that are known to end.
     ends: Mutex<BTreeSet<u64>>,
 }
 
-impl Course {
+impl RewiringModel {
     fn within(rewired: &'static Rewired, budget: Budget) -> Self {
         Self {
             rewired,
@@ -68,7 +68,7 @@ impl Course {
     }
 }
 
-impl Model for Course {
+impl Model for RewiringModel {
     type State = Scene;
     type Action = Act;
 
@@ -106,7 +106,7 @@ fn check(rewired: &'static Rewired, usual: Budget) {
         mishaps: count("REWEAVE_MISHAPS", usual.mishaps),
     };
     let began = Instant::now();
-    let checker = Course::within(rewired, budget).checker();
+    let checker = RewiringModel::within(rewired, budget).checker();
     let threads = std::thread::available_parallelism().map_or(1, Into::into);
     let checker = checker.threads(threads).spawn_dfs().join();
     let (states, unique) = (checker.state_count(), checker.unique_state_count());

@@ -112,7 +112,7 @@ impl<L: Leaders> World<L> {
     /// force.
     pub fn rest(&mut self) {
         self.heal();
-        self.run_for(self.rhythm.echoes);
+        self.run_for(self.delays.echoes);
         self.run_until("calm", |world| world.is_calm());
         self.look_at_rest();
     }

@@ -33,7 +33,7 @@ impl<L: Leaders> World<L> {
 
     /// How long until somebody notices that the other end of a session is gone.
     pub(super) fn notices(&mut self) -> Duration {
-        self.wire.a_while(self.rhythm.idle)
+        self.wire.a_while(self.delays.idle)
     }
 
     pub(super) fn carry_all_out(&mut self, outputs: Vec<Output>) {

@@ -68,7 +68,7 @@ const RECOVERY_TIMEOUT: Duration = Duration::from_secs(240);
 
 /// How long things take that are nobody's decision.
 #[derive(Debug, Clone, Copy)]
-pub struct Rhythm {
+pub struct SimulatedDelays {
     /// Agents report so often.
     pub reports: Duration,
     /// A dead process starts anew, and an agent without a session dials again, after so long.
@@ -79,8 +79,8 @@ pub struct Rhythm {
     pub echoes: Duration,
 }
 
-impl Rhythm {
-    pub const DEFAULT_RHYTHM: Self = Self {
+impl SimulatedDelays {
+    pub const DEFAULT_DELAYS: Self = Self {
         reports: Duration::from_millis(500),
         comes_back: [Duration::from_millis(50), Duration::from_millis(1500)],
         idle: [Duration::from_millis(1), Duration::from_secs(5)],
@@ -98,7 +98,7 @@ pub struct World<L = Coordinator> {
     pub laws: Laws,
     schedule: Schedule<Event>,
     scenario: Scenario,
-    rhythm: Rhythm,
+    delays: SimulatedDelays,
     chance: Chance,
     /// Tells the last wake of traffic from outdated ones.
     turn: u64,
@@ -119,7 +119,7 @@ impl World {
             scenario,
             seed,
             weather,
-            Rhythm::DEFAULT_RHYTHM,
+            SimulatedDelays::DEFAULT_DELAYS,
         )
     }
 
@@ -141,7 +141,7 @@ impl<L: Leaders> World<L> {
         scenario: Scenario,
         seed: u64,
         weather: Weather,
-        rhythm: Rhythm,
+        delays: SimulatedDelays,
     ) -> Self {
         let mut chance = Chance::of(seed);
         let network = Network::new(scenario.fabric.clone(), chance.number(), now);
@@ -156,7 +156,7 @@ impl<L: Leaders> World<L> {
             laws: Laws::default(),
             schedule: Schedule::starting_at(now),
             scenario,
-            rhythm,
+            delays,
             chance,
             turn: 0,
             probes_due: BTreeMap::new(),
@@ -166,7 +166,7 @@ impl<L: Leaders> World<L> {
         world.schedule.after(TICK_INTERVAL, Event::Tick);
         world.schedule.after(WANDER_INTERVAL, Event::Wander);
         for (node, _) in fabric.nodes() {
-            let soon = world.chance.time(Duration::ZERO, rhythm.reports);
+            let soon = world.chance.time(Duration::ZERO, delays.reports);
             world.schedule.after(soon, Event::StartAgent { node });
         }
         world
@@ -286,6 +286,6 @@ impl<L: Leaders> World<L> {
     }
 
     fn a_while(&mut self) -> Duration {
-        self.wire.a_while(self.rhythm.comes_back)
+        self.wire.a_while(self.delays.comes_back)
     }
 }

@@ -36,7 +36,7 @@ impl<L: Leaders> World<L> {
         }
         self.schedule
             .after(Duration::ZERO, Event::Dial { node, life });
-        let next = self.rhythm.reports;
+        let next = self.delays.reports;
         self.schedule.after(next, Event::Report { node, life });
     }
 
@@ -96,7 +96,7 @@ impl<L: Leaders> World<L> {
 
     pub(super) fn report(&mut self, node: NodeId, life: u64) {
         if self.agent(node).life() == life {
-            let next = self.rhythm.reports;
+            let next = self.delays.reports;
             self.schedule.after(next, Event::Report { node, life });
             self.tell_all(node);
         }

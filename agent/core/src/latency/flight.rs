@@ -32,7 +32,7 @@ pub(super) enum State {
     /// once, there would seem to be fewer losses than there are, since those are known late.
     Timed,
     /// It had no responder, and that is reported.
-    Told,
+    Reported,
 }
 
 #[derive(Debug)]

@@ -169,7 +169,7 @@ impl Prober {
         let Some(flight) = self.sent(pair(&probe.flow), &probe.bytes) else {
             return;
         };
-        flight.state = State::Told;
+        flight.state = State::Reported;
         let unsent = &mut self.told(probe.flow).tally.unsent;
         *match why {
             Unsendable::Forbidden => &mut unsent.forbidden,
@@ -196,7 +196,7 @@ impl Prober {
         if !matches!(flight.state, State::Flying) {
             return;
         }
-        flight.state = State::Told;
+        flight.state = State::Reported;
         let (flow, sent) = (flight.flow, flight.sent);
         self.told(flow).tally.refused += 1;
         if let Some(peer) = self.peers.get_mut(&pair) {
@@ -431,7 +431,7 @@ impl FlowTally {
 
     /// Neither answered nor lost. Large probes and those already counted stay out.
     fn count_stalled(&mut self, flight: &Flight) {
-        if !matches!(flight.state, State::Told) && !flight.is_large {
+        if !matches!(flight.state, State::Reported) && !flight.is_large {
             self.tally.stalled += 1;
         }
     }
@@ -439,7 +439,7 @@ impl FlowTally {
     /// Says what came of it, now that its patience has ended.
     fn settle(&mut self, flight: &Flight, seen: Option<bool>) {
         match (&flight.state, seen) {
-            (State::Told, _) => {}
+            (State::Reported, _) => {}
             (State::Flying, seen) if flight.is_large => match seen {
                 Some(true) => self.tally.large.arrived += 1,
                 Some(false) => self.tally.large.lost += 1,

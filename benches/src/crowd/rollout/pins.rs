@@ -41,7 +41,7 @@ pub(crate) async fn measure() {
     until_all_report(&mut operator, nodes.len()).await;
     let mut held = vec![];
     for _ in 0..TURN_COUNT {
-        world.begin_anew();
+        world.next_turn();
         let generation = offered(&mut operator, &Request::Plan).await;
         followers.forget();
         let Some(said) = approve(&mut operator, generation).await else {
@@ -74,7 +74,7 @@ impl Collision {
         }
     }
 
-    fn begin_anew(&self) {
+    fn next_turn(&self) {
         self.turn.fetch_add(1, Ordering::Relaxed);
     }
 

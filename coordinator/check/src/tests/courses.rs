@@ -98,7 +98,7 @@ impl Ring {
     }
 
     fn judge(&self, leg: MigrationStep<'_>, unsure: &Round, floor: f64) -> Vec<String> {
-        let faults = check_leg(&self.network(unsure, floor), leg)
+        let faults = check_step(&self.network(unsure, floor), leg)
             .err()
             .unwrap_or_default();
         faults.iter().map(ToString::to_string).collect()

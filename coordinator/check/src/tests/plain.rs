@@ -336,7 +336,7 @@ fn rounds_match_plain_check() {
             [&case.tables, &case.unsure, &case.round].map(|entries| tables(&site, entries));
         let circuits = Circuits::new();
         let network = site.network([&held, &unsure], &circuits);
-        let found = check_leg(&network, MigrationStep::Round(&round)).err();
+        let found = check_step(&network, MigrationStep::Round(&round)).err();
         let found = found.unwrap_or_default();
         let expected = plainly(&network, &round);
         prop_assert!(found.len() == expected.len(), "{found:?}");

@@ -23,7 +23,7 @@ use super::explained::{Explained, Market, Other, Subject};
 use super::prices;
 use super::request::Ports;
 use super::searching::Searching;
-use super::show::{self, Answer, Asked, Spread};
+use super::show::{self, Answer, PlanInputs, Spread};
 use super::summary::Summary;
 use crate::duration::{self, SECOND};
 use crate::error::CliError;
@@ -99,7 +99,7 @@ impl Topology {
             splits,
             parallelism,
             bound_ms,
-            asked: Asked { job, ports },
+            asked: PlanInputs { job, ports },
             explained,
         };
         print(output, &answer, |page| show::proposal(page, &answer))
@@ -116,7 +116,7 @@ impl Topology {
     fn explained(
         &self,
         source: &Source,
-        found: &Found,
+        found: &ProposedTopology,
         (request, bill): (&Request, Bill),
         searching: &Searching,
     ) -> Explained {
@@ -149,7 +149,7 @@ impl Topology {
         request: &Request,
         bill: &Bill,
         searching: &Searching,
-    ) -> Result<Found, CliError> {
+    ) -> Result<ProposedTopology, CliError> {
         match &source.kind {
             Kind::Operators { model, timings, .. } if !self.keep => {
                 self.split(source, (model, timings), (request, bill), searching)
@@ -160,7 +160,7 @@ impl Topology {
                 let work = source.work(hosts(self.ports.hosts))?;
                 let mut proposal = plan(&work, request, searching)?;
                 tell_interval(&mut proposal, &work, request, searching)?;
-                Ok(Found {
+                Ok(ProposedTopology {
                     proposal,
                     spread: Spread::default(),
                     others: self.as_given(&work, request, bill, searching)?,
@@ -213,7 +213,7 @@ impl Topology {
         (model, timings): (&Model, &Timings),
         terms: (&Request, &Bill),
         searching: &Searching,
-    ) -> Result<Found, CliError> {
+    ) -> Result<ProposedTopology, CliError> {
         let search = self.operators(model, timings)?;
         let start = model.data_parallel(timings, self.ports.hosts);
         let start = start.map_err(|error| source.bad_operators(error))?;
@@ -221,7 +221,7 @@ impl Topology {
         let start = start.map_err(|crowded| CliError::Topology(TopologyError::Crowded(crowded)))?;
         let deal = |splits: &Vec<_>| Deal::Splits(splits.clone());
         let best = self.searched(&search, start, (source, deal), terms, searching)?;
-        Ok(Found {
+        Ok(ProposedTopology {
             others: of_each(best.others, |_| None),
             spread: Spread::of_operators(model, &best.found),
             work: best.work,
@@ -236,13 +236,13 @@ impl Topology {
         job: &PresetJob,
         terms: (&Request, &Bill),
         searching: &Searching,
-    ) -> Result<Found, CliError> {
+    ) -> Result<ProposedTopology, CliError> {
         let search = self.presets(job)?;
         let start = search.start().map_err(CliError::Topology)?;
         let deal = |spread: &Parallelism| Deal::Spread(*spread);
         let best = self.searched(&search, start, (source, deal), terms, searching)?;
         let words = |spread: &Parallelism| Some(presets::Words(*spread).to_string());
-        Ok(Found {
+        Ok(ProposedTopology {
             others: of_each(best.others, words),
             spread: Spread::of_preset(&search, &best.found),
             work: best.work,
@@ -335,7 +335,7 @@ impl Topology {
 }
 
 /// A proposal, and the job as it is spread for it.
-struct Found {
+struct ProposedTopology {
     proposal: Proposal,
     spread: Spread,
     /// What an iteration takes elsewhere; nothing where nobody asks.

@@ -56,7 +56,7 @@ pub(crate) struct Run {
     #[arg(long = "max-wait-ms", value_name = "TIME", default_value = "1200ms", value_parser = max_wait)]
     max_wait: Duration,
     #[command(flatten)]
-    nccl: nccl::Told,
+    nccl: nccl::NcclOptions,
     /// Command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,

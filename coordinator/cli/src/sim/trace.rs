@@ -185,7 +185,7 @@ mod tests {
         use clap::Parser;
 
         #[derive(Debug, Parser)]
-        struct Asked {
+        struct TraceCommand {
             #[command(flatten)]
             trace: Trace,
         }
@@ -202,7 +202,7 @@ mod tests {
             fs::write(&path, bytes).unwrap();
             words.push(path.display().to_string());
         }
-        let asked = Asked::try_parse_from(words).unwrap();
+        let asked = TraceCommand::try_parse_from(words).unwrap();
         let error = asked.trace.run(Output::Json).unwrap_err();
         assert_eq!(error.exit_code(), 2);
         let within = format!("{}/", folder.path().display());

@@ -125,7 +125,7 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
             repair_of_hosts_that_forward_little,
         ),
         ("plans::impossible plans", untrue_plans),
-        ("plans::preset gets new parallelism", spread_anew),
+        ("plans::preset gets new parallelism", spread_again),
         ("plans::panels", panels),
         ("plans::prices", prices),
     ];
@@ -627,7 +627,7 @@ fn untrue_plans() -> Result<(), Failed> {
 }
 
 /// What a plan says of the spread is what a repair of it goes by.
-fn spread_anew() -> Result<(), Failed> {
+fn spread_again() -> Result<(), Failed> {
     let mut job = NamedTempFile::new()?;
     job.write_all(b"model = \"bert\"\nbatch_per_replica = 16\ngpus_per_host = 4\n")?;
     let planned = plan(job.path(), 8, 4, &[])?;

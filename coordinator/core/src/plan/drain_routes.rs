@@ -284,7 +284,7 @@ fn carrying(world: &World<'_>, wish: &LinkIntent) -> Result<Tables, Partitioned>
     let (fabric, down) = (world.fabric(), world.down());
     let around = Routes::around(fabric, &down.union(&wish.drained).copied().collect());
     let may_come_up = down.difference(&wish.drained).copied().collect();
-    let ways = Ways {
+    let ways = RoutesAroundDrain {
         fabric,
         own: Routes::around(fabric, &down),
         soon: Routes::around(fabric, &may_come_up),
@@ -298,7 +298,7 @@ fn carrying(world: &World<'_>, wish: &LinkIntent) -> Result<Tables, Partitioned>
     Ok(needed.map(|table| (table.at, table)).collect())
 }
 
-struct Ways<'f> {
+struct RoutesAroundDrain<'f> {
     fabric: &'f Fabric,
     own: Routes,
     /// What the network does by itself when drained links that are down come up.
@@ -307,7 +307,7 @@ struct Ways<'f> {
     worths: Option<CapacityWeights<'f>>,
 }
 
-impl Ways<'_> {
+impl RoutesAroundDrain<'_> {
     fn table(&self, at: NodeId) -> Result<ForwardingTable, Partitioned> {
         let mut table = ForwardingTable {
             at,

@@ -122,7 +122,7 @@ impl Autopilot {
         if policy.mode == Mode::Manual {
             return self.end_drains(turn);
         }
-        self.failing.handle_time(turn.lazy_world, arrivals);
+        self.failing.handle_time(turn.decision_world, arrivals);
         self.waits = if is_at_it(turn.state) {
             None
         } else {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use reweave_check::{Network, Unsound, check_leg};
+use reweave_check::{Network, Unsound, check_step};
 use reweave_common::circuit::{Circuit, CircuitSet, NotSwitched, Switchover};
 use reweave_common::fabric::{Circuits, Fabric, Fibre};
 use reweave_common::ids::{LinkId, NodeId, OpticalId};
@@ -481,7 +481,7 @@ pub(super) fn judge(
     let around = EffectiveState::new(turn.state, turn.known.fabric, plan.generation);
     let down = down(turn.world(), &around.circuits);
     let pins = plan.kept_of(&turn.state.in_force().pins);
-    check_leg(&network(turn, &around, &down, &pins), leg).map_err(reasons)
+    check_step(&network(turn, &around, &down, &pins), leg).map_err(reasons)
 }
 
 /// The step on which it is. Pins were judged at the start, in all mixtures of before and after.

@@ -20,7 +20,7 @@ use crate::log::command::{Author, Change};
 use crate::log::effect::Outbox;
 use crate::log::state::{self, Migration, Phase, Rollout, State, Steered, Step};
 use crate::log::verdict::{Decision, Verdict};
-use crate::model::world::{LazyWorld, Measurements, World};
+use crate::model::world::{DecisionWorld, Measurements, World};
 use crate::plan::plan_check;
 use crate::rollout::verify::{After, concerned, judge};
 
@@ -48,7 +48,7 @@ pub(crate) use start::{Hindrance, first_step};
 /// The leader's inputs, and the outbox for its decisions.
 pub(crate) struct DecisionContext<'a> {
     pub(crate) known: Measurements<'a>,
-    pub(crate) lazy_world: &'a LazyWorld<'a>,
+    pub(crate) decision_world: &'a DecisionWorld<'a>,
     pub(crate) state: &'a State,
     pub(crate) judge: &'a mut Judge,
     pub(crate) out: &'a mut Outbox,
@@ -57,7 +57,7 @@ pub(crate) struct DecisionContext<'a> {
 impl<'a> DecisionContext<'a> {
     /// One and the same for all that is decided now.
     pub(crate) fn world(&self) -> &'a World<'a> {
-        self.lazy_world.get()
+        self.decision_world.get()
     }
 }
 
@@ -144,11 +144,11 @@ type Stage = (
     Generation,
     Discriminant<Phase>,
     Option<Token>,
-    Option<Leg>,
+    Option<StepProgress>,
     Steered,
 );
 /// Whether it leads back, which step it is, and how far that has come.
-type Leg = (bool, usize, Discriminant<state::Stage>, Option<Token>);
+type StepProgress = (bool, usize, Discriminant<state::Stage>, Option<Token>);
 
 impl Controllers {
     /// What was sent to it before may be lost, so it is due at once.
@@ -195,7 +195,7 @@ impl Controller {
 
     fn note_stage(&mut self, now: Moment, rollout: &Rollout) {
         let token = rollout.phase.step().map(|step| step.token);
-        let leg = rollout.phase.journey().map(leg);
+        let leg = rollout.phase.journey().map(step_progress);
         let stage = (
             rollout.plan.generation,
             discriminant(&rollout.phase),
@@ -346,7 +346,7 @@ impl Controller {
     }
 }
 
-fn leg(journey: &Migration) -> Leg {
+fn step_progress(journey: &Migration) -> StepProgress {
     let token = match &journey.stage {
         state::Stage::Switching(moving) => Some(moving.token),
         _ => None,

@@ -188,7 +188,7 @@ pub(super) fn assert_log_can_be_read(cluster: &mut Cluster) {
         assert_eq!(&read, command);
     }
     let state = cluster.core.state().clone();
-    cluster.start_anew();
+    cluster.restart();
     assert_eq!(cluster.core.state(), &state);
     cluster.reconnect();
 }

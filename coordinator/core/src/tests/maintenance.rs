@@ -117,7 +117,7 @@ fn maintenance_drains_and_restores_switch() {
 fn maintenance_survives_new_leader_and_drains() {
     let mut cluster = cluster();
     drained(&mut cluster);
-    cluster.start_anew();
+    cluster.restart();
     cluster.reconnect();
     cluster.run_for(SETTLE_TIME);
     assert_eq!(under_maintenance(&mut cluster).stage, Draining);

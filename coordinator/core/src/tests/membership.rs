@@ -105,9 +105,9 @@ fn full_disk_stops_admission_keeps_token() {
 #[test]
 fn used_token_stays_used_after_restart() {
     let mut cluster = invited();
-    cluster.start_anew();
+    cluster.restart();
     knock(&mut cluster, KEY_DIGEST).unwrap();
-    cluster.start_anew();
+    cluster.restart();
     let used = knock(&mut cluster, OTHER_KEY_DIGEST);
     assert!(matches!(used, Err(NoEntry::Used { .. })), "{used:?}");
 }
@@ -200,7 +200,7 @@ fn revocation_denies_past_admissions_voids_tokens() {
     });
     let second = knock_with(&mut cluster, token, OTHER_KEY_DIGEST).unwrap();
     assert!(!denies(&cluster, second.admission) && denies(&cluster, first.admission));
-    cluster.start_anew();
+    cluster.restart();
     assert!(!denies(&cluster, second.admission) && denies(&cluster, first.admission));
 }
 
@@ -437,7 +437,7 @@ fn removed_coordinator_is_revoked_once() {
     assert!(denies(&cluster, 0), "what was made by hand");
     let written = cluster.log.len();
     cluster.run_for(ONE_MINUTE);
-    cluster.start_anew();
+    cluster.restart();
     cluster.handle(lapsed(removed));
     assert_eq!(cluster.log.len(), written);
     // A token has let it in since, and it was removed once more.

@@ -92,7 +92,7 @@ fn agents_are_up_silent_down_unseen() {
         [AgentState::Up, AgentState::Silent, AgentState::Down]
     );
     cluster.connected.remove(&down);
-    cluster.start_anew();
+    cluster.restart();
     let Response::Status(status) = cluster.ask(Request::Status) else {
         panic!("no status")
     };

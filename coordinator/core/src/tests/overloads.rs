@@ -50,7 +50,7 @@ fn plan_into_full_link_is_refused() {
 fn earlier_release_judges_no_loads() {
     let (mut cluster, generation) = outdated_plan();
     cluster.founded = 0;
-    cluster.start_anew();
+    cluster.restart();
     cluster.reconnect();
     cluster.run_for(3 * SETTLE_TIME);
     cluster.apply(generation);

@@ -71,7 +71,7 @@ fn better_rank_order_applies_and_reverts() {
         assert_eq!(asked.order, better);
         assert_eq!(start(&mut cluster, JOB_NAME).allocation.order, better);
         // Whichever coordinator leads next knows the same.
-        cluster.start_anew();
+        cluster.restart();
         cluster.reconnect();
         cluster.run_for(SETTLE_TIME);
     }

@@ -238,7 +238,7 @@ fn new_leader_restarts_job_ttl() {
     let mut cluster = brief(silence);
     register(&mut cluster, "train", &["h0", "h3"]);
     cluster.run_for(silence * 3 / 4);
-    cluster.start_anew();
+    cluster.restart();
     cluster.reconnect();
     cluster.run_for(silence * 3 / 4);
     assert_eq!(registered(&mut cluster).len(), 1);
@@ -402,7 +402,7 @@ fn job_order_stays_when_pairs_change() {
     let others = gate_of(&mut cluster, Some("train"), &["h0", "h3"]);
     assert_eq!(others.order.len(), 2);
 
-    cluster.start_anew();
+    cluster.restart();
     cluster.reconnect();
     cluster.run_for(SETTLE_TIME);
     slow_within_racks(&mut cluster);

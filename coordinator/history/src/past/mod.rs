@@ -81,7 +81,7 @@ type GoesOn = Box<dyn Fn() -> bool + Send>;
 
 /// Rows as they were found, and what was wrong meanwhile.
 #[derive(Default)]
-struct Found {
+struct FoundRows {
     rows: Vec<Row>,
     warnings: Vec<String>,
 }
@@ -134,8 +134,8 @@ impl Past {
         Ok(Window::new(resolution, &[], warnings))
     }
 
-    fn find(&self, question: &Question, resolution: Resolution) -> Result<Found, PastError> {
-        let mut found = Found::default();
+    fn find(&self, question: &Question, resolution: Resolution) -> Result<FoundRows, PastError> {
+        let mut found = FoundRows::default();
         let kinds: BTreeSet<_> = question.kinds.iter().copied().collect();
         for kind in kinds {
             for folder in days(kind, resolution, question.from, question.to) {
@@ -151,10 +151,10 @@ impl Past {
         &self,
         question: &Question,
         folder: &str,
-        found: &mut Found,
+        found: &mut FoundRows,
     ) -> Result<(), PastError> {
         for _ in 0..MAX_LISTINGS {
-            let mut day = Found::default();
+            let mut day = FoundRows::default();
             if self.try_day(question, folder, found.rows.len(), &mut day)? {
                 found.rows.extend(day.rows);
                 found.warnings.extend(day.warnings);
@@ -170,7 +170,7 @@ impl Past {
         question: &Question,
         folder: &str,
         before: usize,
-        day: &mut Found,
+        day: &mut FoundRows,
     ) -> Result<bool, PastError> {
         let Question { from, to, .. } = *question;
         let mut replaced = BTreeSet::new();
@@ -205,7 +205,7 @@ impl Past {
         &self,
         folder: &str,
         question: &Question,
-        day: &mut Found,
+        day: &mut FoundRows,
     ) -> Result<Vec<(Place, FileName)>, PastError> {
         let mut files = Vec::new();
         for listed in self.shelf.list(Some(folder))? {

@@ -157,7 +157,7 @@ fn unavailable_store_is_waited_for() {
     disk.set(Fault::None);
     live(&mut chronicle, 400..500);
     chronicle.close().unwrap();
-    assert_eq!(chronicle.take_told().lost_rows, 0);
+    assert_eq!(chronicle.take_report().lost_rows, 0);
     assert_eq!(seconds(&disk), (0..500).collect());
 }
 

@@ -15,7 +15,7 @@ use super::problem::Problem;
 use super::sealed::{self, Seen};
 use super::visitor::Visitor;
 use super::wishes::Wish;
-use super::{Answered, Number, Options, Served, document, number, options};
+use super::{ApiResult, Number, Options, Served, document, number, options};
 
 /// What would mend the cluster.
 #[derive(Debug, Serialize, ToSchema)]
@@ -38,7 +38,7 @@ pub(super) async fn plan(
     visitor: Visitor,
     headers: HeaderMap,
     wish: Result<Option<Json<Option<Wish>>>, JsonRejection>,
-) -> Answered {
+) -> ApiResult {
     let wish = wish.map_err(|error| Problem::bad_body(&error))?;
     // No body and a null both wish for nothing.
     let wish = wish.and_then(|Json(wish)| wish);
@@ -60,7 +60,7 @@ pub(super) async fn take_back(
     visitor: Visitor,
     headers: HeaderMap,
     path: Number,
-) -> Answered {
+) -> ApiResult {
     let generation = number(path)?;
     let idempotency =
         Idempotency::asked(&headers, &visitor, &format!("rolling {generation} back"))?;
@@ -69,7 +69,7 @@ pub(super) async fn take_back(
     served.answers.answer(idempotency, asked).await
 }
 
-pub(super) async fn planned(served: Served, visitor: Visitor, asked: Request) -> Answered {
+pub(super) async fn planned(served: Served, visitor: Visitor, asked: Request) -> ApiResult {
     let planned = Planned::asked(&served, &visitor, asked).await?;
     Ok(Json(planned).into_response())
 }
@@ -134,7 +134,7 @@ pub(super) async fn approve(
     headers: HeaderMap,
     path: Number,
     insistence: Options<Insistence>,
-) -> Answered {
+) -> ApiResult {
     let generation = number(path)?;
     let Insistence { force, now } = options(insistence)?;
     let approval = Approval { force, now };
@@ -149,7 +149,7 @@ async fn begin(
     visitor: Visitor,
     generation: Generation,
     asked: Request,
-) -> Answered {
+) -> ApiResult {
     match crate::http::approve(&served.context, visitor.asker(), generation, asked).await {
         Some(Answer::ApplyStarted { .. }) => {}
         Some(Answer::Refused(refused)) => return Err(refused.into()),

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 use utoipa::IntoParams;
 
-use super::Answered;
+use super::ApiResult;
 use super::problem::Problem;
 use super::visitor::Visitor;
 
@@ -82,10 +82,10 @@ pub(super) struct Answers(Arc<Mutex<All>>);
 struct Kept {
     what: String,
     since: Instant,
-    answer: Found,
+    answer: AnswerState,
 }
 
-enum Found {
+enum AnswerState {
     /// It is being found.
     NotYet,
     /// The coordinator did not answer in time, and may do it yet.
@@ -95,13 +95,13 @@ enum Found {
 
 impl Kept {
     fn is_answered(&self) -> bool {
-        matches!(self.answer, Found::Answer(..))
+        matches!(self.answer, AnswerState::Answer(..))
     }
 
     fn is_kept(&self) -> bool {
         let kept_for = match self.answer {
-            Found::Unknown => UNDECIDED_TTL,
-            Found::NotYet | Found::Answer(..) => ANSWER_TTL,
+            AnswerState::Unknown => UNDECIDED_TTL,
+            AnswerState::NotYet | AnswerState::Answer(..) => ANSWER_TTL,
         };
         self.since.elapsed() < kept_for
     }
@@ -113,8 +113,8 @@ impl Answers {
     pub(super) async fn answer(
         &self,
         idempotency: Idempotency,
-        asked: impl Future<Output = Answered> + Send + 'static,
-    ) -> Answered {
+        asked: impl Future<Output = ApiResult> + Send + 'static,
+    ) -> ApiResult {
         let Some(key) = idempotency.key else {
             return asked.await;
         };
@@ -136,7 +136,7 @@ impl Answers {
         let Some(first) = kept.get(key) else {
             make_room(&mut kept, &key.0)?;
             let since = Instant::now();
-            let answer = Found::NotYet;
+            let answer = AnswerState::NotYet;
             kept.insert(
                 key.clone(),
                 Kept {
@@ -149,8 +149,8 @@ impl Answers {
         };
         match &first.answer {
             _ if first.what != what => Err(other_request()),
-            Found::NotYet | Found::Unknown => Err(still_at_it()),
-            Found::Answer(code, headers, body) => {
+            AnswerState::NotYet | AnswerState::Unknown => Err(still_at_it()),
+            AnswerState::Answer(code, headers, body) => {
                 let mut answer = Response::new(Body::from(body.clone()));
                 *answer.status_mut() = *code;
                 *answer.headers_mut() = headers.clone();
@@ -193,8 +193,8 @@ fn drop_oldest_answer(kept: &mut All, by: &Visitor) -> bool {
 
 fn bytes(kept: &All) -> usize {
     let bytes = |kept: &Kept| match &kept.answer {
-        Found::Answer(_, _, body) => body.len(),
-        Found::NotYet | Found::Unknown => 0,
+        AnswerState::Answer(_, _, body) => body.len(),
+        AnswerState::NotYet | AnswerState::Unknown => 0,
     };
     kept.values().map(bytes).sum()
 }
@@ -206,10 +206,10 @@ struct Open {
 }
 
 impl Open {
-    async fn kept(mut self, asked: impl Future<Output = Answered>) -> Answered {
+    async fn kept(mut self, asked: impl Future<Output = ApiResult>) -> ApiResult {
         let asked = asked.await;
         if asked.as_ref().is_err_and(Problem::is_unknown) {
-            self.note(Found::Unknown);
+            self.note(AnswerState::Unknown);
         }
         let (head, body) = asked?.into_parts();
         // It is in memory already; how much of that stays is bounded.
@@ -227,10 +227,10 @@ impl Open {
             let is_full = |kept: &All| bytes(kept) + body.len() > MAX_ANSWERS_BYTES;
             while is_full(&kept) && drop_oldest_answer(&mut kept, by) {}
         }
-        self.note(Found::Answer(code, headers, body));
+        self.note(AnswerState::Answer(code, headers, body));
     }
 
-    fn note(&mut self, found: Found) {
+    fn note(&mut self, found: AnswerState) {
         let key = self.key.take();
         let mut kept = self.answers.lock();
         if let Some(kept) = key.and_then(|key| kept.get_mut(&key)) {
@@ -377,11 +377,11 @@ mod tests {
     }
 
     /// And no panic of a request that was made a second time.
-    fn is_conflict(answer: Answered) -> bool {
+    fn is_conflict(answer: ApiResult) -> bool {
         answer.is_err_and(|it| it.into_response().status() == StatusCode::CONFLICT)
     }
 
-    async fn twice() -> Answered {
+    async fn twice() -> ApiResult {
         panic!("it is made twice")
     }
 

@@ -48,7 +48,7 @@ struct Served {
     sandbox: ExclusiveJob,
 }
 
-type Answered = Result<Response, Problem>;
+type ApiResult = Result<Response, Problem>;
 
 pub(super) fn routes(context: ServerContext, status_cache: StatusCache) -> Router {
     let served = Served {

@@ -16,7 +16,7 @@ use super::idempotency::{Idempotency, Key};
 use super::problem::{BAD_JOB, Problem};
 use super::tagged::tagged;
 use super::visitor::Visitor;
-use super::{Answered, Name, Options, Served, document, name, options};
+use super::{ApiResult, Name, Options, Served, document, name, options};
 
 /// More than any port has, in Gb/s.
 const MAX_RATE_GBPS: f64 = 100_000.0;
@@ -59,7 +59,7 @@ pub(super) async fn gate(
     visitor: Visitor,
     headers: HeaderMap,
     asked: Options<Gate>,
-) -> Answered {
+) -> ApiResult {
     let asked = options(asked)?;
     let hosts = all(&asked.hosts)?;
     let request = Request::Gate {
@@ -86,7 +86,7 @@ pub(super) async fn register(
     visitor: Visitor,
     path: Name,
     hosts: Options<Hosts>,
-) -> Answered {
+) -> ApiResult {
     let Hosts { hosts, reorder } = options(hosts)?;
     let order = JobOrder::Register {
         hosts: all(&hosts)?,
@@ -131,12 +131,12 @@ pub(super) async fn phase(
     visitor: Visitor,
     path: Name,
     phase: Options<Phase>,
-) -> Answered {
+) -> ApiResult {
     let order = options(phase)?.order()?;
     told(&served, &visitor, name(path)?, order).await
 }
 
-async fn told(served: &Served, visitor: &Visitor, job: String, order: JobOrder) -> Answered {
+async fn told(served: &Served, visitor: &Visitor, job: String, order: JobOrder) -> ApiResult {
     match visitor
         .ask(&served.context, Request::Job { job, order })
         .await?
@@ -190,7 +190,7 @@ pub(super) async fn start(
     headers: HeaderMap,
     path: Name,
     wish: Options<Wish>,
-) -> Answered {
+) -> ApiResult {
     let (job, Wish { topology }) = (name(path)?, options(wish)?);
     let idempotency =
         Idempotency::asked(&headers, &visitor, &format!("start of {job}, {topology:?}"))?;
@@ -200,7 +200,7 @@ pub(super) async fn start(
     served.answers.answer(idempotency, answer).await
 }
 
-async fn started(served: Served, visitor: Visitor, job: String, order: JobOrder) -> Answered {
+async fn started(served: Served, visitor: Visitor, job: String, order: JobOrder) -> ApiResult {
     let answer = visitor.ask(&served.context, Request::Job { job, order });
     let Answer::Started(started) = answer.await? else {
         return Err(Problem::unexpected());
@@ -216,7 +216,7 @@ async fn started(served: Served, visitor: Visitor, job: String, order: JobOrder)
     params(("job" = String, Path, description = "Its name")),
     responses((status = 204, description = "It is over"))
 )]
-pub(super) async fn end(served: State<Served>, visitor: Visitor, path: Name) -> Answered {
+pub(super) async fn end(served: State<Served>, visitor: Visitor, path: Name) -> ApiResult {
     let (job, order) = (name(path)?, JobOrder::End);
     match visitor
         .ask(&served.context, Request::Job { job, order })

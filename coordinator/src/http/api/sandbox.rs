@@ -26,7 +26,7 @@ use super::changing::planned;
 use super::idempotency::{Idempotency, Key};
 use super::problem::Problem;
 use super::visitor::Visitor;
-use super::{Answered, Served};
+use super::{ApiResult, Served};
 use crate::archive::Unread;
 use crate::exclusive_job::Undone;
 use plays::Play;
@@ -41,7 +41,7 @@ const MAX_BURSTS: usize = 20_000;
 /// Links looked at; a core looks at some 20 million a second.
 const MAX_LINK_VISITS: u64 = 400_000_000;
 
-type Asked<T> = Result<Json<T>, JsonRejection>;
+type JsonBody<T> = Result<Json<T>, JsonRejection>;
 
 /// What is to be played: a stretch of the past (`from` and `to`), `flows`, a `job`, or a `trace`.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -118,7 +118,7 @@ pub(super) async fn play(
     State(served): State<Served>,
     visitor: Visitor,
     sent: HttpRequest,
-) -> Answered {
+) -> ApiResult {
     // Nobody else may send as much.
     visitor.name(&served.context).await?;
     let asked = Json::<Plays>::from_request(sent, &()).await;
@@ -243,8 +243,8 @@ pub(super) async fn promote(
     served: State<Served>,
     visitor: Visitor,
     headers: HeaderMap,
-    asked: Asked<Wanted>,
-) -> Answered {
+    asked: JsonBody<Wanted>,
+) -> ApiResult {
     let idempotency = Idempotency::asked(&headers, &visitor, "")?;
     let Json(Wanted { variant }) = asked.map_err(|error| Problem::bad_body(&error))?;
     let links = doing_without(&variant)?;

@@ -9,7 +9,7 @@ use utoipa::IntoParams;
 use super::problem::Problem;
 use super::tagged::Tagged;
 use super::visitor::Visitor;
-use super::{Answered, Number, Served, document, number};
+use super::{ApiResult, Number, Served, document, number};
 
 /// Only for the document: it is read from the headers.
 #[derive(IntoParams)]
@@ -44,7 +44,7 @@ pub(super) async fn offer(
     visitor: Visitor,
     headers: HeaderMap,
     path: Number,
-) -> Answered {
+) -> ApiResult {
     let generation = number(path)?;
     let asked = Request::Record { generation };
     match visitor.ask(&served.context, asked).await? {
@@ -61,7 +61,7 @@ pub(super) async fn offer(
     }
 }
 
-fn shown(headers: &HeaderMap, plan: &Plan) -> Answered {
+fn shown(headers: &HeaderMap, plan: &Plan) -> ApiResult {
     let body = serde_json::to_vec(plan).ok();
     let tagged = body.and_then(|body| Tagged::sealed(body.into(), &plan.seal));
     Ok(tagged.ok_or_else(Problem::unexpected)?.answer(headers))

@@ -47,9 +47,9 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The messages of one kind of member, in both directions.
 pub trait MemberProtocol: 'static {
     type Said: Serialize + SinceVersion + Send + Sync;
-    type Heard: DeserializeOwned + Into<Order<Self::Told>> + Send;
+    type Heard: DeserializeOwned + Into<Order<Self::Instruction>> + Send;
     /// Its instructions.
-    type Told: Send;
+    type Instruction: Send;
     /// What it has to tell when there is room for it, and nothing is lost without it.
     type Measured: Send;
     /// What turns that into words, again for each session.
@@ -63,7 +63,7 @@ pub trait MemberProtocol: 'static {
 }
 
 pub struct Uplink<D: MemberProtocol> {
-    events: mpsc::Receiver<UplinkEvent<D::Told>>,
+    events: mpsc::Receiver<UplinkEvent<D::Instruction>>,
     measured: mpsc::Sender<D::Measured>,
     answers: mpsc::Sender<D::Said>,
     task: JoinHandle<()>,
@@ -102,7 +102,7 @@ impl<D: MemberProtocol> Uplink<D> {
     }
 
     /// None when the uplink's task has ended, which is a bug.
-    pub async fn next(&mut self) -> Option<UplinkEvent<D::Told>> {
+    pub async fn next(&mut self) -> Option<UplinkEvent<D::Instruction>> {
         self.events.recv().await
     }
 
@@ -123,7 +123,7 @@ impl<D: MemberProtocol> Uplink<D> {
     }
 }
 
-type EventSender<D> = mpsc::Sender<UplinkEvent<<D as MemberProtocol>::Told>>;
+type EventSender<D> = mpsc::Sender<UplinkEvent<<D as MemberProtocol>::Instruction>>;
 
 async fn keep_up<D: MemberProtocol>(
     mut dialer: Dialer,

@@ -20,7 +20,7 @@ enum Plain {}
 impl MemberProtocol for Plain {
     type Said = AgentMessage;
     type Heard = CoordinatorMessage;
-    type Told = Instruction;
+    type Instruction = Instruction;
     type Measured = Sample;
     type Report = ();
 

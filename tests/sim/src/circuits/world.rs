@@ -24,9 +24,9 @@ use crate::journal::Journal;
 use crate::leaders::Leaders;
 use crate::schedule::Schedule;
 use crate::wire::{SessionId, Weather, Wire};
-use crate::{Rhythm, TICK_INTERVAL};
+use crate::{SimulatedDelays, TICK_INTERVAL};
 
-pub(super) const RHYTHM: Rhythm = Rhythm::DEFAULT_RHYTHM;
+pub(super) const DELAYS: SimulatedDelays = SimulatedDelays::DEFAULT_DELAYS;
 /// What an agent or a driver does step by step takes so long.
 const STEP_TIMES: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(8)];
 /// A plan ends so soon once everything works again.
@@ -306,7 +306,7 @@ impl World {
         self.schedule
             .after(Duration::ZERO, Event::Dial(guest, life));
         if let Guest::Agent(node) = guest {
-            let soon = self.a_while([Duration::ZERO, RHYTHM.reports]);
+            let soon = self.a_while([Duration::ZERO, DELAYS.reports]);
             self.schedule.after(soon, Event::Report(node, life));
         }
         self.stir(guest);
@@ -315,10 +315,10 @@ impl World {
     /// It comes back after a while; the coordinator notices that it is gone.
     pub fn mourn(&mut self, guest: Guest) {
         self.note(format!("{guest:?} dies"));
-        let back = self.a_while(RHYTHM.comes_back);
+        let back = self.a_while(DELAYS.comes_back);
         self.schedule.after(back, Event::Start(guest));
         if let Some(session) = self.sessions.remove(&guest) {
-            let noticed = self.a_while(RHYTHM.idle);
+            let noticed = self.a_while(DELAYS.idle);
             self.schedule.after(noticed, Event::Left(guest, session));
         }
     }
@@ -326,11 +326,11 @@ impl World {
     /// It comes back after a while; its sessions are lost, which others notice one by one.
     pub fn mourn_coordinator(&mut self) {
         self.note("the coordinator dies".to_owned());
-        let soon = self.a_while(RHYTHM.comes_back);
+        let soon = self.a_while(DELAYS.comes_back);
         let back = self.absence.unwrap_or(soon);
         self.schedule.after(back, Event::Lead);
         for (guest, session) in self.sessions.clone() {
-            let noticed = self.a_while(RHYTHM.idle);
+            let noticed = self.a_while(DELAYS.idle);
             self.schedule.after(noticed, Event::Lost(guest, session));
         }
     }
@@ -340,7 +340,7 @@ impl World {
             return;
         }
         if !self.cluster.coordinator.is_running() {
-            let again = self.a_while(RHYTHM.comes_back);
+            let again = self.a_while(DELAYS.comes_back);
             return self.schedule.after(again, Event::Dial(guest, life));
         }
         let (now, session) = (self.now(), self.wire.new_session());
@@ -355,7 +355,7 @@ impl World {
         }
         self.sessions.remove(&guest);
         let life = self.cluster.life(guest).number;
-        let [noticed, again] = [RHYTHM.idle, RHYTHM.comes_back].map(|span| self.a_while(span));
+        let [noticed, again] = [DELAYS.idle, DELAYS.comes_back].map(|span| self.a_while(span));
         self.schedule.after(noticed, Event::Left(guest, session));
         self.schedule.after(again, Event::Dial(guest, life));
     }
@@ -366,7 +366,7 @@ impl World {
             return;
         }
         self.schedule
-            .after(RHYTHM.reports, Event::Report(node, life));
+            .after(DELAYS.reports, Event::Report(node, life));
         if self.hangs(guest).is_some() {
             return;
         }

@@ -19,7 +19,7 @@ use reweave_common::units::Bytes;
 use super::chance::Chance;
 use addresses::Addresses;
 use fluid::{Stream, levels};
-use forwarding::{Kernels, Lost, Ways};
+use forwarding::{Kernels, LinkChoices, Lost};
 
 pub mod addresses;
 mod fluid;
@@ -41,7 +41,7 @@ pub struct Network {
     pub fabric: Arc<Fabric>,
     pub addresses: Addresses,
     pub kernels: Kernels,
-    ways: Ways,
+    ways: LinkChoices,
     flows: BTreeMap<FlowKey, Flow>,
     /// By hop: bytes that have passed.
     carried: Vec<f64>,
@@ -72,7 +72,7 @@ impl Network {
         Self {
             addresses: Addresses::new(&fabric),
             kernels,
-            ways: Ways::new(&fabric, salt),
+            ways: LinkChoices::new(&fabric, salt),
             flows: BTreeMap::new(),
             carried: vec![0.0; hops],
             now,

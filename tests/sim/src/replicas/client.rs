@@ -20,7 +20,7 @@ pub struct Client {
     id: u64,
     /// Of its requests so far.
     number: u64,
-    pub asked: Option<Asked>,
+    pub asked: Option<PendingCall>,
     pub attempt: u64,
     attempts: u64,
     pub answered: u64,
@@ -28,7 +28,7 @@ pub struct Client {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Asked {
+pub struct PendingCall {
     pub request: RequestId,
     pub key: u8,
     pub op: Op,
@@ -65,7 +65,7 @@ impl Client {
         };
         self.number += 1;
         history.calls += 1;
-        let asked = Asked {
+        let asked = PendingCall {
             request: RequestId {
                 client: self.id,
                 number: self.number,

@@ -14,11 +14,11 @@ use crate::chance::Chance;
 use crate::counts;
 use crate::faults::plague;
 use crate::wire;
-use crate::{Rhythm, World};
+use crate::{SimulatedDelays, World};
 
 const MIN_PAUSE: Duration = Duration::from_millis(20);
 /// Agents notice and come back sooner than usual, so that a short life sees more.
-const FAST_RHYTHM: Rhythm = Rhythm {
+const FAST_DELAYS: SimulatedDelays = SimulatedDelays {
     reports: Duration::from_millis(200),
     comes_back: [Duration::from_millis(20), Duration::from_millis(300)],
     idle: [Duration::from_millis(1), Duration::from_millis(300)],
@@ -129,7 +129,7 @@ impl Trouble {
         let now = cluster.now();
         let lines = lines(&mut chance);
         Self {
-            world: World::led_by(cluster, now, scenario(), seed, lines, FAST_RHYTHM),
+            world: World::led_by(cluster, now, scenario(), seed, lines, FAST_DELAYS),
             every: Duration::from_millis(*chance.one_of(&[250, 600, 1500])),
             founders: nodes,
             life: Life::default(),
@@ -466,7 +466,7 @@ impl Trouble {
         }
         self.cluster().is_closing = true;
         // Former leaders may still be heard for a while.
-        self.world.run_for(FAST_RHYTHM.echoes);
+        self.world.run_for(FAST_DELAYS.echoes);
         self.comes_to_be("nothing is under way", |cluster| cluster.agreed.is_over());
         self.world.look_at_rest();
         self.comes_to_be("states are the same", same_everywhere);
@@ -547,7 +547,7 @@ fn same_everywhere(cluster: &Cluster) -> bool {
 /// Between agents and coordinators.
 fn lines(chance: &mut Chance) -> wire::Weather {
     let foul = wire::Weather {
-        latest_ghost: FAST_RHYTHM.echoes,
+        latest_ghost: FAST_DELAYS.echoes,
         ..wire::Weather::FOUL_WEATHER
     };
     *chance.one_of(&[wire::Weather::FAIR_WEATHER, foul])

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::error::CliError;
 use crate::json;
-use crate::plan::show::{self, Asked, Degrees};
+use crate::plan::show::{self, Degrees, PlanInputs};
 use crate::plan::summary::Patched;
 use crate::plan::tables::{self, Tables};
 use crate::plan::topology::hosts;
@@ -32,7 +32,7 @@ struct Plan {
     patches: Vec<Patched>,
     parallelism: Option<Degrees>,
     tables: Tables,
-    asked: Asked,
+    asked: PlanInputs,
 }
 
 pub(super) struct Given {
@@ -45,7 +45,7 @@ pub(super) struct Given {
     pub(super) routes: Routes,
     source: Source,
     deal: Deal,
-    pub(super) asked: Asked,
+    pub(super) asked: PlanInputs,
 }
 
 impl Given {

@@ -1,6 +1,6 @@
 //! Other circuits for what failed, and whether they are worth it.
 
-use reweave_design::topology::{Choice, Moved, Proposal, Rewiring, Way};
+use reweave_design::topology::{Choice, Moved, Proposal, Rewiring, RewiringMethod};
 use serde::Serialize;
 
 use crate::page::Page;
@@ -80,8 +80,8 @@ impl Weighed {
         let told: Vec<_> = (0..if is_best { hosts } else { 0 }).collect();
         Self {
             how: match choice.way {
-                Way::Mended => "mended",
-                Way::Anew => "anew",
+                RewiringMethod::Repaired => "mended",
+                RewiringMethod::Redesigned => "anew",
             },
             kept,
             torn,

@@ -132,12 +132,12 @@ impl<'a> Measurements<'a> {
 
 /// The world of one decision, built when it is first needed and not again until the decision is made. In a
 /// cluster of thousands building it takes milliseconds, and most inputs need none.
-pub(crate) struct LazyWorld<'a> {
+pub(crate) struct DecisionWorld<'a> {
     pub(crate) known: Measurements<'a>,
     world: OnceCell<World<'a>>,
 }
 
-impl<'a> LazyWorld<'a> {
+impl<'a> DecisionWorld<'a> {
     pub(crate) fn new(known: Measurements<'a>) -> Self {
         Self {
             known,

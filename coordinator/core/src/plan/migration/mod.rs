@@ -43,7 +43,7 @@ pub(crate) struct MigrationStart<'a> {
 pub(crate) struct NoSafeOrder;
 
 /// By destination and node: the links over which it is sent on.
-type Ways = BTreeMap<NodeId, Vec<LinkId>>;
+type NextLinksByNode = BTreeMap<NodeId, Vec<LinkId>>;
 
 pub(crate) fn course(
     from: MigrationStart<'_>,

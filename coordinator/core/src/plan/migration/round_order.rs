@@ -42,7 +42,7 @@ impl Change {
             if left.is_empty() {
                 break;
             }
-            let going = Row::new((self, pace), &left, &far).going();
+            let going = RoundQueue::new((self, pace), &left, &far).going();
             turns.extend(going.into_iter().map(|node| (node, round)));
         }
         Some(turns)
@@ -71,7 +71,7 @@ fn depths(next: &Next, to: NodeId) -> Option<BTreeMap<NodeId, usize>> {
 /// Of nodes that can be next, who is nearest by the new ways comes first. So no node is put in the row before
 /// those that its new way leads over, where these have none but new ways before them; whoever is nearest
 /// of those that are left can always follow.
-struct Row<'a> {
+struct RoundQueue<'a> {
     change: &'a Change,
     pace: RoundWidth,
     left: &'a BTreeSet<NodeId>,
@@ -87,7 +87,7 @@ struct Row<'a> {
     settled: BTreeSet<NodeId>,
 }
 
-impl<'a> Row<'a> {
+impl<'a> RoundQueue<'a> {
     fn new(
         (change, pace): (&'a Change, RoundWidth),
         left: &'a BTreeSet<NodeId>,

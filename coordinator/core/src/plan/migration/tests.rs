@@ -1,7 +1,7 @@
 //! Migrations of small random fabrics, against a walker that tries every mixture of nodes that have followed a round
 //! and nodes that have not, and every path that a packet may take through it.
 
-use reweave_check::{Network, Unsound, check_course};
+use reweave_check::{Network, Unsound, check_migration};
 use reweave_common::forwarding::NextHop;
 use reweave_common::ids::OpticalId;
 use reweave_common::migration_plan::MigrationStep;
@@ -58,7 +58,7 @@ impl Case {
             floor: 0.25,
             ..Network::untouched(&self.fabric)
         };
-        check_course(&network, course, (&self.after.0, &self.after.1))
+        check_migration(&network, course, (&self.after.0, &self.after.1))
     }
 
     /// Whether at every moment of this migration every packet arrives, and none passes what moves.

@@ -61,7 +61,7 @@ pub(crate) struct ProbeSchedule {
 
 /// A flow of probes that may be asked for, between two addresses.
 #[derive(Debug, Clone, Copy)]
-struct Asked {
+struct ProbeCandidate {
     pair: usize,
     flow: FlowKey,
 }
@@ -162,14 +162,14 @@ impl ProbeSchedule {
     }
 
     /// All that there is to choose from, by whomever.
-    fn asked(&self, known: Measurements<'_>) -> Vec<Asked> {
+    fn asked(&self, known: Measurements<'_>) -> Vec<ProbeCandidate> {
         let addresses = self.addresses_in_all();
         let hosts = self.addresses.keys();
         let pairs = hosts.flat_map(|&node| self.pairs(known, node, addresses));
         let open = pairs.filter(|pair| pair.is_open).enumerate();
         let asked = open.flat_map(|(nth, pair)| {
             let flows = pair.flows();
-            flows.map(move |flow| Asked { pair: nth, flow })
+            flows.map(move |flow| ProbeCandidate { pair: nth, flow })
         });
         asked.collect()
     }

@@ -37,13 +37,13 @@ pub struct Progress {
 }
 
 /// A topology that was found, with routes for whatever may be sent.
-struct Found {
+struct RoutedDesign {
     design: Design,
     routes: Routes,
     known: Known,
 }
 
-impl Found {
+impl RoutedDesign {
     fn wired(&self) -> Wired<'_> {
         Wired {
             design: &self.design,
@@ -55,7 +55,7 @@ impl Found {
 
 /// At first the ideal switch, as any topology is still open, and then the topology that was found.
 pub struct Ground<'g> {
-    found: Option<Found>,
+    found: Option<RoutedDesign>,
     fabric: Fabric,
     placement: Vec<NodeId>,
     place: Vec<u32>,
@@ -85,7 +85,7 @@ impl<'g> Ground<'g> {
     ) -> Result<Self, TopologyError> {
         let design = proposal.design.clone();
         let fabric = design.wiring.fabric(request.rate, Duration::ZERO)?;
-        let found = Found {
+        let found = RoutedDesign {
             routes: to_all(&design, help.in_time),
             known: Known::nothing(&design),
             design,
@@ -112,7 +112,7 @@ impl<'g> Ground<'g> {
     }
 
     fn on(
-        found: Option<Found>,
+        found: Option<RoutedDesign>,
         fabric: Fabric,
         place: Vec<u32>,
         settings: &'g Settings,

@@ -14,7 +14,7 @@ pub struct Routes {
 
 /// Hosts from one end to the other, and what part of the traffic goes there.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Way {
+pub struct WeightedPath {
     pub hosts: Vec<u32>,
     pub share: f64,
 }
@@ -69,13 +69,13 @@ impl Routes {
 
     /// The ways between two hosts, the fullest first, and at most so many of them; what the others
     /// would carry is dealt out among these. None where there is no way.
-    pub fn ways(&self, from: u32, to: u32, most: usize) -> Vec<Way> {
+    pub fn ways(&self, from: u32, to: u32, most: usize) -> Vec<WeightedPath> {
         let hosts = |hops: &[u32]| {
             let ends = hops.iter().map(|&lane| self.lanes.end(lane as usize));
             std::iter::once(from).chain(ends).collect()
         };
         let ways = self.hops(from, to, most).into_iter();
-        let way = |(hops, share): (Vec<u32>, f64)| Way {
+        let way = |(hops, share): (Vec<u32>, f64)| WeightedPath {
             hosts: hosts(&hops),
             share,
         };

@@ -122,7 +122,7 @@ fn single_paths_fill_lanes_evenly() {
     let demand = all_to_all(16);
     let routes = balanced(&wiring, &demand, Effort::default());
     let mut loads = BTreeMap::<_, f64>::new();
-    for ways in one_way_each(&routes, &Known::nothing(16), &demand, 8).values() {
+    for ways in one_path_each(&routes, &Known::nothing(16), &demand, 8).values() {
         let [way] = &ways[..] else {
             panic!("one way each")
         };

@@ -29,10 +29,10 @@ pub struct Worth<'w> {
 
 /// How other circuits come about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum RewiringMethod {
     /// What lost its other end is joined.
-    Mended,
-    Anew,
+    Repaired,
+    Redesigned,
 }
 
 /// What is done to circuits that are left.
@@ -46,7 +46,7 @@ pub struct Moved {
 /// Other circuits, and what they are worth.
 #[derive(Debug)]
 pub struct Choice {
-    pub way: Way,
+    pub way: RewiringMethod,
     pub proposal: Proposal,
     pub moved: Moved,
     /// Against what is best without them.
@@ -107,10 +107,13 @@ pub fn rewire(
         let demand = Demand::of(job.iteration, job.place, rewiring.names.len());
         let design = design.of_hosts(&rewiring.names);
         let draft = Draft::of(design, &demand, &request, NO_DEADLINE);
-        found.push((Way::Mended, draft.proposed(&job, &demand, &request)?));
+        found.push((
+            RewiringMethod::Repaired,
+            draft.proposed(&job, &demand, &request)?,
+        ));
     }
     match plan_with(&job, &request, crew) {
-        Ok(proposal) => found.push((Way::Anew, proposal)),
+        Ok(proposal) => found.push((RewiringMethod::Redesigned, proposal)),
         Err(error) => rewiring.refused = Some(error),
     }
     rewiring.weigh(repaired, found, worth);
@@ -118,7 +121,12 @@ pub fn rewire(
 }
 
 impl Rewiring {
-    fn weigh(&mut self, repaired: &Proposal, found: Vec<(Way, Proposal)>, worth: Worth<'_>) {
+    fn weigh(
+        &mut self,
+        repaired: &Proposal,
+        found: Vec<(RewiringMethod, Proposal)>,
+        worth: Worth<'_>,
+    ) {
         let moved = |proposal: &Proposal| self.moved(&repaired.design, &proposal.design);
         let found = found.into_iter().map(|(way, it)| (moved(&it), way, it));
         let mut found: Vec<_> = found.collect();

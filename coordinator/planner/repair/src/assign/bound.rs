@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::state::State;
-use super::{Problem, Ways, is_at};
+use super::{PathSet, Problem, is_at};
 use crate::Together;
 
 #[derive(Debug, Clone)]
@@ -52,7 +52,7 @@ pub(super) fn pools(problem: &Problem) -> Vec<Pool> {
 }
 
 /// The hops in the same place of all ways, place by place.
-fn sets(ways: &Ways) -> Vec<Vec<usize>> {
+fn sets(ways: &PathSet) -> Vec<Vec<usize>> {
     let length = ways.iter().next().map_or(0, <[usize]>::len);
     let set = |place: usize| {
         let mut hops: Vec<_> = ways.iter().map(|way| way[place]).collect();

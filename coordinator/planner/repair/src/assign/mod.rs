@@ -27,7 +27,7 @@ use std::borrow::Cow;
 use bound::Pool;
 use exact::Score;
 use state::State;
-pub use ways::Ways;
+pub use ways::PathSet;
 
 /// Flows on hops. Numbers of hops, pairs and ways are places in these lists.
 #[derive(Debug, Clone, Default)]
@@ -37,7 +37,7 @@ pub struct Problem {
     /// By hop: what is on it and cannot be moved.
     pub base: Vec<u64>,
     /// By pair: the ways of its flows.
-    pub pairs: Vec<Ways>,
+    pub pairs: Vec<PathSet>,
     pub flows: Vec<Flow>,
     /// Load over capacity below which a hop is as good as empty.
     pub enough: f64,
@@ -228,7 +228,7 @@ fn emptiest(problem: &Problem, loads: &[u64], pair: usize) -> usize {
     (0..ways.len()).min_by(emptier).unwrap_or(0)
 }
 
-struct Found {
+struct SearchResult {
     ways: Vec<usize>,
     moves: usize,
     least_moves: usize,
@@ -237,7 +237,7 @@ struct Found {
 
 /// As low as the goals of the pools are, or can be met; goals that turn out to bring too little are
 /// given up, with the moves that served them alone.
-fn search(problem: &Problem, pools: &mut [Pool], before: &[f64]) -> Found {
+fn search(problem: &Problem, pools: &mut [Pool], before: &[f64]) -> SearchResult {
     let mut ways = repaired(problem, pools);
     loop {
         let mut state = State::new(problem, pools);
@@ -258,7 +258,7 @@ fn search(problem: &Problem, pools: &mut [Pool], before: &[f64]) -> Found {
         ways = state.ways().to_vec();
         if !give_up(pools, before, &after, problem.least_gain) {
             let least_moves = if proven { moves } else { least_moves };
-            return Found {
+            return SearchResult {
                 ways,
                 moves,
                 least_moves,

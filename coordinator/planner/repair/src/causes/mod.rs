@@ -40,7 +40,7 @@ pub use evidence::{
 pub use explain::{Exchange, ExchangedPair, ToldCollective, explain, explain_exchange};
 pub use localise::{Culprit, Probe, Suspect, localise};
 pub use losses::losses;
-pub use passages::Way;
+pub use passages::EvidencePath;
 pub use routes::{BesidePeers, beside_peers};
 pub use votes::Ground;
 

@@ -12,7 +12,7 @@ use super::evidence::{UNKNOWN_NODE, node};
 /// The nodes that something passes, and by which link it goes from each to the next; of links `*` where that is not
 /// known, and none at all where none is told.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Way {
+pub struct EvidencePath {
     pub nodes: Vec<String>,
     pub links: Vec<String>,
 }
@@ -118,7 +118,7 @@ impl Passage {
     }
 }
 
-impl Way {
+impl EvidencePath {
     pub(super) fn passages(&self, fabric: &Fabric) -> Result<Vec<Passage>, EvidenceError> {
         passages(fabric, &self.nodes, &self.links)
     }

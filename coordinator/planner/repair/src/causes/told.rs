@@ -27,7 +27,7 @@ const MAX_VALUE: f64 = 1e15;
 pub(super) type Checked = Result<(), EvidenceError>;
 
 /// One thing that was measured.
-pub(super) trait Told {
+pub(super) trait EvidenceItem {
     /// Where evidence lists it.
     const LIST_NAME: &'static str;
 
@@ -104,7 +104,7 @@ fn carried(of: impl Fn() -> String, gbps: f64, way: Passage, fabric: &Fabric) ->
     }
 }
 
-impl Told for PortFacts {
+impl EvidenceItem for PortFacts {
     const LIST_NAME: &'static str = "ports";
 
     fn check(&self, fabric: &Fabric) -> Checked {
@@ -162,7 +162,7 @@ impl PortFacts {
     }
 }
 
-impl Told for Probed {
+impl EvidenceItem for Probed {
     const LIST_NAME: &'static str = "probes";
 
     fn check(&self, fabric: &Fabric) -> Checked {
@@ -180,7 +180,7 @@ impl Told for Probed {
     }
 }
 
-impl Told for HostFacts {
+impl EvidenceItem for HostFacts {
     const LIST_NAME: &'static str = "hosts";
 
     fn check(&self, fabric: &Fabric) -> Checked {
@@ -221,7 +221,7 @@ impl HostFacts {
     }
 }
 
-impl Told for Trace {
+impl EvidenceItem for Trace {
     const LIST_NAME: &'static str = "traces";
 
     /// Nobody is any hops from itself, or none from another.
@@ -264,7 +264,7 @@ impl UnsentFacts {
     }
 }
 
-impl Told for PairFacts {
+impl EvidenceItem for PairFacts {
     const LIST_NAME: &'static str = "pairs";
 
     fn check(&self, fabric: &Fabric) -> Checked {
@@ -302,7 +302,7 @@ impl Told for PairFacts {
     }
 }
 
-impl Told for FlowFacts {
+impl EvidenceItem for FlowFacts {
     const LIST_NAME: &'static str = "flows";
 
     fn check(&self, fabric: &Fabric) -> Checked {
@@ -325,7 +325,7 @@ impl Told for FlowFacts {
     }
 }
 
-impl Told for Series {
+impl EvidenceItem for Series {
     const LIST_NAME: &'static str = "series";
 
     fn check(&self, fabric: &Fabric) -> Checked {
@@ -427,7 +427,7 @@ impl JobFacts {
     }
 }
 
-impl Told for JobFacts {
+impl EvidenceItem for JobFacts {
     const LIST_NAME: &'static str = "jobs";
 
     fn check(&self, fabric: &Fabric) -> Checked {

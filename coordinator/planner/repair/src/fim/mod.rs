@@ -9,8 +9,8 @@ use reweave_common::ids::{LinkId, NodeId};
 mod spread;
 
 pub use spread::{
-    Counted, Course, GroupSpread, Headline, Layer, LayerSpread, Spread, Worth, by_job, of_listed,
-    of_listed_on, over_time, spread,
+    Counted, GroupSpread, Headline, ImbalanceSeries, Layer, LayerSpread, Spread, Worth, by_job,
+    of_listed, of_listed_on, over_time, spread,
 };
 
 /// What one link of a group carries.

@@ -394,7 +394,7 @@ pub fn by_job(atlas: &mut Atlas<'_>, flows: &[Listed]) -> Vec<(String, Headline)
 
 /// The headline from moments when flows began or ended on.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Course {
+pub struct ImbalanceSeries {
     pub from_us: Vec<(f64, Option<Headline>)>,
 }
 
@@ -402,7 +402,7 @@ pub struct Course {
 const MAX_SAMPLES: usize = 256;
 
 /// How the imbalance went while flows came and went; of very many changes some are looked at.
-pub fn over_time(atlas: &mut Atlas<'_>, flows: &[Listed]) -> Course {
+pub fn over_time(atlas: &mut Atlas<'_>, flows: &[Listed]) -> ImbalanceSeries {
     let begins = |flow: &Listed| flow.during_us[0].unwrap_or(0.0);
     let ends = flows.iter().filter_map(|flow| flow.during_us[1]);
     let mut moments: Vec<_> = flows.iter().map(begins).chain(ends).collect();
@@ -417,12 +417,12 @@ pub fn over_time(atlas: &mut Atlas<'_>, flows: &[Listed]) -> Course {
         let there = flows.iter().filter(is_there);
         (now, of_listed(atlas, there).headline())
     };
-    Course {
+    ImbalanceSeries {
         from_us: moments.iter().step_by(every).map(at).collect(),
     }
 }
 
-impl Course {
+impl ImbalanceSeries {
     /// The largest FIM, and since when.
     pub fn worst(&self) -> Option<(f64, Headline)> {
         let known = self.from_us.iter();

@@ -15,7 +15,7 @@ const MIN_OVERLAP_SHARE: f64 = 0.1;
 
 /// By flow: its job, and what it carries while that sends. A flow of none never rests.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Beats {
+pub(super) struct DutyCycles {
     jobs: BTreeMap<FlowKey, Part>,
     /// By hop: what the flows of each job bring there.
     brought: BTreeMap<Hop, BTreeMap<usize, Brought>>,
@@ -39,7 +39,7 @@ struct Brought {
     rests: f64,
 }
 
-impl Beats {
+impl DutyCycles {
     pub(super) fn new(snapshot: &Snapshot, flows: &[(&FlowState, &[Hop])]) -> Self {
         let mut beats = Self {
             jobs: parts(snapshot),

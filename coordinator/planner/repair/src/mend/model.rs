@@ -7,7 +7,7 @@ use reweave_common::flow::FlowKey;
 use reweave_common::snapshot::{FlowState, Hop, Snapshot};
 use reweave_common::units::Rate;
 
-use super::beats::Beats;
+use super::beats::DutyCycles;
 use super::best::Detours;
 use super::observed::Observed;
 use crate::Policy;
@@ -145,7 +145,7 @@ impl Flow<'_> {
 struct Carried<'s> {
     observed: Observed<'s>,
     on: BTreeMap<Hop, Load>,
-    beats: Beats,
+    beats: DutyCycles,
 }
 
 #[derive(Default)]
@@ -157,7 +157,7 @@ struct Load {
 
 impl<'s> Carried<'s> {
     fn new(observed: Observed<'s>, flows: &[(&FlowState, &[Hop])]) -> Self {
-        let beats = Beats::new(observed.snapshot, flows);
+        let beats = DutyCycles::new(observed.snapshot, flows);
         let mut on: BTreeMap<_, Load> = BTreeMap::new();
         for (state, path) in flows {
             let sending = beats.while_sending(state).bits_per_s();

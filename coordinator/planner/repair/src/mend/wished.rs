@@ -45,7 +45,7 @@ pub struct Promise {
 /// Of all flows whose way is known that may get more or less by it.
 pub fn promised(snapshot: &Snapshot, plan: &Plan, policy: &Policy) -> Promise {
     let model = Model::new(snapshot, policy);
-    let ways = Ways::new(&model, plan);
+    let ways = ForwardingChange::new(&model, plan);
     let open: Vec<_> = model.flows.iter().map(|flow| ways.of(flow)).collect();
     let atlas = atlas(&model.observed);
     let present = Weighed {
@@ -76,7 +76,7 @@ fn is_freed(model: &Model<'_>, detours: &Detours, flow: usize) -> bool {
 }
 
 /// By which a node sends on, before and after.
-struct Ways<'m> {
+struct ForwardingChange<'m> {
     model: &'m Model<'m>,
     before: Led<'m>,
     after: Led<'m>,
@@ -119,7 +119,7 @@ impl<'m> Led<'m> {
     }
 }
 
-impl<'m> Ways<'m> {
+impl<'m> ForwardingChange<'m> {
     fn new(model: &'m Model<'m>, plan: &'m Plan) -> Self {
         let Snapshot {
             tables,

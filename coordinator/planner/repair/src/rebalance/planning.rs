@@ -38,7 +38,7 @@ pub(super) fn planned(atlas: &mut Atlas<'_>, flows: &[Listed], options: &Options
         solutions.push(planning.plan(atlas, batch, &fixed, &of_batch));
         fixed.extend(batch.iter().flatten().copied());
     }
-    let mut course = Course {
+    let mut plan = BatchPlan {
         atlas,
         flows,
         batches: &batches,
@@ -47,8 +47,8 @@ pub(super) fn planned(atlas: &mut Atlas<'_>, flows: &[Listed], options: &Options
     planning.solution = match solutions.len() {
         0 | 1 => solutions.pop().unwrap_or_default(),
         _ => {
-            course.take_harm_back(&mut planning.moved);
-            course.judged(&planning.moved, &solutions)
+            plan.take_harm_back(&mut planning.moved);
+            plan.judged(&planning.moved, &solutions)
         }
     };
     planning
@@ -77,7 +77,7 @@ impl Planning {
 }
 
 /// Several batches: each knows nothing of those after it.
-struct Course<'c, 'f> {
+struct BatchPlan<'c, 'f> {
     atlas: &'c mut Atlas<'f>,
     /// As they were.
     flows: &'c [Listed],
@@ -85,7 +85,7 @@ struct Course<'c, 'f> {
     options: &'c Options,
 }
 
-impl Course<'_, '_> {
+impl BatchPlan<'_, '_> {
     /// Until no moment's fullest link is fuller than that of this moment was.
     fn take_harm_back(&self, moved: &mut [Listed]) {
         loop {

@@ -46,7 +46,7 @@ impl Edge {
 
 /// Which way data goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Course {
+pub(super) enum TreeDirection {
     /// From the root to all.
     Down,
     /// From all to the root, reduced on the way.
@@ -56,14 +56,19 @@ pub(super) enum Course {
 }
 
 /// Each tree by itself, in so many pieces.
-pub(super) fn schedule(trees: &[Tree], hosts: usize, pieces: usize, course: Course) -> Schedule {
+pub(super) fn schedule(
+    trees: &[Tree],
+    hosts: usize,
+    pieces: usize,
+    direction: TreeDirection,
+) -> Schedule {
     let mut plan = Plan {
         hosts,
         sends: Vec::new(),
         waits: Vec::new(),
     };
     for tree in trees {
-        plan.add(tree, pieces, course);
+        plan.add(tree, pieces, direction);
     }
     Schedule::Graph {
         sends: plan.sends,
@@ -78,14 +83,15 @@ struct Plan {
 }
 
 impl Plan {
-    fn add(&mut self, tree: &Tree, pieces: usize, course: Course) {
+    fn add(&mut self, tree: &Tree, pieces: usize, direction: TreeDirection) {
         let mut before = [None, None];
         for _ in 0..pieces {
-            let up = (course != Course::Down).then(|| self.up(tree, pieces, before[0]));
+            let up = (direction != TreeDirection::Down).then(|| self.up(tree, pieces, before[0]));
             let arrived = up
                 .map(|first| self.arriving_at_root(tree, first))
                 .unwrap_or_default();
-            let down = (course != Course::Up).then(|| self.down(tree, pieces, before[1], &arrived));
+            let down = (direction != TreeDirection::Up)
+                .then(|| self.down(tree, pieces, before[1], &arrived));
             before = [up, down];
         }
     }

@@ -7,7 +7,7 @@ use reweave_repair::paths::ecmp::{Ecmp, Fields};
 
 use super::schedule::{Round, Schedule, Send};
 use super::{Collective, CollectiveError};
-use crate::sim::network::{Compass, Network, Way};
+use crate::sim::network::{Compass, Network, NetworkPath};
 use crate::sim::{self, Outcome, PathIndex, Problem, Progress, SimError, SimTime, TaskIndex};
 
 /// Schedules of more sends than this do not fit into memory.
@@ -170,7 +170,7 @@ impl Stage<'_> {
         Ok((path, way.delay))
     }
 
-    fn way(&mut self, send: &Send) -> Option<Way> {
+    fn way(&mut self, send: &Send) -> Option<NetworkPath> {
         let [from, to] = [send.from, send.to].map(|host| self.hosts[host]);
         let label = self.ecmp.label(Fields {
             source: from.index() as u32,

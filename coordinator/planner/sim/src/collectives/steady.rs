@@ -12,7 +12,7 @@ use reweave_repair::paths::ecmp::{Ecmp, Fields};
 
 use super::method::{Chain, Method};
 use super::{Algorithm, Collective, CollectiveError};
-use crate::sim::network::{Compass, Network, Way};
+use crate::sim::network::{Compass, Network, NetworkPath};
 
 /// The port by which RDMA over Ethernet is known.
 const ROCE_PORT: u16 = 4791;
@@ -53,7 +53,7 @@ impl<'a> Swing<'a> {
     /// The sends that wait for one another, and how many courses of these begin in turn.
     pub(crate) fn steps(&self) -> (usize, usize) {
         let longest = self.chains.iter().max_by_key(|chain| chain.steps);
-        longest.map_or((0, 1), |chain| (chain.steps, chain.courses))
+        longest.map_or((0, 1), |chain| (chain.steps, chain.passes))
     }
 
     pub(crate) fn in_pieces(&self) -> bool {
@@ -88,7 +88,7 @@ impl<'a> Swing<'a> {
         compass: &mut Compass,
     ) -> Result<Vec<usize>, CollectiveError> {
         let mut crossed = Vec::new();
-        let mut way = Way::default();
+        let mut way = NetworkPath::default();
         for &[from, to] in &chain.edges {
             let [from, to] = [from, to].map(|host| self.hosts[host]);
             let label = ecmp.label(Fields {

@@ -16,11 +16,11 @@ use std::collections::BTreeMap;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_common::input::InputError;
-use reweave_repair::columns::{Columns, Row};
+use reweave_repair::columns::{CsvColumns, CsvRow};
 use reweave_repair::paths::ecmp::{Ecmp, Fields, Label};
 use reweave_repair::paths::flow_row::{ends, fields, node};
 
-use super::network::{Compass, Network, Way};
+use super::network::{Compass, Network, NetworkPath};
 use super::{LinkIndex, PathIndex, Problem, SimError, SimTime, TaskIndex, waits};
 
 const KNOWN_COLUMNS: [&str; 9] = [
@@ -69,7 +69,7 @@ pub fn parse(
     network: &Network,
     ecmp: &Ecmp,
 ) -> Result<Flows, InputError> {
-    let columns = Columns::parse(file, text, &KNOWN_COLUMNS, &REQUIRED_COLUMNS)?;
+    let columns = CsvColumns::parse(file, text, &KNOWN_COLUMNS, &REQUIRED_COLUMNS)?;
     let problem = network
         .problem()
         .map_err(|error| columns.error(1, "", error.to_string()))?;
@@ -108,7 +108,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    fn add(&mut self, row: &Row<'_>) -> Result<(), InputError> {
+    fn add(&mut self, row: &CsvRow<'_>) -> Result<(), InputError> {
         let [from, to] = ends(self.fabric, row)?;
         let bytes: f64 = row.require("bytes")?;
         let start_us: f64 = row.require("start_us")?;
@@ -121,7 +121,7 @@ impl Reader<'_> {
             false => self.given(row, [from, to])?,
         };
         let way = match from == to {
-            true => Way::default(),
+            true => NetworkPath::default(),
             false => self.way(row, [from, to], along.as_deref(), self.ecmp.label(fields))?,
         };
         let path = self.path_index(way.links);
@@ -155,11 +155,11 @@ impl Reader<'_> {
 
     fn way(
         &mut self,
-        row: &Row<'_>,
+        row: &CsvRow<'_>,
         [from, to]: [NodeId; 2],
         along: Option<&[NodeId]>,
         label: Label,
-    ) -> Result<Way, InputError> {
+    ) -> Result<NetworkPath, InputError> {
         let network = self.network;
         if let Some(nodes) = along {
             let way = network.along(nodes, self.ecmp, label);
@@ -174,7 +174,11 @@ impl Reader<'_> {
         })
     }
 
-    fn given(&self, row: &Row<'_>, ends: [NodeId; 2]) -> Result<Option<Vec<NodeId>>, InputError> {
+    fn given(
+        &self,
+        row: &CsvRow<'_>,
+        ends: [NodeId; 2],
+    ) -> Result<Option<Vec<NodeId>>, InputError> {
         let Some(nodes) = row.optional("path") else {
             return Ok(None);
         };
@@ -187,7 +191,7 @@ impl Reader<'_> {
         }
     }
 
-    fn add_waits(&mut self, after: TaskIndex, row: &Row<'_>) -> Result<(), InputError> {
+    fn add_waits(&mut self, after: TaskIndex, row: &CsvRow<'_>) -> Result<(), InputError> {
         let list = row.optional("after").unwrap_or_default();
         for word in list.split([' ', ';']).filter(|it| !it.is_empty()) {
             let before = word.parse();
@@ -200,7 +204,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn refuse_circles(&self, columns: &Columns<'_>) -> Result<(), InputError> {
+    fn refuse_circles(&self, columns: &CsvColumns<'_>) -> Result<(), InputError> {
         let Some(circle) = waits::circle(&self.flows.problem) else {
             return Ok(());
         };

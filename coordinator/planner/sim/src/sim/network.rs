@@ -40,13 +40,13 @@ impl Default for Costs {
 
 /// A way from one node to another.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Way {
+pub struct NetworkPath {
     pub links: Vec<LinkIndex>,
     /// From the start of a transfer to its first bit on the links: latencies and costs.
     pub delay: SimTime,
 }
 
-impl Way {
+impl NetworkPath {
     fn add_delay(&mut self, delay: SimTime) {
         self.delay = self.delay.checked_add(delay).unwrap_or(SimTime::MAX);
     }
@@ -145,8 +145,14 @@ impl Network {
     }
 
     /// The shortest way that hashing picks for a flow; nothing where there is none.
-    pub fn way(&self, from: NodeId, towards: &Towards, ecmp: &Ecmp, label: Label) -> Option<Way> {
-        let mut way = Way::default();
+    pub fn way(
+        &self,
+        from: NodeId,
+        towards: &Towards,
+        ecmp: &Ecmp,
+        label: Label,
+    ) -> Option<NetworkPath> {
+        let mut way = NetworkPath::default();
         self.find_way(from, towards, ecmp, label, &mut way)
             .then_some(way)
     }
@@ -158,7 +164,7 @@ impl Network {
         towards: &Towards,
         ecmp: &Ecmp,
         label: Label,
-        way: &mut Way,
+        way: &mut NetworkPath,
     ) -> bool {
         let hashed = |node: usize, choices: usize| ecmp.choose(node as u32, label, choices);
         self.find_chosen(from, towards, hashed, way)
@@ -170,7 +176,7 @@ impl Network {
         from: NodeId,
         towards: &Towards,
         choose: impl Fn(usize, usize) -> usize,
-        way: &mut Way,
+        way: &mut NetworkPath,
     ) -> bool {
         self.begin(way);
         if self.hops(from, towards).is_none() {
@@ -191,8 +197,8 @@ impl Network {
 
     /// The way over these nodes; between neighbours with parallel cables, hashing picks one.
     /// Nothing where two of them are no neighbours.
-    pub fn along(&self, nodes: &[NodeId], ecmp: &Ecmp, label: Label) -> Option<Way> {
-        let mut way = Way::default();
+    pub fn along(&self, nodes: &[NodeId], ecmp: &Ecmp, label: Label) -> Option<NetworkPath> {
+        let mut way = NetworkPath::default();
         self.begin(&mut way);
         for (nth, pair) in nodes.windows(2).enumerate() {
             let [at, next] = [pair[0].index(), pair[1].index()];
@@ -205,12 +211,12 @@ impl Network {
         Some(way)
     }
 
-    fn begin(&self, way: &mut Way) {
+    fn begin(&self, way: &mut NetworkPath) {
         way.links.clear();
         way.delay = self.costs.start_up;
     }
 
-    fn go_on(&self, way: &mut Way, edge: Edge, arrived: bool) {
+    fn go_on(&self, way: &mut NetworkPath, edge: Edge, arrived: bool) {
         way.links.push(edge.link);
         way.add_delay(self.latencies[edge.link as usize]);
         if arrived || self.roles[edge.to as usize] != Role::Relay {
@@ -242,7 +248,7 @@ mod tests {
         Fabric::parse("fabric.toml", text).unwrap()
     }
 
-    fn way(fabric: &Fabric, costs: Costs, [from, to]: [&str; 2], seed: u64) -> Option<Way> {
+    fn way(fabric: &Fabric, costs: Costs, [from, to]: [&str; 2], seed: u64) -> Option<NetworkPath> {
         let network = Network::of(fabric, costs);
         let [from, to] = [from, to].map(|name| fabric.find(name).unwrap());
         let ecmp = Ecmp::Mixed { seed };

@@ -134,7 +134,7 @@ pub struct Choice {
 
 /// A range of sizes with one choice.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct TuningRow {
     pub from_bytes: u64,
     /// Included.
     pub to_bytes: u64,
@@ -262,15 +262,15 @@ impl Choice {
 
 /// Ranges between the sizes that were swept: each choice holds up to the middle, on a logarithmic
 /// scale, between its size and the next. Of what is larger than the largest nothing is said.
-pub fn table(choices: &[Choice]) -> Vec<Row> {
-    let mut rows: Vec<Row> = Vec::new();
+pub fn table(choices: &[Choice]) -> Vec<TuningRow> {
+    let mut rows: Vec<TuningRow> = Vec::new();
     for (nth, choice) in choices.iter().enumerate() {
         let middle = |next: &Choice| (choice.bytes * next.bytes).sqrt() as u64;
         let to_bytes = choices.get(nth + 1).map_or(choice.bytes as u64, middle);
         let choice = choice.clone();
         match rows.last_mut().filter(|row| row.choice.is_like(&choice)) {
             Some(row) => (row.to_bytes, row.choice) = (to_bytes, choice),
-            None => rows.push(Row {
+            None => rows.push(TuningRow {
                 from_bytes: rows.last().map_or(0, |row| row.to_bytes + 1),
                 to_bytes,
                 choice,
@@ -283,10 +283,10 @@ pub fn table(choices: &[Choice]) -> Vec<Row> {
 /// The rows as NCCL's tuner plugins read them: collective, least and most bytes, algorithm,
 /// protocol, channels, nodes, ranks, and two columns that shall not matter. Above each, as a remark,
 /// why it is so many channels.
-pub fn csv(operation: Operation, hosts: usize, ranks: usize, rows: &[Row]) -> String {
+pub fn csv(operation: Operation, hosts: usize, ranks: usize, rows: &[TuningRow]) -> String {
     let collective = operation.name().replace('-', "");
-    let line = |row: &Row| {
-        let Row {
+    let line = |row: &TuningRow| {
+        let TuningRow {
             from_bytes,
             to_bytes,
             choice: Choice {

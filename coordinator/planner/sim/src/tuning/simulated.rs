@@ -37,7 +37,7 @@ pub(super) struct Simulated {
     start_us: f64,
     /// The sends that wait for one another, and how many courses of them begin in turn.
     steps: f64,
-    courses: f64,
+    passes: f64,
     in_pieces: bool,
     /// What each byte takes when all goes on at once.
     pub(super) us_per_byte: f64,
@@ -74,7 +74,7 @@ impl Simulated {
         let further = pieces - 1.0;
         let whole_us = bytes * self.us_per_byte;
         let wire_us = match self.in_pieces {
-            true => whole_us * (further + self.steps / self.courses) / pieces,
+            true => whole_us * (further + self.steps / self.passes) / pieces,
             false => whole_us,
         };
         Parts {
@@ -133,14 +133,14 @@ impl Ground<'_> {
             seconds += swing.seconds(channels, copied_us / more / 1e6, &ecmp)?;
         }
         let per_byte = |seconds: f64| seconds * more * 1e6 / RATE_SAMPLE_BYTES;
-        let (steps, courses) = swing.steps();
+        let (steps, passes) = swing.steps();
         Ok(Simulated {
             combination: (algorithm, Protocol::Simple),
             channels,
             empty_us: 0.0,
             start_us: f64::from(channels - 1) * self.start_us,
             steps: steps as f64,
-            courses: courses as f64,
+            passes: passes as f64,
             in_pieces: swing.in_pieces(),
             us_per_byte: per_byte(seconds / draws as f64),
             copied_us_per_byte: copied_us / RATE_SAMPLE_BYTES,

@@ -23,7 +23,7 @@ pub(super) struct Chain<'c> {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Piece<'c> {
-    pub(super) leg: Leg<'c>,
+    pub(super) hop: ChainHop<'c>,
     /// Of all flows that it stands for.
     pub(super) bytes: f64,
     /// How many flows it stands for, which begin and end together.
@@ -32,7 +32,7 @@ pub(super) struct Piece<'c> {
 
 /// From one member to another, over given nodes where there are any.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Leg<'c> {
+pub(super) struct ChainHop<'c> {
     pub(super) from: Rank,
     pub(super) to: Rank,
     pub(super) along: Option<&'c [NodeId]>,
@@ -62,14 +62,14 @@ impl<'n> Network<'n> {
         }
         let given = self.carriage.rings.get(group);
         let Some(rings) = given.filter(|rings| !rings.is_empty()) else {
-            let legs = around(group, |_| None);
-            return Ok(vec![self.ring(operation, &legs, bytes)]);
+            let hops = around(group, |_| None);
+            return Ok(vec![self.ring(operation, &hops, bytes)]);
         };
         let total: f64 = rings.iter().map(|ring| ring.weight).sum();
         let chain = |ring: &'n GroupRing| {
             check(ring, group)?;
-            let legs = around(&ring.members, |nth| ring.legs[nth].as_deref());
-            Ok(self.ring(operation, &legs, bytes * ring.weight / total))
+            let hops = around(&ring.members, |nth| ring.legs[nth].as_deref());
+            Ok(self.ring(operation, &hops, bytes * ring.weight / total))
         };
         rings.iter().map(chain).collect()
     }
@@ -79,7 +79,7 @@ impl<'n> Network<'n> {
     fn all_to_all<'c>(&self, group: &[Rank], bytes: f64) -> Chain<'c> {
         let share = bytes / group.len() as f64;
         let piece = |[from, to]: [Rank; 2], flows: usize| Piece {
-            leg: Leg {
+            hop: ChainHop {
                 from,
                 to,
                 along: None,
@@ -118,20 +118,20 @@ impl<'n> Network<'n> {
         }
     }
 
-    fn ring<'c>(&self, operation: Operation, legs: &[Leg<'c>], bytes: f64) -> Chain<'c> {
-        let members = legs.len() as u32;
+    fn ring<'c>(&self, operation: Operation, hops: &[ChainHop<'c>], bytes: f64) -> Chain<'c> {
+        let members = hops.len() as u32;
         // The broadcast flows through in a stream, all others step by step.
-        let (steps, chunk, legs) = match operation {
-            Operation::AllReduce => (2 * (members - 1), bytes / f64::from(members), legs),
-            Operation::Broadcast => (1, bytes, &legs[..legs.len() - 1]),
-            _ => (members - 1, bytes / f64::from(members), legs),
+        let (steps, chunk, hops) = match operation {
+            Operation::AllReduce => (2 * (members - 1), bytes / f64::from(members), hops),
+            Operation::Broadcast => (1, bytes, &hops[..hops.len() - 1]),
+            _ => (members - 1, bytes / f64::from(members), hops),
         };
         let (rounds, in_one) = match self.settings.steps {
             Steps::Collapsed => (1, steps),
             Steps::Each => (steps, 1),
         };
-        let piece = |&leg| Piece {
-            leg,
+        let piece = |&hop| Piece {
+            hop,
             bytes: chunk * f64::from(in_one),
             flows: 1,
         };
@@ -140,7 +140,7 @@ impl<'n> Network<'n> {
             _ => in_one,
         };
         Chain {
-            pieces: legs.iter().map(piece).collect(),
+            pieces: hops.iter().map(piece).collect(),
             rounds,
             messages,
             crossing: false,
@@ -148,14 +148,17 @@ impl<'n> Network<'n> {
     }
 }
 
-fn around<'c>(members: &[Rank], along: impl Fn(usize) -> Option<&'c [NodeId]>) -> Vec<Leg<'c>> {
-    let leg = |(nth, &from)| Leg {
+fn around<'c>(
+    members: &[Rank],
+    along: impl Fn(usize) -> Option<&'c [NodeId]>,
+) -> Vec<ChainHop<'c>> {
+    let hop = |(nth, &from)| ChainHop {
         from,
         to: members[(nth + 1) % members.len()],
         along: along(nth),
         backwards: false,
     };
-    members.iter().enumerate().map(leg).collect()
+    members.iter().enumerate().map(hop).collect()
 }
 
 /// Both ways over each branch.
@@ -164,7 +167,7 @@ fn forested<'c>(forest: &'c Forest, group: &[Rank], bytes: f64) -> Result<Chain<
     let both_ways = |branch: &'c ForestEdge| {
         let [a, b] = branch.ends;
         [(a, b, false), (b, a, true)].map(|(from, to, backwards)| Piece {
-            leg: Leg {
+            hop: ChainHop {
                 from,
                 to,
                 along: branch.along.as_deref(),

@@ -8,7 +8,7 @@ use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_repair::paths::ecmp::{Ecmp, Fields};
 
-use crate::sim::network::{Compass, Costs, Network, Part, Way};
+use crate::sim::network::{Compass, Costs, Network, NetworkPath, Part};
 use crate::sim::{
     self, Outcome, PathIndex, Problem, ProblemError, Progress, SimError, SimTime, TaskIndex,
 };
@@ -229,7 +229,7 @@ impl Stage<'_> {
         let label = ecmp.label(fields(burst));
         let whole = |way| Part { way, share: 1.0 };
         if burst.from == burst.to {
-            return Ok(vec![whole(Way::default())]);
+            return Ok(vec![whole(NetworkPath::default())]);
         }
         let towards = self.compass.towards(network, burst.to);
         let parts: Vec<_> = match (&burst.along, self.routing) {

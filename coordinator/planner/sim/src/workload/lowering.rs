@@ -9,7 +9,7 @@ use reweave_common::ids::{NodeId, Rank};
 use reweave_common::iteration::{Iteration, Operation, Task, TaskId, TaskWork};
 
 use super::choice;
-use super::collective::{Chain, Leg, Piece};
+use super::collective::{Chain, ChainHop, Piece};
 use super::network::{Network, NetworkError, Spreading};
 use super::queues::Queues;
 use crate::collectives::CollectiveError;
@@ -246,14 +246,14 @@ impl<'l> Lowering<'l> {
             }
             TaskWork::Delay { time } => self.pause(time),
             TaskWork::Transfer { from, to, bytes } => {
-                let leg = Leg {
+                let hop = ChainHop {
                     from,
                     to,
                     along: None,
                     backwards: false,
                 };
                 let piece = Piece {
-                    leg,
+                    hop,
                     bytes: bytes.count() as f64,
                     flows: 1,
                 };
@@ -349,11 +349,11 @@ impl<'l> Lowering<'l> {
         } else {
             1.0
         };
-        let mut queues = Queues::new(self.network, chain.pieces.iter().map(|it| it.leg.from));
-        for Piece { leg, bytes, flows } in &chain.pieces {
-            let before_port = queues.arrive(leg.to);
-            for way in self.paved(leg)?.iter() {
-                let midway = queues.pass(leg.from, self.problem.path(way.path), way.share);
+        let mut queues = Queues::new(self.network, chain.pieces.iter().map(|it| it.hop.from));
+        for Piece { hop, bytes, flows } in &chain.pieces {
+            let before_port = queues.arrive(hop.to);
+            for way in self.paved(hop)?.iter() {
+                let midway = queues.pass(hop.from, self.problem.path(way.path), way.share);
                 let wait = before_port.plus(midway);
                 let bits = self.network.links.bits(bytes * way.share) * longer;
                 let messages = way.delay.plus(cold_start).times(chain.messages);
@@ -367,10 +367,10 @@ impl<'l> Lowering<'l> {
         Ok(())
     }
 
-    pub(super) fn paved(&mut self, leg: &Leg<'_>) -> Result<Rc<[Paved]>, SimulationError> {
-        let pair = [leg.from, leg.to];
-        if let Some(nodes) = leg.along {
-            let turned = leg
+    pub(super) fn paved(&mut self, hop: &ChainHop<'_>) -> Result<Rc<[Paved]>, SimulationError> {
+        let pair = [hop.from, hop.to];
+        if let Some(nodes) = hop.along {
+            let turned = hop
                 .backwards
                 .then(|| nodes.iter().rev().copied().collect::<Vec<_>>());
             let nodes = turned.as_deref().unwrap_or(nodes);
@@ -386,7 +386,7 @@ impl<'l> Lowering<'l> {
         if let Some(known) = self.known.get(&key) {
             return Ok(Rc::clone(known));
         }
-        let paved = self.pave(&self.network.ways(leg.from, leg.to)?)?;
+        let paved = self.pave(&self.network.ways(hop.from, hop.to)?)?;
         self.known.insert(key, Rc::clone(&paved));
         Ok(paved)
     }

@@ -13,7 +13,7 @@ use reweave_repair::paths::ecmp::{Ecmp, Fields, Label};
 use super::choice::{Choices, Findings};
 use super::effects::Effects;
 use super::evaluation;
-use crate::sim::network::{self, Compass, Costs, Part, Way};
+use crate::sim::network::{self, Compass, Costs, NetworkPath, Part};
 use crate::sim::{Outcome, Problem, SimTime};
 
 /// How the steps of a ring are simulated.
@@ -176,8 +176,8 @@ impl<'n> Network<'n> {
     }
 
     /// Behind the links of the fabric stand two lanes for each rank: out and in.
-    fn inside(&self, from: Rank, to: Rank) -> Way {
-        let mut way = Way::default();
+    fn inside(&self, from: Rank, to: Rank) -> NetworkPath {
+        let mut way = NetworkPath::default();
         if self.settings.inside.is_some() && from != to {
             let first = self.links.capacities().len() as u32;
             let [out, into] = [from, to].map(|rank| first + 2 * rank.index() as u32);
@@ -361,6 +361,6 @@ impl<'n> Network<'n> {
     }
 }
 
-fn whole(way: Way) -> Part {
+fn whole(way: NetworkPath) -> Part {
     Part { way, share: 1.0 }
 }

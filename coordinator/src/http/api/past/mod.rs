@@ -14,7 +14,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::problem::Problem;
 use super::tagged::tagged;
 use super::visitor::Visitor;
-use super::{Answered, Options, Served, options};
+use super::{ApiResult, Options, Served, options};
 use crate::archive::Unread;
 use shown::{Was, was};
 
@@ -48,7 +48,11 @@ impl From<&Kept> for Span {
 
 /// Which times there is a history of, as far as it is written down: the last minute waits for that.
 #[utoipa::path(get, path = "/past/spans", responses((status = 200, description = "The times", body = Spans)))]
-pub(super) async fn spans(served: State<Served>, visitor: Visitor, headers: HeaderMap) -> Answered {
+pub(super) async fn spans(
+    served: State<Served>,
+    visitor: Visitor,
+    headers: HeaderMap,
+) -> ApiResult {
     visitor.name(&served.context).await?;
     let archive = &served.context.archive;
     let kept = archive.read(|past| past.kept(Kind::Links)).await?;
@@ -73,7 +77,7 @@ pub(super) async fn past(
     visitor: Visitor,
     headers: HeaderMap,
     when: Options<When>,
-) -> Answered {
+) -> ApiResult {
     let at = moment(&options(when)?.at, SystemTime::now())?;
     visitor.name(&served.context).await?;
     let context = &served.context;

@@ -44,7 +44,7 @@ pub(super) struct Window {
     strength: f64,
     /// Until a queue shows, the window doubles with each round trip.
     starting: bool,
-    way: Way,
+    way: BaseRtt,
     round: Round,
     /// Packets sent earlier tell nothing new about losses.
     reduced: Option<Duration>,
@@ -64,7 +64,7 @@ struct Round {
 
 /// The round trip without queues, as far as that is known.
 #[derive(Debug, Default)]
-struct Way {
+struct BaseRtt {
     rtt: Option<Duration>,
     /// The epoch in which it was measured.
     measured: u64,
@@ -89,7 +89,7 @@ impl Window {
             most: most_bytes as f64,
             strength: 1.0,
             starting: true,
-            way: Way::default(),
+            way: BaseRtt::default(),
             round: Round::default(),
             reduced: None,
         }
@@ -174,7 +174,7 @@ impl Round {
     }
 }
 
-impl Way {
+impl BaseRtt {
     fn note(&mut self, now: Duration, rtt: Duration) {
         if self.rtt.is_none_or(|known| rtt <= known.max(MAX_SHORT_RTT)) {
             *self = Self {

@@ -24,7 +24,7 @@ use reweave_replica::{
 use crate::chance::Chance;
 use crate::coordinator::Output;
 use crate::replicas::agreed::Agreed;
-use crate::replicas::client::{Asked, Client, History};
+use crate::replicas::client::{Client, History, PendingCall};
 use crate::replicas::disk::SimulatedDisk;
 use crate::replicas::fabric::policy;
 use crate::replicas::laws::Laws;
@@ -99,7 +99,7 @@ enum Event {
     Request {
         node: u64,
         asker: Asker,
-        asked: Asked,
+        asked: PendingCall,
     },
     Answer {
         asker: Asker,

@@ -1,7 +1,7 @@
 //! Ways to one host, before and after: what the checker and the rounds make of them, against a walker that tries
 //! every part of the nodes that may have followed already.
 
-use reweave_check::check_leg;
+use reweave_check::check_step;
 use reweave_common::forwarding::ForwardingTable;
 
 use super::*;
@@ -102,7 +102,7 @@ impl Full {
             tables: &old,
             ..Network::untouched(&self.fabric)
         };
-        let verdict = check_leg(&network, MigrationStep::Round(&round));
+        let verdict = check_step(&network, MigrationStep::Round(&round));
         assert_eq!(
             verdict.is_ok(),
             arrives,

@@ -180,7 +180,7 @@ impl Fleet {
 
     /// The shard of a job on other servers: spliced into the wiring that there is, unless a new
     /// wiring surely saves more than it costs to touch more circuits.
-    fn resized(&self, nth: usize, servers: &[Server]) -> Option<(Shard, Way)> {
+    fn resized(&self, nth: usize, servers: &[Server]) -> Option<(Shard, ResizeMethod)> {
         let running = &self.running[nth];
         let is_starting = self.starting(nth).is_some();
         let lying = Lying {
@@ -194,7 +194,7 @@ impl Fleet {
         let anew = self.forming.shard(&*running.job.training, servers, lying);
         let anew = anew.ok();
         if is_starting {
-            return anew.map(|it| (it, Way::Anew));
+            return anew.map(|it| (it, ResizeMethod::Rewired));
         }
         let spliced = self.spliced(nth, servers);
         match (spliced, anew) {
@@ -203,13 +203,13 @@ impl Fleet {
                 let [more, fewer] = [&anew, &spliced].map(|new| self.cost_ms(&running.shard, new));
                 let gain = Gain::of(&spliced.estimate, &anew.estimate, left, more - fewer);
                 Some(match gain.pays() {
-                    true => (anew, Way::Anew),
-                    false => (spliced, Way::Spliced),
+                    true => (anew, ResizeMethod::Rewired),
+                    false => (spliced, ResizeMethod::Spliced),
                 })
             }
             (spliced, anew) => {
-                let spliced = spliced.map(|it| (it, Way::Spliced));
-                spliced.or(anew.map(|it| (it, Way::Anew)))
+                let spliced = spliced.map(|it| (it, ResizeMethod::Spliced));
+                spliced.or(anew.map(|it| (it, ResizeMethod::Rewired)))
             }
         }
     }
@@ -262,17 +262,17 @@ impl Fleet {
 
 /// How a job got its new wiring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum ResizeMethod {
     Spliced,
-    Anew,
+    Rewired,
 }
 
-impl Way {
+impl ResizeMethod {
     fn words(self, old: &Shard, new: &Shard) -> String {
         let Touched { torn, set, kept } = Touched::between(&old.circuits, &new.circuits);
         let way = match self {
             Self::Spliced => "spliced into its wiring",
-            Self::Anew => "rewired",
+            Self::Rewired => "rewired",
         };
         format!(
             "{way}, {kept} circuits stay, {torn} go and {set} come; {:.2} ms an iteration, before {:.2} ms",

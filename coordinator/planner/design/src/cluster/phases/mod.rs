@@ -25,7 +25,7 @@ pub struct Piece {
 
 /// A job's demand on the links that it shares with others.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Beat {
+pub struct PeriodicDemand {
     pub period_us: u64,
     /// By link, stretches that begin and end within the period.
     pub demand: BTreeMap<usize, Vec<Piece>>,
@@ -84,7 +84,7 @@ fn divisor(a: u64, b: u64) -> u64 {
 
 /// The shifts that leave the least asked for beyond what links carry. Nothing when the jobs' lengths
 /// do not fit together: they drift past each other, and no shift holds.
-pub fn shift(beats: &[Beat], links_gbps: &[f64]) -> Option<Phases> {
+pub fn shift(beats: &[PeriodicDemand], links_gbps: &[f64]) -> Option<Phases> {
     let lengths: Vec<_> = beats.iter().map(|beat| beat.period_us).collect();
     let (circle_us, periods_us) = fit(&lengths)?;
     let mut turning = Turning {
@@ -117,7 +117,7 @@ const MAX_SHIFT_TRIES: usize = 50_000;
 const SHIFT_ROUNDS: usize = 3;
 
 struct Turning<'t> {
-    beats: &'t [Beat],
+    beats: &'t [PeriodicDemand],
     links_gbps: &'t [f64],
     periods_us: Vec<u64>,
     circle_us: u64,

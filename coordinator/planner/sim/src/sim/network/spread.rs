@@ -2,12 +2,12 @@
 
 use reweave_common::ids::NodeId;
 
-use super::{Edge, Network, Towards, Way};
+use super::{Edge, Network, NetworkPath, Towards};
 
 /// One of several ways, and the share of the traffic that goes there.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
-    pub way: Way,
+    pub way: NetworkPath,
     pub share: f64,
 }
 
@@ -39,7 +39,7 @@ impl Network {
         most: usize,
         edges: impl Fn(usize, usize) -> E,
     ) -> Vec<Part> {
-        let mut first = Way::default();
+        let mut first = NetworkPath::default();
         self.begin(&mut first);
         let mut ends = vec![(from.index(), first, 1.0)];
         for hop in 0..hops {

@@ -1,6 +1,5 @@
 //! Presets: well-known models with measured layers, spread over ranks as people spread them.
 
-mod course;
 pub mod gpu;
 mod grid;
 mod layered;
@@ -10,6 +9,7 @@ mod memory;
 mod profile;
 mod schedule;
 mod tables;
+mod task_chains;
 
 use std::fmt;
 

@@ -6,13 +6,13 @@ use reweave_common::ids::Rank;
 use reweave_common::iteration::{IterationBuilder, Operation, TaskId, TaskWork};
 use reweave_common::units::Bytes;
 
-pub(super) struct Course {
+pub(super) struct TaskChains {
     pub(super) builder: IterationBuilder,
     /// By rank, what its next task waits for.
     tails: Vec<Vec<TaskId>>,
 }
 
-impl Course {
+impl TaskChains {
     pub(super) fn new(ranks: usize) -> Self {
         Self {
             builder: IterationBuilder::new(ranks),
