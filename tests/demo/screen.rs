@@ -143,7 +143,7 @@ impl Screen {
 
     /// What a script sees in place of an invitation.
     pub(crate) fn ends_here(&self) {
-        self.line("\nNobody is at a terminal, so all of it ends here and no page stays open.");
+        self.line("\nThis is no interactive terminal: the demo ends, and its page closes.");
     }
 
     pub(crate) fn heading(&self, when: &str, iteration: Duration) {

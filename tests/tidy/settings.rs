@@ -10,7 +10,7 @@ const PAGE_HEAD: &str = "\
 # Every setting
 
 Made of the sample files in [deploy](../deploy), in which each key stands with its default; `REWEAVE_WRITE_SETTINGS=1 cargo
-test --workspace --test tidy settings` writes it anew. A key that is not here is an error, and so is a value that makes no sense: both are named
+test --workspace --test tidy settings` rewrites it. A key that is not here is an error, and so is a value that makes no sense: both are named
 with file and line. `reweave config check` says what a coordinator would start with. What is given on command lines is
 among the [commands](commands.md), what services are started with stands in the OPTIONS of `/etc/default/reweave-agent` and
 `/etc/default/reweave-driver`.

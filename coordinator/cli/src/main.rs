@@ -1,7 +1,8 @@
 //! `reweave`: what people and scripts ask of a cluster.
 //!
 //! It asks the coordinator and shows what it answers, and decides nothing by itself. Data goes to
-//! standard output, words to standard error; exit 0 is done, 1 failed, 2 bad usage or input.
+//! standard output, words to standard error. Exit code 0 is done, 1 failed, 2 bad usage or input, and
+//! 3 found or pending: with an option such as `--exit-code`, or where the help of the command says so.
 
 #![deny(
     clippy::print_stdout,
