@@ -61,7 +61,7 @@ const COMPUTE_TIME: Duration = Duration::from_millis(150);
 const SENT_BYTES: usize = 12_000_000;
 /// A rhythm is heard by then.
 const DETECTION_TIME: Duration = Duration::from_secs(10);
-/// One in ten thousand of the processor's time cannot be told from less.
+/// One in ten thousand of the processor's time cannot be distinguished from less.
 const CPU_TICK: Duration = Duration::from_millis(10);
 
 fn main() -> ExitCode {
@@ -242,7 +242,7 @@ async fn lost_to_trains(session: &Session, speed: impl FnMut() -> f64) -> Lost {
     }
 }
 
-/// Nobody listens to the agent meanwhile; its list is good for longer.
+/// Nothing reads what the agent sends meanwhile; its list is good for longer.
 async fn flood_loses(agent: &Agent) -> f64 {
     let mut job = Flood::start("host", peer());
     let set = async |works| {

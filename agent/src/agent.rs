@@ -205,8 +205,8 @@ impl Agent {
         })
     }
 
-    /// What has come up or gone down since it was last told, in a sample of its own; and whether there is
-    /// nothing more to hear for now. Where the kernel told more than there was room for, all are looked at.
+    /// What has come up or gone down since the last report, in a sample of its own; and whether there is nothing more
+    /// to hear for now. Where the kernel sent more than there was room for, all are looked at.
     pub fn poll_turned(&mut self) -> (Option<Sample>, bool) {
         let turned = self.turns.poll();
         let mut links = turned.links;
@@ -442,8 +442,8 @@ impl Agent {
             .collect()
     }
 
-    /// What the kernel holds, after it was made to hold what it should. A host that was never told to
-    /// hold anything has nothing to say.
+    /// What the kernel holds, after it was made to hold what it should. A host that was never instructed to hold
+    /// anything reports nothing.
     fn read_holding(&mut self, links: &[Link]) -> Option<Reading> {
         let in_force = self.fence.in_force().clone();
         if !self.role.forwards() && !self.fence.was_told() {

@@ -51,7 +51,7 @@ pub(crate) fn measure_all(words: &[String]) {
     }
 }
 
-/// Hashed flows between hosts of different leaves, of sizes up to so many times the least.
+/// Hashed flows between hosts of different leaves, of sizes up to this many times the least.
 fn flows(fabric: &Fabric, most: u64) -> Vec<Listed> {
     let mut rng = SplitMix64::new(1);
     let row = |nth: usize, rng: &mut SplitMix64| {

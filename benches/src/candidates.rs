@@ -25,7 +25,7 @@ const MODELS: [(&str, u64, usize); 4] = [
 ];
 const ROUNDS: usize = 10;
 const PLANS_PER_ROUND: usize = 100;
-/// So many plans of each round may be simulated.
+/// This many plans of each round may be simulated.
 const MAX_SIMULATED_PLANS: usize = 5;
 const MAX_TIME_S: f64 = 60.0;
 const SEED: u64 = 1;

@@ -28,7 +28,7 @@ const JOB_COUNTS: [usize; 5] = [5, 11, 16, 22, 27];
 const SEEDS: [u64; 5] = [1, 2, 3, 4, 5];
 /// What a processor can send to the three beside it.
 const INTRA_SERVER_GBPS: f64 = 2400.0;
-/// Of twenty jobs, in the order in which they come: so many of each model.
+/// Of twenty jobs, in the order in which they come: this many of each model.
 const MODELS: [(&str, u64); 4] = [("dlrm", 128), ("bert", 16), ("candle", 256), ("vgg16", 64)];
 const MODEL_ORDER: [usize; 20] = [0, 1, 2, 0, 1, 0, 2, 1, 3, 0, 1, 2, 0, 1, 2, 0, 1, 0, 2, 3];
 

@@ -11,8 +11,7 @@ use crate::names::is_plain;
 /// The longest name of a member.
 pub const MAX_MEMBER_NAME_BYTES: usize = 63;
 
-/// What somebody may be in a cluster. What each may do is decided
-/// elsewhere.
+/// The role of a member in a cluster. What each role may do is decided elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -72,7 +71,7 @@ impl FromStr for Role {
     }
 }
 
-/// Somebody in a cluster that need not be named. For an agent, the name is that of its node.
+/// A member of a cluster, without a name where it needs none. For an agent, the name is that of its node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Member {
@@ -98,9 +97,9 @@ impl fmt::Display for Member {
     }
 }
 
-/// When a certificate's bearer was let into the cluster, in microseconds since 1970 and each later than
-/// the one before: so a log that begins anew says of those whom an earlier one let in that they came
-/// before. Renewals keep it. What was signed by hand has none, and counts as oldest.
+/// When a certificate's bearer was admitted to the cluster, in microseconds since 1970 and each later than the one
+/// before. A log that begins again knows by this that members of an earlier log came before. Renewals keep it. A
+/// certificate that was signed by hand has none, and counts as oldest.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -127,7 +126,7 @@ impl DenyList {
         }
     }
 
-    /// Who was shut out since there was this one; nothing where somebody is let in again that it denied.
+    /// Members revoked since `earlier`; nothing where a member is admitted again that `earlier` denied.
     pub fn beyond(&self, earlier: &Self) -> Option<Self> {
         let holds = |(member, up_to): (&Member, &Admission)| self.0.get(member) >= Some(up_to);
         earlier.0.iter().all(holds).then(|| {

@@ -209,7 +209,7 @@ fn write_lines(mut journal: Journal, tasks: &mpsc::Receiver<Task>) {
                 done
             }
         };
-        // Not everybody waits for it.
+        // Some callers do not wait for it.
         let _ = done.send(());
     }
 }
@@ -641,7 +641,7 @@ mod tests {
     fn unsynced_line_counts_as_unwritten() {
         let data = tempfile::tempdir().unwrap();
         let mut journal = Journal::open(&data.path().join("audit")).unwrap();
-        // Takes whatever is written, and cannot be synced.
+        // Takes all that is written, and cannot be synced.
         journal.file = OpenOptions::new().append(true).open("/dev/null").unwrap();
         let at = (UNIX_EPOCH, Instant::now());
         let noted = journal.note(at, known("ann"), "one".into(), Ok(()));

@@ -411,7 +411,7 @@ async fn tick(intake: &Intake) {
     let mut told = 0;
     for count in 1_u128.. {
         ticks.tick().await;
-        // An event loop that stands still takes nothing in, and then nobody says that this is alive.
+        // An event loop that stands still takes nothing in, and then the watchdog is not fed.
         if intake.put(Event::Tick).await.is_err() {
             return;
         }

@@ -98,7 +98,7 @@ fn has_begun(generation: Generation, response: Response) -> Response {
 }
 
 impl ServerContext {
-    /// What is answered; who asked for what is written down, also where nobody waits for the answer any more.
+    /// What is answered; who asked for what is written down, also where no client waits for the answer any longer.
     pub(crate) async fn ask(&self, by: Asker, request: Request) -> Result<Response, Closed> {
         let context = self.clone();
         match request {
@@ -111,8 +111,8 @@ impl ServerContext {
         }
     }
 
-    /// The same of an approval that may come twice: of a plan that is carried out already, it has begun. What is
-    /// written down is what is told.
+    /// The same of an approval that may come twice: of a plan that is applied already, it has begun. What is written
+    /// down is what is answered.
     pub(crate) async fn approve(
         &self,
         by: Asker,

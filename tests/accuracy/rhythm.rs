@@ -171,7 +171,7 @@ impl Record {
         Self(told.collect())
     }
 
-    /// Of the last so many.
+    /// Of the last this many.
     fn mean_ms(&self, iterations: usize) -> f64 {
         let Some((&last, [end_ms, _])) = self.0.last_key_value() else {
             return f64::NAN;

@@ -113,7 +113,7 @@ fn committed(cluster: &Cluster) -> u64 {
     said.trim().parse().unwrap_or_else(|_| panic!("{said:?}"))
 }
 
-/// Ends as soon as there are so many.
+/// Ends as soon as there are this many.
 fn watch(cluster: &Cluster, records: u64) -> Child {
     let until = format!(
         "until [ \"$({})\" -ge {records} ]; do :; done",

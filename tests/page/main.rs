@@ -263,7 +263,7 @@ fn hostile(text: &str) -> String {
     text.replace("NAME", &json!(HOSTILE_NAME).to_string())
 }
 
-/// So many times, and nowhere taken for more than a name.
+/// This many times, and nowhere taken for more than a name.
 fn are_read(browser: &mut Browser, what: &str, times: u32) {
     let named = "document.getElementById('view').innerText.split(NAME).length - 1";
     browser.when(&format!("{} === {times}", hostile(named)));

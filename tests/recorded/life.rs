@@ -20,7 +20,7 @@ use serde_json::Value;
 
 pub(crate) const ONE_HOUR: Duration = Duration::from_secs(3600);
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
-/// One probe of so many, whichever way it goes.
+/// One probe of this many, whichever way it goes.
 const STRAY_DIVISOR: u64 = 500;
 
 /// What the coordinator wrote down of a run, but for what it was asked. What was being written at its

@@ -46,7 +46,7 @@ pub(crate) fn good(count: usize) -> Vec<(u64, World)> {
     moved.take(count).collect()
 }
 
-/// `REWEAVE_DEATHS=COUNT` lets everybody die over the plans of so many seeds.
+/// `REWEAVE_DEATHS=COUNT` lets everybody die over the plans of this many seeds.
 fn seeds() -> usize {
     number("REWEAVE_DEATHS").map_or(3, |count| count as usize)
 }

@@ -66,7 +66,7 @@ pub(crate) fn apply(world: &mut World, generation: Generation) {
     assert_eq!(answer, started, "{}", world.journal());
 }
 
-/// The plan that has ended last, once so many have.
+/// The plan that has ended last, once this many have.
 pub(crate) fn ended(world: &mut World, plans: u64) -> Ended {
     world.run_until("ended", |world| {
         world.state().is_some_and(|state| state.ended() >= plans)

@@ -61,7 +61,7 @@ impl Play {
         }
     }
 
-    /// One rank of so many, on its host.
+    /// One rank of this many, on its host.
     fn rank(&self, job: &str, [rank, ranks]: [usize; 2], host: &str, lasts: &[&str]) -> Program {
         let this = env::current_exe().expect("this test has a place");
         let plugin = this.with_file_name("libnccl_profiler_reweave.so");

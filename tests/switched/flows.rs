@@ -39,7 +39,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 /// So much that ranks hardly wait for each other while rates are looked at.
 const LARGE_MESSAGE_BYTES: u64 = 20_000_000;
 
-/// Streams of so many bytes from host to host, past one spine or as hashes have it.
+/// Streams of this many bytes from host to host, past one spine or as hashes have it.
 fn streams(name: &str, bytes: u64, hosts: &str, pairs: &str, paths: &str) -> String {
     format!(
         "[[job]]\nname = \"{name}\"\npattern = \"streams\"\nhosts = [{hosts}]\npairs = [{pairs}]\n\

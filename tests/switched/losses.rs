@@ -86,7 +86,7 @@ fn listed(all: &[Cause]) -> String {
     all.join("; and ")
 }
 
-/// Hosts that are wired to each other and forward for one another; so many that there is one shortest way to each.
+/// Hosts that are wired to each other and forward for one another; few enough for one shortest way to each.
 fn cable_of_a_ring() {
     let ring = "kind = \"direct\"\nhosts = 5\nlink_gbps = 0.1\nstrides = [1]\n";
     let stage = led(ring, "", &Leadership::default());

@@ -25,7 +25,7 @@ const MIN_CROSSINGS: usize = 2;
 const MAX_RELATIVE_ERROR: f64 = 0.1;
 const RUN_TIMEOUT: Duration = Duration::from_secs(120);
 const FIRST_SEED: u64 = 1;
-/// So many clusters are drawn where time is no matter.
+/// This many clusters are drawn where time is no matter.
 const DRAWN_CLUSTERS: usize = 6;
 const HOSTS: usize = 8;
 const LEAVES: [&str; 2] = ["leaf0", "leaf1"];

@@ -21,7 +21,7 @@ const TABLE_COUNT: usize = 6;
 /// Of two flows that meet on an uplink, one is pinned to the other uplink.
 const COLLIDING_JOB: &str = "[[job]]\nname = \"train\"\npattern = \"streams\"\nhosts = [\"h0\", \"h1\", \"h2\", \"h3\"]\n\
     pairs = [[0, 2], [1, 3]]\nbytes = 4_000_000\ncompute_ms = 5\niterations = 1_000_000\npaths = \"collide\"\n";
-/// A machine with few processors fills no link beside so many sessions, and rates say little there.
+/// A machine with few processors fills no link beside this many sessions, and rates say little there.
 const POLICY_TOML: &str = "full_at = 0.6\nreadings = 1\nsettle_ms = 100\n";
 
 /// The routes of an agent, without the ids that it has chosen for next hops.

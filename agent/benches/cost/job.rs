@@ -1,5 +1,5 @@
-//! Jobs on a link of one gigabit, and what they lose to an agent. Two states of the agent take turns, so
-//! that whatever else the machine does hits both alike.
+//! Jobs on a link of one gigabit, and what they lose to an agent. Two states of the agent take turns, so that other
+//! work of the machine hits both alike.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

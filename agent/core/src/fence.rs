@@ -83,8 +83,8 @@ pub struct Fence {
     effects: VecDeque<FenceEffect>,
     /// The answer to what was promised, once it is known.
     answered: Option<Ack>,
-    /// The latest that could not be noted down, as long as this process knows: whoever told it may have
-    /// taken back by now what came before.
+    /// The latest that could not be noted down, as long as this process knows: its sender may have rolled back by now
+    /// what came before.
     unnoted: Option<(Generation, Token)>,
     /// A node that forwards nothing pins no flows of others.
     forwards: bool,

@@ -48,7 +48,7 @@ impl LinkBook {
         readings
     }
 
-    /// Those of these that have come up or gone down since they were last told of, in the order they did.
+    /// Those of these that have come up or gone down since they were last reported, in the order they did.
     pub fn handle_turns(&mut self, links: Vec<LinkCount>) -> Vec<Reading> {
         // One by one: what went down and came up again has turned twice.
         let turns = links.into_iter().flat_map(|link| {
@@ -60,7 +60,7 @@ impl LinkBook {
         turns.collect()
     }
 
-    /// As they are now, where they have been told of before: as busy as they were then, since so soon after that
+    /// As they are now, where they have been reported before: as busy as they were then, since so soon after that
     /// nothing can be said of it.
     pub fn handle_look(&mut self, links: Vec<LinkCount>) -> Vec<Reading> {
         let seen = links.into_iter().filter_map(|link| {

@@ -13,7 +13,7 @@ use reweave_common::units::{Bytes, Rate};
 
 use crate::grant::{self, Allowance};
 
-/// Between two measurements, whatever they are.
+/// Between two measurements of any kind.
 pub const MEASUREMENT_INTERVAL: Duration = Duration::from_secs(5);
 /// Of a measurement of latency.
 pub const LATENCY_MESSAGES: u32 = 20;

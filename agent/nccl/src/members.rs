@@ -62,7 +62,7 @@ impl Members {
         there.collect()
     }
 
-    /// The agent was told. Forgets who left this many times ago, and says who they were.
+    /// The agent has the report. Forgets who left this many times ago, and says who they were.
     pub(crate) fn handle_told(&self, times: u64) -> Vec<u8> {
         let mut places = lock(&self.places);
         let numbered = (0..=u8::MAX).zip(places.iter_mut());

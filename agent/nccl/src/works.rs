@@ -87,7 +87,7 @@ struct Slot {
     touched: AtomicU64,
     began_ns: AtomicU64,
     ended_ns: AtomicU64,
-    /// Plus one, so that nought is nobody. Of a free slot all are nobody, and have moved nothing.
+    /// Plus one, so that nought is none. A free slot has none, and has moved nothing.
     ranks: [AtomicU32; MAX_PEERS],
     peers: Peers,
 }

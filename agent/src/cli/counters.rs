@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::show::or_dash;
 use super::{Counters as Arguments, Form, Output, out, table};
 
-/// The figures of an interface with their units. What nobody counted is absent.
+/// The figures of an interface with their units. What is not counted is absent.
 #[derive(Serialize)]
 struct Figures {
     interface: String,

@@ -19,7 +19,7 @@ use super::show::or_dash;
 use super::ways::{Ports, flows, resolve_all};
 use super::{Form, Probe, out, table};
 
-/// Fates are looked for so often, and whether somebody wants it to end.
+/// How often fates are looked for, and whether the user wants to end it.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const NO_DEADLINE: Moment = Moment::from_micros(u64::MAX);
 
@@ -72,8 +72,7 @@ fn list(flows: Vec<FlowKey>, asked: &Probe) -> ProbeList {
 
 type Tallies = BTreeMap<FlowKey, ProbeTally>;
 
-/// Probes until the list has run out and the fate of each probe is known. Who interrupts it is told what
-/// is known by then.
+/// Probes until the list has run out and the fate of each probe is known. An interruption prints what is known by then.
 fn measure(
     engine: &mut Engine,
     over: Duration,
@@ -198,7 +197,7 @@ fn row((host, tally): (&Ipv4Addr, &ProbeTally)) -> [String; 15] {
     ]
 }
 
-/// In which direction; that of some nobody knows.
+/// In which direction; that of some is unknown.
 fn lost_where(it: &Summary) -> String {
     match it.lost {
         0 => "-".to_owned(),

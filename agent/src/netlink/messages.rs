@@ -100,7 +100,7 @@ pub(super) fn pinned(message: &RuleMessage) -> Option<(FlowKey, u32)> {
     exact.then_some((flow, table?))
 }
 
-/// Where a rule leads, whatever it matches.
+/// Where a rule leads, for any match.
 pub(super) fn table_of(rule: &RuleMessage) -> Option<u32> {
     rule.attributes
         .iter()
@@ -187,7 +187,7 @@ pub(super) fn out_interface(attributes: &[RouteAttribute]) -> Option<u32> {
     })
 }
 
-/// Leads to the table of routes, whatever a packet is.
+/// Leads to the table of routes, for any packet.
 pub(super) fn routes_rule() -> RuleMessage {
     let mut message = RuleMessage::default();
     message.header.family = AddressFamily::Inet;
@@ -229,7 +229,7 @@ pub(super) fn route_to(destination: Ipv4Addr) -> RouteMessage {
     message
 }
 
-/// The single host that a route leads to, in whatever way.
+/// The single host that a route leads to, over any next hops.
 pub(super) fn host(route: &RouteMessage) -> Option<Ipv4Addr> {
     let to_host = route.header.destination_prefix_length == 32;
     destination(route).filter(|_| to_host)

@@ -26,7 +26,7 @@ const TURN_INTERVAL: Duration = Duration::from_millis(80);
 const BUSY_TURN_PACKETS: u32 = 128;
 /// Readings are handed over so often.
 const SHARE_INTERVAL: Duration = Duration::from_secs(1);
-/// Those of a new list's first moments at each turn: somebody waits to hear of its flows.
+/// Those of a new list's first moments at each turn: an operator waits to hear of its flows.
 const EAGER_SHARE_TIME: Duration = Duration::from_secs(2);
 
 pub struct ProbeThread {

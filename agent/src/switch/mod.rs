@@ -106,7 +106,7 @@ impl Switch {
         Ok(kept)
     }
 
-    /// Why the software could not be told what it shall have, when that was last tried. The kernel goes on
+    /// Why the software could not be given its desired configuration, when that was last tried. The kernel goes on
     /// meanwhile with what it has.
     pub fn lack(&self) -> Option<Lack> {
         Some(Lack {
@@ -156,7 +156,7 @@ impl Switch {
         }
     }
 
-    /// What it would be told if it should hold this, in its own words; tells nothing.
+    /// What it would be sent if it should hold this, in its own words; sends nothing.
     pub fn words_to(&self, desired: &ForwardingState) -> Result<Vec<String>, SwitchError> {
         self.refuse_pins(desired)?;
         match &self.vendor {
@@ -165,8 +165,8 @@ impl Switch {
         }
     }
 
-    /// Whether it was told anything. What is configured stays whole while interfaces are down: the software
-    /// leaves them out by itself, and comes back to them.
+    /// Whether anything was sent to it. What is configured stays whole while interfaces are down: the software leaves
+    /// them out by itself, and comes back to them.
     fn keep_routes(
         &mut self,
         kernel: &mut RouteSocket,

@@ -1,5 +1,5 @@
-//! A switch whose routes FRR makes, told by the agent: they are followed by packets, read back from the
-//! kernel, replaced and never withdrawn; and what the user has configured stays.
+//! A switch whose routes FRR makes, configured by the agent: they are followed by packets, read back from the kernel,
+//! replaced and never withdrawn; and what the user has configured stays.
 
 use std::net::Ipv4Addr;
 use std::time::Instant;
@@ -182,7 +182,7 @@ pub(crate) fn never_withdrawn(software: &Software) {
     assert_eq!(of("Deleted 10.1."), 0, "{said:#?}");
 }
 
-/// Told line by line, it would take FRR many seconds, each time; a machine that is busy for a moment makes it late
+/// Sent line by line, it would take FRR many seconds, each time; a machine that is busy for a moment makes it late
 /// once.
 fn frr_takes_table_of_thousand_hosts() {
     let _fabric = Fabric::new();

@@ -118,7 +118,7 @@ impl Monitor {
     }
 
     /// All that was said before a change to a route of this name; makes that change until it is
-    /// heard, for nobody knows when the monitor listens.
+    /// heard, as it is unknown when the monitor listens.
     pub(crate) fn until_said(&self, name: &str) -> Vec<String> {
         let mut said = vec![];
         let deadline = std::time::Instant::now() + TEST_TIMEOUT;

@@ -1,4 +1,4 @@
-//! Real traffic between hosts: TCP sessions that go on until told to end, and numbered datagrams.
+//! Real traffic between hosts: TCP sessions that go on until they are asked to end, and numbered datagrams.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};

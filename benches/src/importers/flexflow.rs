@@ -65,7 +65,7 @@ impl File {
         }
     }
 
-    /// Even ones compute, odd ones send; each is followed by the one so many servers further on.
+    /// Even ones compute, odd ones send; each is followed by the one this many servers further on.
     fn task(&mut self, nth: usize, servers: usize, tasks: usize) -> usize {
         let place = nth % (2 * servers);
         let kind = [FORWARD_TASK, TRANSFER_TASK][place % 2];

@@ -176,7 +176,7 @@ impl Fabric {
         known.unwrap_or_else(|| all.position(|other| other == id).unwrap_or(0))
     }
 
-    /// Looks at all of them: whoever has many names at hand sorts the links by theirs.
+    /// Looks at all links: a caller with many names at hand sorts the links by theirs.
     pub fn find_link(&self, name: &str) -> Option<LinkId> {
         let mut links = self.links().map(|(id, _)| id);
         links.find(|&id| self.link_name(id) == name)

@@ -313,7 +313,7 @@ impl<'t> Table<'t> {
         })
     }
 
-    /// Refuses every key that nobody has taken.
+    /// Refuses every key that was not read.
     pub fn nothing_left(self) -> Result<(), InputError> {
         match self.content.get_ref().keys().next() {
             None => Ok(()),

@@ -1,7 +1,7 @@
 //! One iteration of a job, as a graph of tasks: computing, transfers and collectives.
 //!
-//! It describes the job's demand, whatever fabric carries it. A built graph is finite: each task it names exists, and
-//! none waits for itself.
+//! It describes the job's demand, on any fabric. A built graph is finite: each task it names exists, and none waits for
+//! itself.
 
 use std::fmt;
 use std::time::Duration;
@@ -67,7 +67,7 @@ pub enum TaskWork {
         rank: Rank,
         time: Duration,
     },
-    /// Time passes, and nobody is busy.
+    /// Time passes, and no rank is busy.
     Delay {
         time: Duration,
     },

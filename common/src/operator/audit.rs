@@ -21,7 +21,7 @@ pub struct Audited {
     pub outcome: AuditOutcome,
     /// Why it was refused.
     pub why: Option<String>,
-    /// So many of the kind, of which this is the last: strangers are not written down one by one.
+    /// How many of the kind there were, of which this is the last: unknown clients are not written down one by one.
     pub times: u64,
     /// The seal of the plan that was approved.
     pub seal: Option<String>,
@@ -71,7 +71,7 @@ fn wanted(circuits: &BTreeMap<OpticalName, CircuitSet>) -> String {
 
 const VIEW_ACTION: &str = "look at the cluster";
 
-/// In the words of whoever asks it; what reads is told alike.
+/// In the words of an operator; requests that only read have the same ones.
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

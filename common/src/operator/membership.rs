@@ -61,7 +61,7 @@ pub enum CoordinatorState {
     Unseen,
 }
 
-/// How a coordinator stands by itself: what it knows without asking anybody.
+/// A coordinator's own state: what it knows without asking another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoordinatorStanding {
     /// Of the one that answers.

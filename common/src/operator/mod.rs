@@ -141,7 +141,7 @@ pub enum Request {
     ApplyAnyway {
         generation: Generation,
     },
-    /// Which way these flows go, as it was traced last; `anew` has agents trace them for a while.
+    /// Which path these flows take, as it was traced last; `anew` has agents trace them for a while.
     Trace {
         between: Between,
         anew: bool,
@@ -158,7 +158,7 @@ pub enum Request {
     },
     /// Which hosts work together now, as their traffic shows.
     Jobs,
-    /// Carry it out at once, whatever hours there are for changes; anyway as with [`Request::ApplyAnyway`].
+    /// Apply it at once, outside the hours for changes too; anyway as with [`Request::ApplyAnyway`].
     ApplyNow {
         generation: Generation,
         anyway: bool,
@@ -184,7 +184,7 @@ pub enum Request {
     },
     /// The registered jobs.
     Registered,
-    /// Whether these hosts are good for a job, and in which order: as `job` was told it, where that is registered.
+    /// Whether these hosts are good for a job, and in which order: by what `job` registered, where it did.
     Gate {
         hosts: Vec<String>,
         job: Option<String>,
@@ -401,7 +401,7 @@ pub enum Response {
     Froze {
         hosts: Vec<String>,
     },
-    /// All of them, or the one that was told of; none when that one is over.
+    /// All of them, or the one that the order was about; none when that one is over.
     Registered(Vec<RegisteredJob>),
     Started(Box<StartedJob>),
     Allocation(Box<Allocation>),

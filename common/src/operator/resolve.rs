@@ -100,7 +100,7 @@ impl Base {
         ))
     }
 
-    /// Who is known to have which address; nothing where nobody wrote that down.
+    /// Which node owns which address; nothing where the plan does not record that.
     pub fn owners(&self, fabric: &Fabric) -> Result<Option<BTreeMap<Ipv4Addr, NodeId>>, Unknown> {
         let names = Names::of(fabric);
         let owner = |(&address, name): (&Ipv4Addr, &String)| Ok((address, names.node(name)?));

@@ -253,7 +253,7 @@ pub struct ProbeStatus {
 pub struct ProbeCoverage {
     /// Of all links, both counted.
     pub directions: usize,
-    /// So many flows shall cross each.
+    /// This many flows are to cross each.
     pub wanted: u32,
     /// Directions that fewer cross.
     pub seldom: usize,
@@ -295,7 +295,7 @@ pub struct PathBandwidth {
     /// Of the trains: another source port may take another way.
     pub flow: FlowKey,
     pub bandwidth: Bandwidth,
-    /// The nodes between both, as they name themselves; `?` for a silent one. Absent where nobody knows.
+    /// The nodes between both, as they name themselves; `?` for a silent one. Absent where they are unknown.
     pub over: Option<Vec<String>>,
     /// Since the last train.
     pub age_ms: u64,

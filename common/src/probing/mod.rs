@@ -26,7 +26,7 @@ pub struct ProbeList {
     pub flows: Vec<FlowKey>,
     /// Each flow is probed so often.
     pub period: TimeSpan,
-    /// All probes together are no more than this, whatever that does to the period.
+    /// All probes together are no more than this; the period grows where it must.
     pub most_rate: Rate,
     /// Who is answered; it stays in force when the list has run out.
     pub roster: Vec<Ipv4Addr>,

@@ -1,9 +1,9 @@
 //! Whether full buffers may come to wait for each other in a circle, on a fabric that drops nothing.
 //!
-//! What came over one link and goes on over the next waits in the first one's buffer until there is room in
-//! the second's. While nodes change, packets that were sent by the old way meet such as go by the new one,
-//! so all that anybody may do meanwhile is laid together. What waited for each other before is not held
-//! against a change; a circle counts when something new closes it.
+//! What came over one link and goes on over the next waits in the first one's buffer until there is room in the
+//! second's. While nodes change, packets that were sent by the old way meet such as go by the new one, so all that any
+//! node may do meanwhile is laid together. What waited for each other before is not held against a change; a circle
+//! counts when something new closes it.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

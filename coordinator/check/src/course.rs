@@ -183,7 +183,7 @@ pub(crate) fn at_rest(
     let tables = TablesByDestination::of(&plan.tables, network.fabric.nodes().len());
     let everybody: BTreeSet<_> = plan.tables.keys().copied().collect();
     let lost = |to| {
-        // Where circuits move, whoever has not been told goes other ways, too.
+        // Where circuits move, nodes without an instruction go other ways, too.
         let concerned = match moves {
             true => &everybody,
             false => changed_hops.get(&to)?,
@@ -294,8 +294,8 @@ fn pinned(network: &Network<'_>) -> BTreeMap<NodeId, BTreeMap<FlowKey, PinnedAt>
     pinned
 }
 
-/// Circuits move, and nothing may pass them: not by what nodes hold, and so not by what the
-/// network does by itself either, of which nobody knows enough.
+/// Circuits move, and nothing may pass them: not by what nodes hold, and so not by what the network does by itself
+/// either, of which too little is known.
 fn judge_switch(network: &Network<'_>, moved: &Circuits) -> Vec<Unsound> {
     let mut found = circuits::faults(network.fabric, moved);
     if !found.is_empty() {

@@ -1,5 +1,5 @@
-//! The independent judge of a plan: may it be carried out, in whatever order its switches do so?
-//! And of the course on which tables and circuits are changed: may this leg follow on the last?
+//! The independent judge of a plan: may it be applied, in any order of its switches? And of the migration by which
+//! tables and circuits are changed: may this step follow on the last?
 //!
 //! It shares no code with the planner, not even the routes, so that a mistake there does not
 //! approve itself here. It never searches, and never mends: it says what is wrong and where.
@@ -171,7 +171,7 @@ fn generations(network: &Network<'_>, plan: &Plan) -> Vec<Unsound> {
 }
 
 /// First the pins by themselves; only where they mean something are they followed further, all flows to a destination
-/// together. What is found is told flow by flow.
+/// together. What is found is reported flow by flow.
 fn judge_flows([network, after]: [&Network<'_>; 2], planned: &[Pin]) -> Vec<Unsound> {
     let flows = pins::by_flow([network.pins, planned]);
     let mut found = BTreeMap::new();

@@ -68,7 +68,7 @@ pub(crate) fn overloads([network, after]: [&Network<'_>; 2], plan: &Plan) -> Vec
     found
 }
 
-/// Whether it pins flows anew, and takes no change back.
+/// Whether it sets new pins, and rolls no change back.
 fn spreads_flows(network: &Network<'_>, plan: &Plan) -> bool {
     let in_force: BTreeSet<_> = network.pins.iter().collect();
     let is_new = |pin: &Pin| !in_force.contains(pin);

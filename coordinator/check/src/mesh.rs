@@ -1,9 +1,9 @@
 //! Where packets for one destination may go while nodes take new tables, in any order.
 //!
-//! Each node has one or more alternatives: what it holds, and what it is about to hold. They are
-//! laid over each other. If nothing circles in the union, nothing circles in any mixture; where
-//! each alternative is a single link the reverse holds too. So it is with nodes that nobody has told a way:
-//! of a link that is down they may have heard, or not yet, or they never will.
+//! Each node has one or more alternatives: what it holds, and what it is about to hold. They are laid over each other.
+//! If nothing circles in the union, nothing circles in any mixture; where each alternative is a single link the reverse
+//! holds too. So it is with nodes without an instruction: of a link that is down they may have heard, or not yet, or
+//! they never will.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -51,7 +51,7 @@ pub(crate) struct Mesh<'a> {
     destination: NodeId,
     own: Own<'a>,
     state: State<'a>,
-    /// By node, as far as somebody has asked.
+    /// By node, as far as it was asked for.
     ways: Vec<OnceCell<Alternatives<'a>>>,
     /// What these nodes are about to do is what is judged.
     changed: BTreeMap<NodeId, Vec<LinkId>>,
@@ -151,7 +151,7 @@ impl<'a> Mesh<'a> {
         ways
     }
 
-    /// By what it has been told so far, and may have followed.
+    /// By its instructions so far, which it may have followed.
     fn held(&self, node: NodeId) -> Alternatives<'a> {
         let Ground { held, unsure, .. } = self.ground;
         let mut ways = self.own.alternatives(held, node);
@@ -161,7 +161,7 @@ impl<'a> Mesh<'a> {
         ways
     }
 
-    /// All over which a node may send, whatever it holds.
+    /// All over which a node may send, whichever table it holds.
     pub(crate) fn links(&self, node: NodeId) -> BTreeSet<LinkId> {
         self.ways(node).iter().flat_map(NextLinks::links).collect()
     }
@@ -197,7 +197,7 @@ impl<'a> Mesh<'a> {
         if node == self.destination {
             return None;
         }
-        // Whoever is only reached has to pass packets on.
+        // A node that is only reached has to pass packets on.
         let is_changed = self.changed.contains_key(&node);
         let passes = is_changed || self.ground.network.fabric.node(node).role.forwards();
         let stuck = (!passes).then_some(Mishap::Stuck(node));
@@ -205,7 +205,7 @@ impl<'a> Mesh<'a> {
         stuck.or_else(|| ways.find_map(|way| self.ends_at(node, way.links())))
     }
 
-    /// A changed node, whoever is before it: what it did before it does no more.
+    /// A changed node, whichever node is before it: what it did before it does no longer.
     fn stuck_by(&self, node: NodeId) -> Option<Mishap> {
         self.ends_at(node, self.changed[&node].iter().copied())
     }
@@ -251,8 +251,8 @@ impl<'a> Mesh<'a> {
         self.walk_back(&circling)
     }
 
-    /// Each of these has one before it among them: whoever walks back comes round. Of several before a node the first
-    /// is gone by.
+    /// Each of these has one before it among them: a walk back comes round. Of several before a node the first is gone
+    /// by.
     fn walk_back(&self, circling: &[NodeId]) -> Option<Vec<NodeId>> {
         let mut walk = vec![*circling.first()?];
         let mut before = vec![None; self.ways.len()];
@@ -299,7 +299,7 @@ fn add<'a>(ways: &mut Alternatives<'a>, others: Alternatives<'a>) {
     }
 }
 
-/// What nodes do by themselves. Where all have been told, nobody asks.
+/// What nodes do by themselves. It is not computed where all have tables.
 struct Own<'a> {
     ground: &'a Ground<'a>,
     destination: NodeId,

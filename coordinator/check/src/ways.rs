@@ -16,8 +16,8 @@ type HopsLeft = [Vec<Option<usize>>; 2];
 
 /// What may befall a flow with these pins planned, each of which a switch could carry out.
 ///
-/// Where links are down, routers elsewhere may have heard of it and send around, or not yet, or
-/// they never will. The plan must be sound either way; where it is not, one way is told.
+/// Where links are down, routers elsewhere may have heard of it and send around, or not yet, or they never will. The
+/// plan must be sound either way; where it is not, one of them is reported.
 pub(crate) fn judge(
     (ground, hops_left): (&Ground<'_>, &HopsLeft),
     flow: FlowKey,

@@ -48,7 +48,7 @@ pub(crate) struct Reach {
     /// Context with coordinators and identity, as `reweave context list` lists them [default: the current one]
     #[arg(long, env = "REWEAVE_CONTEXT", value_name = "NAME", global = true)]
     context: Option<String>,
-    /// The same for as long as this program runs, whatever becomes of the file.
+    /// The same for as long as this program runs, whatever happens to the file.
     #[arg(skip)]
     selected: OnceLock<Option<Context>>,
     /// Commands that start other programs handle signals themselves, to stop those programs.
@@ -57,7 +57,7 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
-    /// One coordinator, asked with the certificate in this folder, by somebody who heeds signals.
+    /// One coordinator, asked with the certificate in this folder, by a command that heeds signals.
     pub(crate) fn to(coordinator: &str, identity: PathBuf) -> Self {
         Self {
             coordinator: vec![coordinator.to_owned()],
@@ -86,7 +86,7 @@ impl Reach {
         Ok(self.selected.get_or_init(|| selected).as_ref())
     }
 
-    /// The same, asked by somebody who heeds signals.
+    /// The same, asked by a command that heeds signals.
     pub(crate) fn leaving_signals(&self) -> Self {
         Self {
             leaves_signals: true,
@@ -164,14 +164,14 @@ pub(crate) fn own_folder(variable: &str, usual: &str) -> Option<PathBuf> {
     named.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(usual)))
 }
 
-/// What is heard of the cluster where whoever leads is asked for its status.
+/// What is heard of the cluster where the leader is asked for its status.
 pub(crate) enum Seen {
     Led(Box<Status>),
     /// How each coordinator stands, or why that is not known.
     Leaderless(Vec<Answer>),
 }
 
-/// Its session ends with it, and the coordinator is told.
+/// Its session ends with it, and the coordinator learns of the end.
 pub(crate) struct Coordinator {
     runtime: &'static Runtime,
     session: Session,
@@ -235,7 +235,7 @@ impl Coordinator {
         runtime.block_on(self.ask_until(request, Instant::now() + ANSWER_TIMEOUT))
     }
 
-    /// Where nobody leads until then, the answer is that.
+    /// Where no coordinator leads until then, the answer is that.
     async fn ask_until(
         &mut self,
         request: &Request,
@@ -262,8 +262,8 @@ impl Coordinator {
             .map_err(|error| CliError::Ask(Box::new(error)))
     }
 
-    /// To the leader, and soon to the others as well: it may have died, and this one may be cut off from
-    /// all of them, so that it comes last. After a while, where nobody else is named.
+    /// To the leader, and soon to the others as well: it may have died, and this one may be cut off from all of them,
+    /// so that it comes last. After a while, where no other is named.
     async fn go_to(&mut self, leader: Option<SocketAddr>) -> Result<(), CliError> {
         let last = self.session.address();
         if leader.is_none_or(|leader| self.named == Some(leader)) {
@@ -279,7 +279,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// As it is told by whoever leads, or comes to within a moment.
+    /// As the leader answers, or one that comes to lead within a moment.
     pub(crate) fn seen(&mut self) -> Result<Seen, CliError> {
         let runtime = self.runtime;
         match runtime.block_on(self.ask_this_one(&Request::Status))? {

@@ -61,7 +61,7 @@ fn share(text: &str) -> Result<f64, String> {
 struct Verdict {
     sound: bool,
     why: Vec<String>,
-    /// Pins of which nobody can tell whether they lead anywhere.
+    /// Pins of which it is unknown whether they lead anywhere.
     not_looked_at: Vec<String>,
     /// Of each leg of its course, where it has one.
     legs: Vec<LegVerdict>,

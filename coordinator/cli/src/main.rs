@@ -237,7 +237,7 @@ fn parsed(words: impl Iterator<Item = OsString>) -> Result<Arguments, clap::Erro
     Arguments::from_arg_matches(&grammar.try_get_matches_from(words)?)
 }
 
-/// Whichever command it is: but what a command runs may be told nothing at all.
+/// For any command, but a command that is run for the user may have empty arguments.
 fn refusing_empty_names(command: clap::Command) -> clap::Command {
     let text = TypeId::of::<String>();
     let is_name = move |arg: &Arg| {
@@ -340,7 +340,7 @@ fn needs_a_person(status: &Status, findings: &Findings) -> bool {
     has_trouble || !status.alarms.is_empty() || !findings.findings.is_empty()
 }
 
-/// Whoever is not told what is wrong sees all else, and that.
+/// Where findings are unavailable, all else is shown, and that they are.
 fn found_by(coordinator: &mut Coordinator, generation: Generation) -> Findings {
     coordinator.findings().unwrap_or_else(|error| {
         tell(&format!("findings are unavailable: {}", error.told()));
@@ -356,7 +356,7 @@ fn none_under(generation: Generation) -> Findings {
     }
 }
 
-/// Nobody leads, and whoever asks what is wrong needs to know who is missing.
+/// No coordinator leads, and an operator who asks what is wrong needs to know who is missing.
 fn show_standing(answers: &[Answer], output: Output) -> Result<ExitCode, CliError> {
     let leader = None;
     let nobody_leads = CliError::Refused(Refused::NotLeading { leader });
@@ -410,7 +410,7 @@ fn show_found(
     let names = Names::of(&coordinator.status()?);
     match coordinator.ask(request)? {
         Response::Findings(findings) => {
-            // Whom a collision hurts is told to people alone.
+            // Which jobs a collision hurts is printed for people alone.
             let jobs = match output {
                 Output::Table => coordinator.jobs()?,
                 _ => Vec::new(),

@@ -119,8 +119,8 @@ impl Revoke {
         })
     }
 
-    /// As far as can be said: nodes are known by the fabric, and of everybody else nobody has a list. What was
-    /// asked for is done already, and does not fail for this.
+    /// As far as can be said: nodes are known by the fabric, and there is no list of all others. What was asked for is
+    /// done already, and does not fail for this.
     fn is_known(&self, coordinator: &mut Coordinator) -> bool {
         let known = match self.role {
             Role::Agent => coordinator.knows(slice::from_ref(&self.name)),

@@ -68,8 +68,8 @@ impl Page {
         }
     }
 
-    /// Names, and what files say, are text whatever stands in them: nothing steers a terminal but the colour
-    /// that this page put on.
+    /// Names, and what files say, are text with any content: nothing steers a terminal but the colour that this page
+    /// put on.
     pub(crate) fn shown(&self) -> String {
         let lines = |part: &str| shown(part, |c| c == '\n');
         let mut parts = self.text.split('\x1b');
@@ -184,7 +184,7 @@ fn width(text: &str) -> usize {
     shown(&visible.collect::<String>(), |_| false).width()
 }
 
-/// So many of them, and how many more there are.
+/// This many of them, and how many more there are.
 pub(crate) fn first_of(words: &[String], most: usize, between: &str) -> String {
     let shown = words[..most.min(words.len())].join(between);
     match words.len().saturating_sub(most) {
@@ -205,7 +205,7 @@ pub(crate) fn age(millis: u64) -> String {
     }
 }
 
-/// `12.345 us`, `70.000 s`, `3 min`: in the unit in which it has no more digits than anybody reads.
+/// `12.345 us`, `70.000 s`, `3 min`: in the unit in which it has no more digits than are read.
 pub(crate) fn micros(us: f64) -> String {
     match us {
         120e6.. => age((us / 1e3) as u64),

@@ -1,5 +1,5 @@
-//! `reweave status` where nobody leads: each coordinator that can be reached says how it stands, and who
-//! cannot be is named.
+//! `reweave status` without a leader: each coordinator that can be reached reports its own state, and one that cannot
+//! be is named.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::ask::exchange;
 use crate::error::CliError;
 
-/// Whoever is there says how it stands without asking anybody.
+/// A coordinator that is there reports its state without asking another.
 pub(crate) const STATUS_TIMEOUT: Duration = Duration::from_millis(900);
 
 /// What came of asking at an address: how that one stands, or why nothing is heard of it.
@@ -84,14 +84,14 @@ async fn ask_one(address: SocketAddr, identity: Identity) -> Answer {
 }
 
 impl Leaderless {
-    /// Nothing where nobody has answered.
+    /// Nothing where no coordinator has answered.
     pub(crate) fn of(answers: &[Answer]) -> Option<Self> {
         let standings = || {
             answers
                 .iter()
                 .filter_map(|(_, answer)| answer.as_ref().ok())
         };
-        // Whoever has the most of the log knows best who belongs to the cluster.
+        // The coordinator with the most of the log knows best who belongs to the cluster.
         let latest = standings().max_by_key(|it| (it.committed, it.last))?;
         let members = latest.coordinators.iter();
         let coordinators: Vec<_> = members.map(|it| stands(it, answers)).collect();

@@ -29,7 +29,7 @@ pub(crate) fn by_badness(findings: &[Finding]) -> Vec<&Finding> {
     findings
 }
 
-/// A pin that serves nobody is untidy, and hurts nobody.
+/// A pin that serves no flow is untidy, and hurts none.
 fn sure(finding: &Finding) -> f64 {
     match finding {
         Finding::EcmpCollision(_) => MIN_COLLISION_CONFIDENCE,
@@ -38,7 +38,7 @@ fn sure(finding: &Finding) -> f64 {
     }
 }
 
-/// Whoever has less stands higher.
+/// The one that has less stands higher.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
     Down,

@@ -186,7 +186,7 @@ fn recorded_paths_survive_renumbered_links() {
     are(&apart, 200.0);
 }
 
-/// As somebody types it: to the minute, with the history named once for all.
+/// As an operator types it: to the minute, with the history named once for all.
 #[test]
 fn history_interval_is_minute_precise() {
     let folder = recorded();

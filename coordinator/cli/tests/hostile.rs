@@ -1,6 +1,6 @@
-//! Every command with values that nobody means well by: each ends with one clear error and an exit code that
-//! says whose fault it is, nothing steers the terminal, and nothing hangs. Which commands and options there
-//! are, the manual tells, which is made from the same tree as the commands themselves.
+//! Every command with hostile values: each ends with one clear error and an exit code that says whose fault it is,
+//! nothing steers the terminal, and nothing hangs. Which commands and options there are, the manual tells, which is
+//! made from the same tree as the commands themselves.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,9 +18,9 @@ const THREAD_COUNT: usize = 4;
 
 /// These begin programs of their own, wait for input, or take any name for a file of a person's own.
 const SKIPPED_COMMANDS: [&str; 3] = ["dev", "completions", "context"];
-/// Creates the folder it is given, whatever its name.
+/// Creates the folder it is given, with any name.
 const ACCEPTS_ANY_PATH: [&str; 2] = ["man", "--into"];
-/// All have it, and what is no address is asked of whoever resolves names.
+/// All have it, and what is no address goes to the resolver of names.
 const COORDINATOR_OPTION: &str = "--coordinator";
 
 fn hostile() -> [String; 6] {

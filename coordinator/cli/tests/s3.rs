@@ -1,5 +1,5 @@
-//! Histories and sweeps in an object store that nobody here wrote: a server that speaks S3, which
-//! `REWEAVE_S3_SERVER` names. It is told its address and its keys as s3s-fs is.
+//! Histories and sweeps in an object store of another maker: a server that speaks S3, which
+//! `REWEAVE_S3_SERVER` names. It gets its address and its keys as s3s-fs does.
 
 use std::env;
 use std::error::Error;

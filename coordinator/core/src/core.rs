@@ -329,7 +329,8 @@ impl Core {
     pub fn handle(&mut self, at: Moment, input: Input) {
         let now = self.now.map_or(at, |now| now.max(at));
         self.now = Some(now);
-        // Whatever comes first afterwards: timers that went on meanwhile are not to be read before they are restarted.
+        // Checked at the first input of any kind after a stall: timers that went on meanwhile are not to be read before
+        // they are restarted.
         if self.senses.stall.tick(now) {
             self.senses.resumed_at = now;
         }
@@ -515,8 +516,8 @@ impl Core {
         self.senses.handle_sample(node, now, sample);
     }
 
-    /// A switch that comes back is told again what it was told last, where all others count on that. What a step waits
-    /// for, and what may be held since a step was given up, is judged before anything is sent, as ever.
+    /// A switch that comes back gets its last instruction again, where all others count on that. What a step waits for,
+    /// and what may be held since a step was aborted, is judged before anything is sent, as ever.
     fn handle_agent_up(&mut self, node: NodeId) {
         if node.index() >= self.senses.fabric.nodes().len() {
             return;
@@ -662,8 +663,8 @@ fn look_first(
     }
 }
 
-/// Nobody is answered before all that was decided has been applied, but for people who want members
-/// in or out: they share what is decided.
+/// No client is answered before all that was decided has been applied, but for operators who want members in or out:
+/// they share what is decided.
 fn next(asked: &mut VecDeque<OperatorRequest>, out: &Outbox) -> Option<OperatorRequest> {
     asked.pop_front_if(|asked| {
         out.is_settled() || (out.is_shared() && is_of_members(&asked.request))

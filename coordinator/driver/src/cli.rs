@@ -256,7 +256,7 @@ impl Cli {
 
 impl Service {
     async fn run(&self, config: &Config) -> Result<(), DriverError> {
-        // Whoever holds it is the one driver there is, before anybody hears of it.
+        // Its holder is the one driver there is, before anything hears of it.
         let store = Store::open(&config.state)?;
         if let Some(token) = &self.join {
             let doors = uplink::doors(&self.coordinator, &self.door);

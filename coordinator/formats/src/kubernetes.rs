@@ -1,5 +1,4 @@
-//! What Kubernetes is told of a network: where a node hangs, as labels, and which labels are levels, for
-//! Kueue.
+//! What Kubernetes needs to know of a network: where a node hangs, as labels, and which labels are levels, for Kueue.
 
 use std::fmt::{self, Write as _};
 use std::str::FromStr;

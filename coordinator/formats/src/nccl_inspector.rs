@@ -1,7 +1,7 @@
 //! What NCCL's Inspector writes: one JSON object per collective that has ended.
 //!
-//! It numbers ranks within each communicator. The processes are told apart by host and number, and
-//! are ranked as the largest communicator ranks them.
+//! It numbers ranks within each communicator. The processes are distinguished by host and number,
+//! and are ranked as the largest communicator ranks them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub enum Problem {
 struct Line {
     header: Header,
     metadata: Metadata,
-    /// Messages between two are told otherwise.
+    /// Messages between two are reported otherwise.
     coll_perf: Option<Collective>,
 }
 

@@ -1,6 +1,6 @@
 //! The history as it is written: entries in, files out.
 //!
-//! Nothing here waits for time, and whoever owns it decides on which thread it is.
+//! Nothing here waits for time, and the owner decides on which thread it is.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub struct Rules {
     pub retention: Retention,
     /// Rows wait at most so long in memory.
     pub write_every: Duration,
-    /// So many links, flows and the like are told apart.
+    /// This many links, flows and the like have series of their own.
     pub most_series: usize,
 }
 
@@ -46,7 +46,7 @@ pub struct KeepingReport {
     pub broken: Vec<String>,
     /// Rows that were let go, since nothing could be written for too long.
     pub lost_rows: u64,
-    /// Of more series than are told apart.
+    /// Of more series than are kept.
     pub beyond: u64,
     /// Of a time that was over.
     pub late: u64,

@@ -8,14 +8,14 @@ use crate::row::{Cell, Gauge, Measures};
 
 #[derive(Debug)]
 pub(crate) struct Columns {
-    /// None at all: the row says nothing, whatever the other columns still hold.
+    /// None at all: the row says nothing, with any other columns.
     pub(crate) readings: Vec<u64>,
     pub(crate) gauges: Vec<Vec<Gauge>>,
     pub(crate) counters: Vec<Vec<Option<i64>>>,
     pub(crate) texts: Vec<Vec<Option<Arc<str>>>>,
 }
 
-/// Whatever has a value for each column.
+/// Anything that has a value for each column.
 pub(crate) trait Values {
     fn readings(&self) -> u64;
     fn gauge(&self, column: usize) -> &Gauge;

@@ -95,7 +95,7 @@ pub fn written(at: Moment) -> String {
     humantime::format_rfc3339_micros(at).to_string()
 }
 
-/// So long after a moment, unless nobody could write that down.
+/// This long after a moment, unless that moment cannot be written down.
 pub fn later(at: Moment, by: Duration) -> Option<Moment> {
     let micros = u64::try_from(by.as_micros()).ok()?;
     let later = Moment::from_micros(at.as_micros().checked_add(micros)?);

@@ -57,7 +57,7 @@ pub enum ShelfError {
 }
 
 impl ShelfError {
-    /// Whether there can be no history at that place, whoever can be reached.
+    /// Whether there can be no history at that place, even with every store reachable.
     pub fn is_bad_input(&self) -> bool {
         matches!(
             self,

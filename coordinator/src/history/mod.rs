@@ -86,7 +86,7 @@ struct Heard {
 
 #[derive(Debug)]
 enum What {
-    /// From now on, and knows of nobody yet. By this much its moments are ahead of the time of day, by which people
+    /// From now on, and knows of no node yet. By this much its moments are ahead of the time of day, by which people
     /// ask.
     Leads {
         ahead: Duration,

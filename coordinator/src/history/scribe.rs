@@ -469,7 +469,7 @@ impl Scribe {
         }
     }
 
-    /// What is missing is told, and written down where it is missing.
+    /// Gaps are logged, and written down where they are.
     fn tell(&mut self, at: Moment) {
         if self
             .told

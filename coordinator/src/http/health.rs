@@ -64,8 +64,8 @@ async fn readiness(State(context): State<ServerContext>) -> Response {
     }
 }
 
-/// Who does not lead knows little, and says so. What is known without the core is told while that is busy:
-/// just then somebody wants to know whether the log goes on.
+/// Who does not lead knows little, and says so. What is known without the core is served while the core is busy: just
+/// then an operator wants to know whether the log goes on.
 async fn metrics(State(watched): State<Watched>) -> Response {
     let context = &watched.context;
     let status = watched.status_cache.passing().await;
@@ -94,7 +94,7 @@ async fn metrics(State(watched): State<Watched>) -> Response {
     }))
 }
 
-/// What whoever watches is told of, asked for once for all who come at about the same time.
+/// What monitors are served, asked for once for all who come at about the same time.
 #[derive(Clone)]
 struct Watched {
     context: ServerContext,

@@ -69,8 +69,8 @@ pub(crate) fn what_is_at(place: SocketAddr) -> &'static str {
     }
 }
 
-/// Does this work, with health and metrics to be had meanwhile: whoever watches sees that this lives, and that
-/// nothing is to be had from it yet.
+/// Does this work, with health and metrics to be had meanwhile: a monitor sees that this program lives, and that it
+/// serves nothing yet.
 pub(crate) async fn beside<T>(listener: Option<&TcpListener>, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     if let Some(twin) = listener.and_then(twin) {

@@ -141,14 +141,14 @@ pub(crate) struct Engine {
     disk_is_full: bool,
     /// The last write is repeated until the disk has room for it.
     waits_for_room: bool,
-    /// As everybody is told, the event loop first where it leads: whoever comes then finds it ready.
+    /// As all parts learn it, the event loop first where it leads: a client that comes then finds it ready.
     standing: Standing,
     /// The last status sent to the event loop.
     may_decide: bool,
 }
 
 impl Engine {
-    /// What is known at once goes to `outlets` too: whoever is the only one leads from here on.
+    /// What is known at once goes to `outlets` too: a coordinator that is the only one leads from here on.
     pub(crate) fn start(
         saved: &Saved,
         store: Store,
@@ -192,8 +192,7 @@ impl Engine {
         Ok((engine, replication))
     }
 
-    /// Until [`Task::End`], or until something is wrong that makes it unsafe to go on, of which the
-    /// event loop is told.
+    /// Until [`Task::End`], or until something is wrong that makes it unsafe to go on, which the event loop learns.
     pub(crate) fn run(mut self) {
         let intake = self.outlets.intake.clone();
         let mut last_words = LastWords(Some((intake, ReplicationError::Died)));
@@ -325,7 +324,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A core would wait for ever for what was refused, and decide nothing else. Whoever leads next decides anew.
+    /// A core would wait for ever for what was refused, and decide nothing else. The next leader decides again.
     fn propose(&mut self, request: RequestId, payload: Vec<u8>) {
         match self.durable.replica_mut().propose(request, payload) {
             // A replica that leads no more says so by itself.
@@ -411,7 +410,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Whoever is not let in any more, and asks where to go, finds out before the event loop ends its session.
+    /// A member that is no longer admitted, and asks where to go, finds out before the event loop ends its session.
     fn stand(&mut self, standing: Standing) {
         let leads = matches!(standing, Standing::Leads { .. });
         if leads {

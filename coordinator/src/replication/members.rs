@@ -60,8 +60,8 @@ fn is_done(change: &Change, members: &Members) -> bool {
     }
 }
 
-/// Whether it was agreed on and waits for the newcomer: a leader that was lost in the middle of it told
-/// nobody, and the next is asked for the same.
+/// Whether it was agreed on and waits for the new member: a leader that was lost in the middle of it answered no one,
+/// and the next is asked for the same.
 fn is_under_way(members: &Members, order: &MemberOrder) -> bool {
     let mut all = members.of.iter();
     match order {

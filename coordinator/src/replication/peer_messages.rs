@@ -15,7 +15,7 @@ const MAX_PART_BYTES: usize = 256 << 10;
 /// Of a message with an entry, all but what was proposed.
 const MAX_ENVELOPE_BYTES: usize = 64 << 10;
 
-/// Whatever a leader appends its peers can get.
+/// All that a leader appends its peers can get.
 const _: () = assert!(MAX_PROPOSAL_BYTES + MAX_ENVELOPE_BYTES <= MAX_LETTER_BYTES);
 
 #[derive(Debug, Serialize, Deserialize)]

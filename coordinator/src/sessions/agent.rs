@@ -190,8 +190,8 @@ impl Agent<'_> {
     }
 }
 
-/// Whatever matters more is done between two of them. Interfaces come first: whose an address is must
-/// be known before what is said of it.
+/// More important work is done between two of them. Interfaces come first: whose an address is must be known before
+/// what is said of it.
 fn pieces(sample: Sample) -> Vec<Sample> {
     if sample.readings.len() <= MAX_READINGS_PER_PIECE {
         return vec![sample];

@@ -52,8 +52,7 @@ pub(super) trait Kind {
     }
 }
 
-/// Waits until this coordinator leads, and tells the member so. Meanwhile it is told who does, and may stay
-/// or go.
+/// Waits until this coordinator leads, and tells the member so. Meanwhile it learns who does, and may stay or go.
 pub(super) async fn stand_by<K: Kind>(
     session: &Session,
     context: &ServerContext,

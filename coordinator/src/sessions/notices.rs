@@ -77,8 +77,7 @@ impl Notice {
         self.edition
     }
 
-    /// What is news to somebody who was told of this edition, or of none; all of it where it does not know
-    /// how less is said.
+    /// What is news to a member that has this edition, or none; all of it where it does not know how less is said.
     pub(super) fn news(&self, told: Option<u64>, knows: impl Fn(&Words) -> bool) -> Vec<&Words> {
         let missed = match told {
             Some(told) => usize::try_from(self.edition.abs_diff(told)).unwrap_or(usize::MAX),

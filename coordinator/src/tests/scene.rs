@@ -1,4 +1,4 @@
-//! A small cluster with a collision, told by hand: what its agents would report.
+//! A small cluster with a collision, written by hand: what its agents would report.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -175,7 +175,7 @@ impl Scene {
         self.run_aside(alone).join().unwrap()
     }
 
-    /// Until somebody puts the end.
+    /// Until the test puts the end.
     pub(crate) fn run_aside(&mut self, alone: Alone) -> JoinHandle<Result<(), CoordinatorError>> {
         let queue = self.queue.take().unwrap();
         let Alone { engine, event_loop } = alone;

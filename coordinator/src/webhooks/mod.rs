@@ -107,8 +107,8 @@ pub(crate) struct DeliveryCounters {
 pub(crate) struct Hooks(Vec<Outlet>);
 
 impl Hooks {
-    /// Within a runtime, which carries what is sent. Where nobody is told, nothing is prepared: who
-    /// vouches for servers is read from the system, and need not be there.
+    /// Within a runtime, which carries what is sent. Without a webhook, nothing is prepared: who vouches for servers is
+    /// read from the system, and need not be there.
     pub(crate) fn open(hooks: &[Hook]) -> Result<Self, CoordinatorError> {
         if hooks.is_empty() {
             return Ok(Self(Vec::new()));

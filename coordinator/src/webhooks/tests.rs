@@ -50,7 +50,7 @@ impl ReceivedPost {
         self.line.write_all(answer.as_bytes()).await.unwrap();
     }
 
-    /// As whoever is told would see to it.
+    /// As a receiver would check it.
     fn is_signed(&self) -> bool {
         let signature = field(&self.head, "reweave-signature");
         let (at, mac) = signature.split_once(",v1=").unwrap();

@@ -76,7 +76,7 @@ async fn driver_without_switches_is_disconnected() {
     let session = driver(&house, "d0", &["nowhere"]).await;
     let heard = async || soon(session.receive::<DriverOrder>(Channel::Commands)).await;
     let mut ended = heard().await;
-    // The end may overtake the word that somebody leads.
+    // The end may overtake the message that a coordinator leads.
     if let Ok(led) = ended {
         assert_eq!(led, DriverOrder::Here);
         ended = heard().await;
@@ -96,7 +96,7 @@ async fn unassigned_switch_has_no_driver() {
     assert_eq!(driven(&status), [true, false]);
 }
 
-/// Whoever comes first, with whatever certificate of a driver.
+/// The first driver to come, with any driver's certificate.
 #[tokio::test]
 async fn switch_waits_for_its_named_driver() {
     let house = house_of(&[("d0", "ocs0"), ("d1", "ocs1")]);

@@ -1,4 +1,4 @@
-//! Whatever the document has, asked as it should not be: each answer is a problem that names the place.
+//! All that the document has, asked as it should not be: each answer is a problem that names the place.
 
 use std::collections::BTreeSet;
 
@@ -89,7 +89,7 @@ impl Parameter {
         }
     }
 
-    /// What nobody could take for a value of it.
+    /// What could not be taken for a value of it.
     fn wrong(&self) -> &'static [&'static str] {
         match () {
             () if self.is("integer") => {
@@ -169,7 +169,7 @@ impl Operation<'_> {
     }
 }
 
-/// A problem of whoever asks, which names the place.
+/// A problem of the client's, which names the place.
 #[track_caller]
 fn is_named(answer: &Answer, place: &str, asked: &str) {
     let told = format!("{asked}: {} {}", answer.code, answer.body);
@@ -236,7 +236,7 @@ async fn invalid_or_missing_value_is_named() {
                 &target,
             );
         }
-        // ETags that nobody gave are no mistake.
+        // ETags that were never given are no mistake.
         let keys = operation
             .of("header")
             .filter(|it| it.name == "Idempotency-Key");

@@ -6,7 +6,7 @@ use reweave_link::{Channel, LinkError, Role, Session};
 
 use super::house::{House, soon};
 
-/// So many sessions with one certificate at a time.
+/// This many sessions with one certificate at a time.
 const SESSIONS_PER_MEMBER: usize = 192;
 const SESSIONS_FULL_REASON: &str = "192 sessions with its certificate are open, the maximum";
 

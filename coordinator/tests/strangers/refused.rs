@@ -156,7 +156,7 @@ async fn unreadable_message_ends_only_its_session() {
     let operator = house.operator().await;
     // A request of an operator, on an agent's session.
     thrown_out(&house, Channel::Commands, &Request::Plan).await;
-    // Of a later version: a kind that nobody knows yet.
+    // Of a later version: a kind that is not known yet.
     thrown_out(&house, Channel::Commands, &200_u32).await;
     // A list that claims to be far longer than its frame.
     let claim = (0_u32, 0_u64, u64::from(u32::MAX), [0_u8; 9]);

@@ -74,8 +74,8 @@ impl Dialer {
         self.turn = all.position(|address| *address == asked).unwrap_or(0);
     }
 
-    /// The peer has said who should be asked instead of it. Whoever is not known is not asked, and
-    /// where nobody is named, the next is.
+    /// The peer has named another to ask instead. An unknown peer is not asked, and where none is
+    /// named, the next one is.
     pub fn go_elsewhere(&mut self, there: Option<SocketAddr>) {
         let known = self.addresses.iter();
         let known = known

@@ -375,8 +375,8 @@ impl Session {
         reader.pace = Some(pace);
     }
 
-    /// For as long as this lives, packets that come faster are dropped unseen. Whoever keeps to the
-    /// pace of its channels sends fewer. Of the side that was connected to.
+    /// For as long as this lives, packets that come faster are dropped unseen. A peer that keeps to the pace of its
+    /// channels sends fewer. This is for the accepting side.
     pub fn pace_packets(&self, pace: TokenBucket) -> ReceiveLimitGuard {
         self.shares.give(self.address(), pace)
     }
@@ -394,9 +394,8 @@ impl Session {
         self.connection.closed().await.into()
     }
 
-    /// Tells the other side why, and waits until it is likely to have heard. Messages that it has
-    /// not received by then are lost, as they are when a session is dropped: whoever has asked
-    /// something closes, not whoever answers.
+    /// Tells the other side why, and waits until it is likely to have heard. Messages that it has not received by then
+    /// are lost, as they are when a session is dropped: the side that asked closes, not the side that answers.
     pub async fn close(self, why: &str) {
         self.connection.close(CLOSE_DONE, why.as_bytes());
         if let Some(endpoint) = &self.endpoint {

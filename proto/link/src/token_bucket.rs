@@ -11,7 +11,8 @@ use tokio::time::{Instant, sleep};
 /// The fixed cost of a frame besides its bytes, since reading it is work.
 const FRAME_COST_BYTES: f64 = 512.0;
 
-/// A bucket that fills at a steady rate, of bytes or of whatever is counted. Clones share it.
+/// A bucket that fills at a steady rate, of bytes or of anything else that is counted. Clones share
+/// it.
 #[derive(Debug, Clone)]
 pub struct TokenBucket(Arc<Mutex<TokenLevel>>);
 

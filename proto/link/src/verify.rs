@@ -123,8 +123,8 @@ impl PeerVerifier {
         }
     }
 
-    /// Of whoever shows a certificate; others need not. Browsers are told whose to offer, or they would
-    /// offer what their owner has for somebody else.
+    /// Of clients that show a certificate; others need not. Browsers learn whose certificates to offer, or they would
+    /// offer one that their owner has for another service.
     pub(crate) fn of_guests(
         ours: &Identity,
         accepted: &[Role],

@@ -1,5 +1,5 @@
-//! A later minor version only adds kinds at the ends of lists, so that whoever knows the earlier one reads all
-//! that is not new. The rooms whose formats have minor versions include this file.
+//! A later minor version only adds kinds at the ends of lists, so that a reader of the earlier one reads all that is
+//! not new. The rooms whose formats have minor versions include this file.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -123,7 +123,7 @@ fn circles(spoken: &[(&str, Shapes)]) -> Vec<String> {
     circles
 }
 
-/// It could be nested until there is no stack left for whoever reads it.
+/// It could be nested until its reader runs out of stack.
 #[test]
 fn message_types_are_not_recursive() {
     let none: Vec<String> = vec![];

@@ -37,7 +37,7 @@ fn next(scene: &Scene, trouble: f64, chance: &mut Chance) -> Option<Scene> {
     Some(scene.after(act).unwrap_or_else(|| scene.clone()))
 }
 
-/// Through so many acts, and then undisturbed to its end.
+/// Through this many acts, and then undisturbed to its end.
 fn walk(seed: u64) -> Tally {
     let (course, mut chance) = (
         RewiringModel::within(&FOUR_HOSTS, TWO_FAULTS_EACH),

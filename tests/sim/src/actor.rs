@@ -31,7 +31,7 @@ pub enum Step<T, S> {
 pub struct Life {
     /// Tells timers of this process from those of earlier ones.
     pub number: u64,
-    /// It dies before so many further steps.
+    /// It dies before this many further steps.
     pub left: Option<usize>,
     /// All steps it ever took.
     pub steps: usize,

@@ -16,7 +16,7 @@ pub enum Fault {
     AgentDies {
         node: NodeId,
     },
-    /// The agent dies in the midst of what it is told, after so many further steps.
+    /// The agent dies in the midst of what it is told, after this many further steps.
     AgentDiesAfter {
         node: NodeId,
         steps: usize,

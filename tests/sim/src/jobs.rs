@@ -13,7 +13,7 @@ use reweave_common::workload::{Program, ProgramStep, Transfer};
 use super::network::Network;
 use super::network::addresses::host_address;
 
-/// So many source ports are tried for a flow.
+/// This many source ports are tried for a flow.
 const MAX_PORTS_PER_FLOW: u16 = 64;
 const FIRST_PORT: u16 = 10_000;
 /// Enough for 32 flows, and for 27 jobs.

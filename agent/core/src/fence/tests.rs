@@ -516,7 +516,7 @@ fn install_requires_durable_record() {
     );
 }
 
-/// Nothing was noted down of the step that took it back, and it comes once more from somebody who led.
+/// Nothing was noted down of the step that rolled it back, and it comes once more from a former leader.
 #[test]
 fn undurable_rollback_still_fences_older() {
     let (mut switch, mut fence) = new_switch();

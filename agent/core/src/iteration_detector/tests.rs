@@ -178,7 +178,7 @@ fn period_is_found_within_two_percent() {
     }
 }
 
-/// Whatever part of a span it begins and ends in.
+/// In any part of a span that it begins and ends in.
 #[test]
 fn rest_is_measured_within_3ms() {
     for rest_ms in [24.0, 47.0, 96.0] {

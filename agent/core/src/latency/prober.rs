@@ -27,7 +27,7 @@ const PROBES_PER_LARGE_PROBE: u32 = 8;
 /// Of a packet, headers of IP and UDP; on a wire, Ethernet's and its checksum.
 const IP_UDP_HEADER_BYTES: u32 = 28;
 const ETHERNET_FRAMING_BYTES: u64 = 18;
-/// No larger packets are sent, whatever an interface takes.
+/// No larger packets are sent, even where an interface takes them.
 const MAX_PACKET_BYTES: u32 = 9216;
 
 /// The probes of one agent.

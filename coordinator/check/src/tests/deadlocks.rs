@@ -275,7 +275,7 @@ fn ring_deadlock_opens_with_extra_class() {
     for buffer in ["a-b", "b-c", "c-d", "d-a"] {
         assert!(words.contains(buffer), "{words}");
     }
-    // Whoever comes from c and goes on to a at d has a buffer of its own there.
+    // A packet that comes from c and goes on to a at d has a buffer of its own there.
     let d = site.node("d");
     let hop = [site.link("c", "d"), site.link("d", "a")];
     round.get_mut(&d).unwrap().raises.push(hop);
@@ -286,7 +286,7 @@ fn ring_deadlock_opens_with_extra_class() {
         ..network
     };
     assert_eq!(deadlock(&raised, &round, &[]), None);
-    // Where packets are dropped, nobody waits.
+    // Where packets are dropped, none waits.
     let drops = Network {
         is_lossless: false,
         ..network

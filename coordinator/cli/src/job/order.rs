@@ -97,7 +97,7 @@ struct Started<'a> {
     because: Option<String>,
 }
 
-/// The one job that was told of; none when it is over.
+/// The one job that the order was about; none when it is over.
 pub(crate) fn tell(
     coordinator: &mut Coordinator,
     job: &str,

@@ -1,7 +1,7 @@
 //! `reweave maintenance`: work on a switch or an optical switch, while jobs run around it.
 //!
-//! How far it has come is in the coordinators' log, and not here: whoever runs it again goes on there,
-//! and where it stops nothing passes the switch.
+//! How far it has come is in the coordinators' log, and not here: running it again goes on there, and where it stops
+//! nothing passes the switch.
 
 mod health;
 mod line;

@@ -98,7 +98,7 @@ impl<'w> Work<'w> {
         }
     }
 
-    /// What can be refused from the beginning is an error of its own; everything later is told.
+    /// What can be refused from the beginning is an error of its own; everything later is reported.
     pub(super) fn run(mut self) -> Result<Report, CliError> {
         let found = self.mark()?;
         if let Some(version) = &self.asked.expect_version {

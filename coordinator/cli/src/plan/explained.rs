@@ -159,9 +159,9 @@ impl Weighed {
 }
 
 impl Cost {
-    /// A host's cable has a transceiver and a port of the panel at each end. In a fat tree of three
-    /// layers that blocks nobody, each port of a host stands for five ports of switches, and each of
-    /// its three cables has two transceivers.
+    /// A host's cable has a transceiver and a port of the panel at each end. In a non-blocking fat tree of three
+    /// layers, each port of a host stands for five ports of switches, and each of its three cables has two
+    /// transceivers.
     fn of(proposal: &Proposal, market: Market) -> Self {
         let ends = proposal.design.wiring.cables() * 2;
         Self {

@@ -52,7 +52,7 @@ struct Answer {
     least_flows: usize,
     uncovered: Vec<String>,
     lists: BTreeMap<String, Vec<Flow>>,
-    /// Probes of the table that nobody can choose.
+    /// Probes of the table that cannot be chosen.
     left_out: Vec<LeftOut>,
     doubts: Vec<String>,
 }

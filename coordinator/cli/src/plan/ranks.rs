@@ -144,7 +144,7 @@ impl Ranks {
     }
 }
 
-/// As anybody would list them.
+/// In the order of their names, as a person would list them.
 fn by_name(fabric: &Fabric) -> Vec<NodeId> {
     let hosts = fabric.nodes().filter(|(_, node)| node.role != Role::Switch);
     let mut hosts: Vec<_> = hosts.map(|(id, node)| (node.name.clone(), id)).collect();
@@ -167,7 +167,7 @@ impl Answer {
         let percent = |before: f64, after: f64| 100.0 * (1.0 - after / before);
         let is_by_name = works[0].placement == works[1].placement;
         let gains = match works[0].iteration.ranks() <= MAX_INTERVAL_RANKS {
-            // Whatever is otherwise is so for both.
+            // Any other difference is one for both.
             true if is_by_name => Some([0.0, 0.0]),
             true => {
                 let before = interval(fabric, works[0])?.map(|ms| ms.max(least_ms[0]));

@@ -1,4 +1,5 @@
-//! How far a search is, on the terminal of whoever waits, and when there is no more time for it.
+//! How far a search is, on the terminal of the operator who waits, and when there is no more time
+//! for it.
 
 use std::io::{self, IsTerminal};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +10,7 @@ use reweave_sim::sim;
 
 use crate::voice::tell_as_is;
 
-/// Nobody wonders before.
+/// No operator wonders before.
 const FIRST_PROGRESS_TIMEOUT: Duration = Duration::from_secs(1);
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 /// No line is longer.

@@ -99,7 +99,7 @@ impl Degrees {
     }
 }
 
-/// More operators than these tell nobody anything.
+/// More operators than these are of no use.
 const MAX_OPERATORS: usize = 12;
 
 impl Spread {

@@ -76,7 +76,7 @@ impl Topology {
         let found = self.propose(&source, &request, &bill, &searching)?;
         searching.end();
         self.draw(&found.proposal)?;
-        // Whoever asks for a repair later may do so in another folder.
+        // A later repair may be asked for in another folder.
         let job = path::absolute(&self.job).unwrap_or_else(|_| self.job.clone());
         let ports = self.ports.clone();
         let explained = match self.explain {
@@ -229,7 +229,7 @@ impl Topology {
         })
     }
 
-    /// A preset is spread anew over all processors.
+    /// A preset is spread again over all processors.
     fn spread(
         &self,
         source: &Source,
@@ -281,7 +281,7 @@ impl Topology {
         })
     }
 
-    /// What else could be built, where somebody asks.
+    /// What else could be built, where an option asks for it.
     fn others<D>(
         &self,
         searching: &Searching,
@@ -338,7 +338,7 @@ impl Topology {
 struct ProposedTopology {
     proposal: Proposal,
     spread: Spread,
-    /// What an iteration takes elsewhere; nothing where nobody asks.
+    /// What an iteration takes elsewhere; nothing where no option asks for it.
     others: Vec<Other>,
     work: Work,
 }

@@ -1,5 +1,5 @@
-//! `reweave run`: a command as one job, from its registration to its end. Whatever becomes of the coordinator, the
-//! command runs.
+//! `reweave run`: a command as one job, from its registration to its end. The command runs even if the coordinator
+//! fails.
 
 mod asker;
 mod attended;
@@ -93,8 +93,7 @@ impl Run {
         ended
     }
 
-    /// Where nobody has answered in time, ranks run as the hosts are listed: all of the job's hosts have the same
-    /// list.
+    /// Where no answer came in time, ranks run as the hosts are listed: all of the job's hosts have the same list.
     fn ask(&self, reach: &Reach, hosts: Hostlist) -> (Asker, Option<Surroundings>) {
         let listed = hosts.0.clone();
         let node = self.node();
@@ -124,7 +123,7 @@ impl Run {
         (asker, told.ok())
     }
 
-    /// A mistake in what somebody else has set keeps no command from running.
+    /// A mistake in a scheduler's variables keeps no command from running.
     fn hosts(&self) -> Option<Hostlist> {
         let set = || {
             let list = env::var("SLURM_JOB_NODELIST").ok();
@@ -148,7 +147,7 @@ impl Run {
     }
 }
 
-/// It runs on each host of a job. Whoever is not among the hosts has started all of them.
+/// It runs on each host of a job. A host that is not among them has started all of them.
 fn is_first(node: Option<&str>, listed: &[String]) -> bool {
     let by_slurm = env::var("SLURM_NODEID").ok().map(|nth| nth == "0");
     by_slurm.unwrap_or_else(|| place(listed, node).is_none_or(|place| place == 0))

@@ -17,7 +17,7 @@ use crate::voice::tell;
 
 /// Simulations of the larger fabrics take seconds.
 const SIMULATION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Where everybody on a host may have set something.
+/// Where all users of a host may have set something.
 const NCCL_SYSTEM_CONFIG: &str = "/etc/nccl.conf";
 
 #[derive(Debug, Args)]
@@ -36,7 +36,7 @@ fn release(text: &str) -> Result<Release, NcclError> {
 }
 
 impl NcclOptions {
-    /// None where nobody has asked for any, or nothing is known of the job's hosts.
+    /// None where no option asks for any, or nothing is known of the job's hosts.
     pub(super) fn variables(
         &self,
         reach: &Reach,

@@ -43,7 +43,7 @@ impl Surroundings {
         })
     }
 
-    /// Where nobody has answered. Ranks need their numbers all the same.
+    /// Where no coordinator has answered. Ranks need their numbers all the same.
     pub(super) fn untold(order: Vec<String>, node: Option<&str>) -> Self {
         Self {
             told: None,

@@ -12,7 +12,7 @@ use crate::page::{Ink, Page};
 use crate::trouble::MIN_COLLISION_CONFIDENCE;
 use reweave_common::printable::shown;
 
-/// Of `jobs`, those are told that a collision hurts; whom causes hurt they say themselves.
+/// Of `jobs`, those are named that a collision hurts; causes name theirs themselves.
 pub(crate) fn findings(page: &mut Page, findings: &Findings, names: &Names, jobs: &[JobStatus]) {
     if findings.findings.is_empty() {
         page.line("no findings");

@@ -29,7 +29,7 @@ pub(crate) fn load(link: &LinkStatus) -> f64 {
     link.rate_bits_per_s.bits_per_s() as f64 / capacity as f64
 }
 
-/// Each of these, whatever it carries.
+/// Each of these, with any load.
 pub(crate) fn table(page: &mut Page, links: &[&LinkStatus], findings: &Findings) {
     let rows: Vec<_> = links.iter().map(|link| row(page, link, findings)).collect();
     page.table(["link", "load", "rate", "of", "left", "trouble"], rows);

@@ -14,7 +14,7 @@ use super::hop;
 use crate::names::{FlowNames, Names};
 use crate::page::{Ink, Page};
 
-/// More of what lost tells nobody anything.
+/// More losers than these are of no use.
 const MAX_ALTERNATIVES: usize = 5;
 
 pub(crate) fn plan(page: &mut Page, plan: Option<&Plan>, names: &Names) {
@@ -53,7 +53,7 @@ pub(crate) fn touched(job: &TouchedJob) -> String {
     format!("{job}: of {flows} flows, {moved} may change path and {slowed} may become slower")
 }
 
-/// Whatever became of it.
+/// With any outcome.
 pub(super) fn body(page: &mut Page, plan: &Plan, names: &Names) {
     let flows = names.flows(flows_in(plan));
     page.heading(&format!(

@@ -1,4 +1,4 @@
-//! What people see where nobody leads.
+//! What operators see without a leader.
 
 use super::dash;
 use super::peers::state;

@@ -186,7 +186,7 @@ impl Exchange {
 
 fn lay_out(page: &mut Page, answer: &Answer) {
     let row = |name: &str, figure: String| [name.to_owned(), figure];
-    // Of nothing nobody can take a share.
+    // Of nothing there is no share.
     let share = match answer.time_us > 0.0 {
         true => answer.optimum_us / answer.time_us * 100.0,
         false => 100.0,

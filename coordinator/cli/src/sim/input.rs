@@ -41,7 +41,7 @@ fn is_standard_input(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Whoever reads it first has it all.
+/// The first reader has it all.
 fn once() -> Result<io::StdinLock<'static>, CliError> {
     static STDIN_TAKEN: AtomicBool = AtomicBool::new(false);
     match STDIN_TAKEN.swap(true, Ordering::Relaxed) {

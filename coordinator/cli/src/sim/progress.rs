@@ -1,4 +1,4 @@
-//! How far a long run is, on the terminal of whoever waits for it.
+//! How far a long run is, on the terminal of the operator who waits for it.
 
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use reweave_sim::sim;
 
 use crate::voice::tell_as_is;
 
-/// Nobody wonders before.
+/// No operator wonders before.
 const FIRST_PROGRESS_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 const BAR_CELLS: usize = 24;
@@ -15,7 +15,7 @@ const BAR_CELLS: usize = 24;
 const MAX_LINE_COLUMNS: usize = 78;
 
 pub(crate) struct Progress {
-    /// Of what there are so many.
+    /// Of what there are this many.
     what: &'static str,
     began: Instant,
     shown: Option<Instant>,
@@ -23,7 +23,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Says nothing where nobody looks on, as in a pipe.
+    /// Says nothing without a terminal, as in a pipe.
     pub(crate) fn begin(what: &'static str) -> Self {
         Self {
             what,
@@ -55,7 +55,7 @@ impl Progress {
     }
 }
 
-/// Since then, as finely as anybody can compare.
+/// Since then, as finely as is of use.
 pub(super) fn millis(began: Instant) -> f64 {
     began.elapsed().as_micros() as f64 / 1e3
 }

@@ -1,4 +1,4 @@
-//! One iteration, simulated for whoever asked: exactly, and with what that leaves out.
+//! One iteration, simulated for the operator: exactly, and with what that leaves out.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -68,7 +68,7 @@ fn loss(text: &str) -> Result<(String, f64), String> {
 }
 
 impl Uncertainty {
-    /// What the history says that links lost; nothing where nobody asks.
+    /// What the history says that links lost; nothing where no option asks for it.
     fn measured(&self, fabric: &Fabric) -> Result<BTreeMap<LinkId, Loss>, CliError> {
         let (Some(span), Some(history)) = (&self.loss_from, &self.history) else {
             return Ok(BTreeMap::new());

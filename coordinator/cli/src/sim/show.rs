@@ -65,7 +65,7 @@ impl Answer {
     }
 }
 
-/// People look at so many rows.
+/// People look at this many rows.
 const MAX_ROWS: usize = 8;
 
 pub(crate) fn iteration(page: &mut Page, answer: &Answer) {

@@ -26,7 +26,7 @@ pub(super) struct Heat<'m> {
     pub(super) matrix: &'m Matrix,
     /// What is looked at.
     pub(super) figure: fn(&MatrixCell) -> Option<f64>,
-    /// Nothing is told by its colour.
+    /// Nothing is shown by its colour alone.
     pub(super) plain: bool,
 }
 

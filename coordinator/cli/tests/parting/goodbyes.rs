@@ -68,7 +68,7 @@ async fn ignored_signal_stays_ignored() {
     assert_eq!(child.exit_code(), Some(1), "it lived to hear the answer");
 }
 
-/// Nobody comes to lead, and of whoever is asked again nothing is heard.
+/// No coordinator comes to lead, and no answer comes from one that is asked again.
 #[tokio::test]
 async fn leaderless_status_asks_every_coordinator() {
     let mut scene = Scene::new();

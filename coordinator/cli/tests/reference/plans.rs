@@ -301,7 +301,7 @@ fn unknown_gate() -> Result<(), Failed> {
     )
 }
 
-/// One operator of 8 GB, on this server, with a batch of so many samples, and its measurement.
+/// One operator of 8 GB, on this server, with a batch of this many samples, and its measurement.
 fn operators(server: usize, batch: u32, more: &[&str]) -> Result<Output, Failed> {
     let folder = tempfile::TempDir::new()?;
     plan(&one_operator(folder.path(), server, batch)?, 12, 4, more)
@@ -371,7 +371,7 @@ fn twelve_hosts() -> Result<(), Failed> {
     }
 }
 
-/// Whether tables lead from each of so many hosts to each other, whichever next hop is taken, and
+/// Whether tables lead from each of this many hosts to each other, whichever next hop is taken, and
 /// never over one link.
 fn all_reach_all(tables: &Value, hosts: usize, without: Option<[&str; 2]>) -> bool {
     let name = |host: usize| format!("h{host}");

@@ -392,7 +392,7 @@ fn an_empty_table() -> Result<(), Failed> {
     )
 }
 
-/// Whatever is otherwise is so before and after: nothing is gained, and nothing lost.
+/// Any other difference is one before and after: nothing is gained, and nothing lost.
 fn names_in_order() -> Result<(), Failed> {
     let job = JOB.replace("data = 16", "data = 8");
     let bare = "kind = \"graph\"\n[[node]]\nname = \"s0\"\nrole = \"switch\"\n";
@@ -685,8 +685,8 @@ fn probes_that_cannot_be() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Between the hosts of two leaves, by so many ports, with the answers: odd ports go by the second spine, and
-/// every second two of them are answered over it.
+/// Between the hosts of two leaves, by this many ports, with the answers: odd ports go by the second spine, and every
+/// second two of them are answered over it.
 fn traced_probes(ports: std::ops::Range<u16>) -> String {
     let mut table = "src,dst,bytes,path,sport,dport\n".to_owned();
     let hosts = (0..4).flat_map(|from| (0..4).map(move |to| (from, to)));

@@ -18,7 +18,7 @@ const MAX_TOKEN_TTL: Duration = Duration::from_mins(15);
 /// A working day; longer sessions need a new token.
 const MAX_VISIT_TTL: Duration = Duration::from_hours(12);
 
-/// Each is written down, and whoever makes them one after the other keeps everybody else waiting.
+/// Each token is written down, and a client that makes one after the other keeps all others waiting.
 const MIN_VISIT_TTL: Duration = Duration::from_mins(1);
 /// Of one member at a time.
 const MAX_VISITS_PER_MEMBER: usize = 64;
@@ -117,8 +117,8 @@ pub(super) fn revoke(turn: &mut DecisionContext<'_>, asking: &Member, member: Me
     Response::Revoked { member }
 }
 
-/// Whatever its signer makes from now on is refused too. One that was revoked since it was removed is left as it is: a new
-/// token may have admitted it again.
+/// All that its signer makes from now on is refused too. One that was revoked since it was removed is left as it is: a
+/// new token may have admitted it again.
 pub(crate) fn revoke_lapsed(turn: &mut DecisionContext<'_>, lapsed: &BTreeMap<String, Moment>) {
     for (name, removed) in lapsed {
         let member = Member::new(Role::Coordinator, name);

@@ -259,7 +259,7 @@ fn record(turn: &DecisionContext<'_>, generation: Generation) -> Option<Record> 
     Some(Record { plan, ..found })
 }
 
-/// In whatever way it is approved.
+/// By any kind of approval.
 fn approve(
     turn: &mut DecisionContext<'_>,
     principal: String,

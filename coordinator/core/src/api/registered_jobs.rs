@@ -141,7 +141,7 @@ fn register(
     }
 }
 
-/// What a job is told that was told no order yet: the best as of now.
+/// The order for a job that got none yet: the best as of now.
 fn best_order(listed: Option<&Placed>, hosts: &[NodeId]) -> Vec<NodeId> {
     listed.map_or_else(|| hosts.to_vec(), |placed| placed.order.clone())
 }
@@ -276,7 +276,7 @@ fn waits(known: Measurements<'_>, plan: &Plan, cool_down: Duration) -> Option<Wa
     not_now(known, plan).or_else(closed)
 }
 
-/// In the order that was told, or the best, which comes with the order that is `listed`.
+/// In the order that the job got, or the best, which comes with the order that is `listed`.
 fn allocation(
     turn: &DecisionContext<'_>,
     job: Option<&str>,

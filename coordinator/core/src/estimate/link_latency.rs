@@ -40,7 +40,7 @@ pub(crate) struct Latencies {
     /// Of those who had one: by how much all that cross a place are slower, infinitely where all of them
     /// had to wait in queues, and what they take as a rule.
     quickest: BTreeMap<PathSegment, [f64; 2]>,
-    /// By whoever probes: the few flows of one are found sooner than one among those of all.
+    /// By prober: the few flows of one are found sooner than one among those of all.
     flows: BTreeMap<NodeId, BTreeMap<FlowKey, Flow>>,
     courses: BTreeMap<PathSegment, SegmentLatency>,
 }

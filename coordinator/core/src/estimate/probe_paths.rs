@@ -144,7 +144,7 @@ fn max_paths(fabric: &Fabric) -> usize {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TraceSchedule {
     turns: RoundRobin,
-    /// By whoever sends them, and when they were traced last.
+    /// By sender, and when they were traced last.
     due: BTreeMap<NodeId, BTreeSet<(Option<Moment>, FlowKey)>>,
 }
 

@@ -114,8 +114,8 @@ impl Addresses {
         }
     }
 
-    /// Whoever is accepted and is not here any more, nor was for that long, or does not ask for the address
-    /// any more, loses it to the other. An agent that is only started again keeps what it had.
+    /// An accepted owner that has been gone for this long, or does not claim the address any longer, loses it to the
+    /// other. An agent that is only restarted keeps what it had.
     pub(crate) fn hand_over(
         &mut self,
         now: Moment,

@@ -390,7 +390,7 @@ mod tests {
         outbox
     }
 
-    /// Of a thousand agents that answer at once, nobody waits for a thousand entries.
+    /// Of a thousand agents that answer at once, none waits for a thousand entries.
     #[test]
     fn waiting_acks_share_log_entry() {
         let mut outbox = waiting([acked(0, 0)]);

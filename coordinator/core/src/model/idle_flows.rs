@@ -135,8 +135,8 @@ impl IdleFlows {
         since.min().copied()
     }
 
-    /// What jobs that rest will bring to links between switches where others send now. Alone on a link
-    /// nobody is in their way.
+    /// What jobs that rest will bring to links between switches where others send now. Alone on a link no other flow is
+    /// in their way.
     pub(crate) fn jobs(&self, world: &World<'_>) -> Vec<JobFacts> {
         let now = world.flows();
         let sends = |flow: &FlowKey| now.binary_search_by_key(flow, |state| state.flow).is_ok();
@@ -153,8 +153,8 @@ impl IdleFlows {
     }
 }
 
-/// Whether its ports send more than all of its flows that are seen, by a large one: that may be what the job was
-/// told to send, and counters of links on its way have it already.
+/// Whether its ports send more than all of its flows that are seen, by a large one: that may be what the job announced
+/// to send, and counters of links on its way have it already.
 fn sends_past_the_kernel(world: &World<'_>, flows: &[FlowState], host: NodeId) -> bool {
     let own = flows.iter().filter(|state| state.from == host);
     let seen: Rate = own.map(|state| state.rate_range[1]).sum();

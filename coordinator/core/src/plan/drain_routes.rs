@@ -68,7 +68,7 @@ pub(crate) fn plan(
     })
 }
 
-/// The same, where relays keep away from these links too: nobody else tells them.
+/// The same, where relays keep away from these links too: no other instruction does that.
 pub(crate) fn plan_with_relays(
     world: &World<'_>,
     state: &State,
@@ -241,8 +241,8 @@ impl<'n> Network<'n> {
     }
 }
 
-/// The same wish again, where links are down that its routes lead over: nobody but us takes them away. When
-/// there is no other way as short, the network's own routes are all that is left.
+/// The same intent again, where links are down that its routes lead over: no other instruction removes such routes.
+/// When there is no other path as short, the network's own routes are all that is left.
 pub(crate) fn renewed(world: &World<'_>, state: &State) -> Option<Plan> {
     let (fabric, tables) = (world.fabric(), &state.in_force().tables);
     of_switches(fabric, tables).next()?;
@@ -322,7 +322,7 @@ impl RoutesAroundDrain<'_> {
         Ok(table)
     }
 
-    /// Nothing where all stays as it is, or where nobody sends it any more.
+    /// Nothing where all stays as it is, or where no node sends it any longer.
     fn other_hops(&self, at: NodeId, to: NodeId) -> Result<Option<Vec<NextHop>>, Partitioned> {
         let is_as_short = self.around.hops(at, to) == self.own.hops(at, to);
         if !is_as_short && self.has_hosts(at) {

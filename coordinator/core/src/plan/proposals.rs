@@ -57,14 +57,13 @@ fn told(mut doubts: Vec<String>) -> Vec<String> {
     doubts
 }
 
-/// Whatever else slows jobs, by all that fits the fabric.
+/// All else that slows jobs, by all evidence that fits the fabric.
 pub(crate) fn causes(world: &World<'_>, arrivals: &Admissions) -> Vec<Cause> {
     let (evidence, _) = evidence(world, arrivals).sifted(world.fabric());
     causes_by(&evidence, world).0
 }
 
-/// Collisions are told apart from what only looks like one by what a plan would bring, so they are not
-/// asked for here.
+/// A plan's gain distinguishes a collision from what only looks like one, so they are not asked for here.
 fn causes_by(evidence: &Sifted, world: &World<'_>) -> (Vec<Cause>, Option<String>) {
     match evidence.diagnose(world.fabric()) {
         Ok(mut causes) => {
@@ -173,7 +172,7 @@ pub(crate) fn without_left_over(world: &World<'_>, state: &State, pins: &[Pin]) 
     lift(state, stale_pins::left_over(world.known, pins))
 }
 
-/// Flows that a plan on its way has in hand are let be, whatever they suffer now.
+/// Flows that a plan on its way has in hand are left alone, whichever faults they suffer now.
 fn mend(world: &World<'_>, state: &State) -> Option<Plan> {
     let in_force = state.in_force();
     let policy = &world.known.policy.planner;
@@ -213,7 +212,7 @@ fn lift(state: &State, useless: Vec<UselessPin>) -> Option<Plan> {
     })
 }
 
-/// Whether both lead from the same routes to the same routes, whatever they promise.
+/// Whether both lead from the same routes to the same routes, independent of their promises.
 pub(crate) fn do_the_same(one: &Plan, other: &Plan) -> bool {
     let what = |plan: &Plan| (plan.parent, plan.pins.clone(), plan.moves.clone());
     let orders = |plan: &Plan| -> Vec<_> {

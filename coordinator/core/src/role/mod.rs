@@ -233,12 +233,12 @@ impl ClusterRole {
         }
     }
 
-    /// Somebody waits for an answer from now on, unless no coordinator leads here. `is_sought` when the others
-    /// are asked at once whether anybody else leads.
+    /// A client waits for an answer from now on, unless no coordinator leads here. `is_sought` when the others are
+    /// asked at once whether another leads.
     ///
-    /// If nobody else had come to lead when this was asked, then the core knew all that was agreed
-    /// on; what it wants done now is not agreed on where another leads. Where nothing will be
-    /// decided, that is found out while the core is at it.
+    /// If no other had come to lead when this was asked, then the core knew all that was agreed on; what the client
+    /// wants done now is not agreed on where another leads. Where nothing will be decided, that is found out while the
+    /// core is at it.
     pub fn handle_asker(&mut self, id: u64, is_sought: bool) -> bool {
         let Part::Leads(leading) = &self.part else {
             return false;
@@ -247,7 +247,7 @@ impl ClusterRole {
         true
     }
 
-    /// Whether the others must be asked now if anybody else leads.
+    /// Whether the others must be asked now if another leads.
     pub fn handle_answer(&mut self, id: u64, response: Response) -> bool {
         let applied = match &self.part {
             Part::Leads(leading) => leading.applied,
@@ -256,7 +256,7 @@ impl ClusterRole {
         self.waiting.handle_answer(id, response, applied)
     }
 
-    /// Nobody else had come to lead when this was asked.
+    /// No other had come to lead when this was asked.
     pub fn handle_certain(&mut self, id: u64) {
         self.waiting.handle_certain(id);
     }

@@ -98,8 +98,7 @@ impl JobRegistry {
         }
     }
 
-    /// Pins of flows that have ended with their job go, whoever decides of other changes: who said that it is
-    /// over has asked for it.
+    /// Pins of flows that have ended with their job go, in manual mode too: the order that ended the job asked for it.
     fn let_go(&mut self, turn: &mut DecisionContext<'_>) {
         let pins = &turn.state.in_force().pins;
         self.over

@@ -292,7 +292,7 @@ impl Controller {
         }
     }
 
-    /// Whoever is told once more, or by another leader, may move what carries packets again.
+    /// An instruction that is sent once more, or by another leader, may move what carries packets again.
     fn is_proven(
         &mut self,
         turn: &mut DecisionContext<'_>,
@@ -311,7 +311,7 @@ impl Controller {
         self.proven.is_some_and(is_fresh)
     }
 
-    /// Where a driver does not say what came of it, nothing is undone: nobody knows what there is.
+    /// Where a driver does not say what came of it, nothing is undone: the circuits are unknown.
     fn switch(
         &mut self,
         turn: &mut DecisionContext<'_>,
@@ -378,7 +378,7 @@ impl Controller {
         self.is_proven(turn, journey, moving) && judge_move(turn, plan, moving).is_ok()
     }
 
-    /// One that holds what nobody wanted does not come to hold anything else by being asked.
+    /// A node that holds what no plan wants does not come to hold anything else by being asked.
     fn is_at_a_loss(&self, turn: &DecisionContext<'_>) -> bool {
         match &self.unclear {
             // It may not be asked again for long: a port carries packets, or the step is sound no more.

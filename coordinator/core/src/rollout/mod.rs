@@ -124,7 +124,7 @@ pub(crate) struct Controller {
     switched: BTreeMap<OpticalId, Moment>,
     /// An answer of a driver that leaves open what the device holds.
     unclear: Option<NotSwitched>,
-    /// How often something was told on this step that led to nothing, though the next may.
+    /// How often an instruction of this step led to nothing, though the next may.
     in_vain: u32,
     quietness: Option<IdleTracker>,
     light: Option<link_up_check::LinkUpCheck>,
@@ -310,8 +310,8 @@ impl Controller {
                 .saturating_mul(policy.most_sends.max(1))
     }
 
-    /// For every connected switch that has not answered, and was not told just now. Before it has reported, nobody can
-    /// judge what it would do with that.
+    /// For every connected switch that has not answered, and was not instructed just now. Before it has reported, it is
+    /// unknown what it would do with that.
     fn due_installs(&self, turn: &DecisionContext<'_>, step: &Step) -> Vec<(NodeId, Install)> {
         let Measurements {
             now,
@@ -380,8 +380,8 @@ fn is_unmeasurable(turn: &DecisionContext<'_>, plan: &Plan) -> bool {
     is_for_nothing && !is_needed(turn.known, turn.state.in_force(), plan)
 }
 
-/// A pin that serves no more is not put back, whatever its flow gets without it; nor does a flow get anything by an
-/// order that ranks are not in yet.
+/// A pin that serves no longer is not put back, whatever rate its flow gets without it; nor does a flow get anything by
+/// an order that ranks are not in yet.
 fn keep_unjudged(turn: &mut DecisionContext<'_>, plan: &Plan) {
     turn.decide(Change::Verified {
         generation: plan.generation,

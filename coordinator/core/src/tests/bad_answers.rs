@@ -1,6 +1,6 @@
-//! Agents and drivers that answer well-formed and wrong, also to what they are asked just now, and strangers with tokens. The
-//! core goes on whatever they say, its state stays consistent, no node is told two things at odds, and once they are gone,
-//! honest ones are served.
+//! Agents and drivers that answer well-formed and wrong, also to what they are asked just now, and strangers with
+//! tokens. The core goes on after any answer, its state stays consistent, no node gets two contradictory instructions,
+//! and once they are gone, honest ones are served.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -153,7 +153,7 @@ fn is_moving(cluster: &Cluster) -> bool {
     journeys(cluster).any(Migration::is_moving)
 }
 
-/// What holds whatever is said.
+/// What holds after any answer.
 #[derive(Default)]
 struct AnswerLaws {
     hostile: &'static [&'static str],
@@ -210,8 +210,7 @@ impl AnswerLaws {
         self.assert_tokens_have_one_key(cluster);
     }
 
-    /// Agents refuse what is lower than what they follow. Those that lie about that may be told again what they were told
-    /// before.
+    /// Agents refuse what is lower than what they follow. Those that lie about that may get earlier instructions again.
     fn assert_told_in_order(&self, cluster: &Cluster) {
         let mut last: BTreeMap<NodeId, &Install> = BTreeMap::new();
         for (node, install) in installs(cluster) {
@@ -272,7 +271,7 @@ fn assert_on_course(journey: &Migration) {
     }
 }
 
-/// What every node was told to hold, in that order.
+/// What every node was instructed to hold, in that order.
 fn installs(cluster: &Cluster) -> impl Iterator<Item = (NodeId, &Install)> {
     cluster.effects.iter().filter_map(|effect| match effect {
         Effect::Send { node, instruction } => Some((*node, instruction.install()?)),

@@ -1,5 +1,5 @@
-//! Agents that send well-formed samples of every kind with numbers of any size, several at once. The core goes
-//! on whatever they say; what it decided can be read again; and once they are gone, others are served.
+//! Agents that send well-formed samples of every kind with numbers of any size, several at once. The core goes on after
+//! any sample; what it decided can be read again; and once they are gone, others are served.
 
 use std::time::Duration;
 

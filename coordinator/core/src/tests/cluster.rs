@@ -257,7 +257,7 @@ impl Cluster {
         }
     }
 
-    /// Time passes for nobody: the whole machine is stalled.
+    /// Time passes for no program: the whole machine is stalled.
     pub(crate) fn stall(&mut self, duration: Duration) {
         self.now = self.now + duration;
     }

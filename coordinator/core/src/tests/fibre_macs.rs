@@ -37,7 +37,7 @@ pub(super) fn cluster() -> Cluster {
     cluster
 }
 
-/// Another interface of a host, which is no fibre's, bears whatever it likes.
+/// Another interface of a host, which is no fibre's, may bear any address.
 fn tell(cluster: &mut Cluster, of_h2: &str) {
     let reading = |interface: &str, address: Mac| {
         let interface = interface.to_owned();

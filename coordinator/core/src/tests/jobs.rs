@@ -1,4 +1,4 @@
-//! Why a job is slow, told of hosts that say nothing of jobs, and how quick pairs are beside each other.
+//! Why a job is slow, on hosts that report nothing of jobs, and how quick pairs are beside each other.
 
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ fn idle_host_has_no_job() {
     }
 }
 
-/// Whoever exchanges flows with one of a job's hosts works for it, too.
+/// A host that exchanges flows with one of a job's hosts works for it, too.
 #[test]
 fn findings_name_affected_jobs() {
     let mut cluster = colliding();

@@ -78,7 +78,7 @@ fn join_token_admits_one_key_once() {
     assert_eq!(status(&mut cluster).refused[0].why, used.to_string());
 }
 
-/// The answer may be lost on its way, and the certificate is worth nothing to anybody else.
+/// The answer may be lost on its way, and the certificate is worth nothing to another.
 #[test]
 fn same_key_gets_same_pass() {
     let mut cluster = invited();
@@ -88,7 +88,7 @@ fn same_key_gets_same_pass() {
     assert_eq!(cluster.log.len(), entries);
 }
 
-/// Whoever has come before is told again, and whoever comes then may come again.
+/// A member that has come before is answered again, and one that comes then may come again.
 #[test]
 fn full_disk_stops_admission_keeps_token() {
     let mut cluster = invited();
@@ -112,7 +112,7 @@ fn used_token_stays_used_after_restart() {
     assert!(matches!(used, Err(NoEntry::Used { .. })), "{used:?}");
 }
 
-/// Killed when the entry is in the log and nobody has been answered.
+/// Killed when the entry is in the log and no member has been answered.
 #[test]
 fn admission_survives_coordinator_crash() {
     let mut cluster = invited();
@@ -313,7 +313,7 @@ fn warnings_list_worst_first() {
     assert_eq!(status.agents[0].clock_skew_ms, Some(-700));
 }
 
-/// Whoever knocks from many places does not fill the memory.
+/// A client that knocks from many places does not fill the memory.
 #[test]
 fn only_latest_refusals_are_kept() {
     let mut cluster = Cluster::new(Mode::Manual);
@@ -332,8 +332,8 @@ fn only_latest_refusals_are_kept() {
     assert!(refused.iter().all(|one| one.why.len() <= 300));
 }
 
-/// One entry for all who waited while another was written, and nobody is answered before it is
-/// applied; who asks how things are waits for it too.
+/// One entry for all who waited while another was written, and none is answered before it is
+/// applied; a request for the status waits for it too.
 #[test]
 fn waiting_operators_share_log_entry() {
     let mut cluster = Cluster::new(Mode::Manual);
@@ -369,7 +369,7 @@ fn waiting_operators_share_log_entry() {
     assert_eq!(membership.open(now).count(), 1);
 }
 
-/// So that a script gone wild does not fill the memory of everybody who is told.
+/// So that a script gone wild does not fill the memory of all members.
 #[test]
 fn open_tokens_are_limited() {
     let mut cluster = Cluster::new(Mode::Manual);

@@ -35,7 +35,7 @@ pub(crate) struct Network {
     pub(crate) probes: BTreeMap<NodeId, ProbeList>,
     /// Hops that lose one probe in ten.
     pub(crate) lossy: BTreeSet<Hop>,
-    /// Over these hops nothing comes through, whoever sends it.
+    /// Over these hops nothing comes through, from any sender.
     pub(crate) dead: BTreeSet<Hop>,
     /// Over these hops no packet as large as its sender's MTU comes through.
     pub(crate) narrow: BTreeSet<Hop>,
@@ -352,7 +352,7 @@ impl Network {
             };
             let both = [flow, flow.reversed()];
             let both = both.map(|flow| self.path(&flow, &self.probe_flow(&flow)));
-            // Without any answer nobody tells which way they were lost.
+            // Without any answer it is unknown in which direction they were lost.
             let lost = match both.iter().flatten().any(|hop| self.dead.contains(hop)) {
                 true => LossByDirection {
                     somewhere: 20,

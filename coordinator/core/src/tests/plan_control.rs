@@ -151,7 +151,7 @@ fn impossible_plan_control_is_refused() {
     assert_eq!(steer(&mut cluster, plan, Steering::Resume), goes_on);
 }
 
-/// It could be put back only by hand, had nobody been told.
+/// The operator learns of it by an alarm and resumes it.
 #[test]
 fn refused_rollback_waits_for_operator() {
     let (mut cluster, plan) = draining();

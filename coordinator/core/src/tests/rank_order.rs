@@ -1,4 +1,5 @@
-//! Another order of a registered job's ranks, as a plan: it is told at the next start, and rolled back as any other.
+//! Another order of a registered job's ranks, as a plan: its job gets it at the next start, and it is rolled back as
+//! any other.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +42,7 @@ fn only_line(plan: &Plan) -> &Ranks {
     }
 }
 
-/// A job that was told the best order, and hosts that are not as they were then; and that order.
+/// A job that got the best order, and hosts that are not as they were then; and that order.
 fn outdated() -> (Cluster, Vec<String>) {
     let mut cluster = Cluster::new(Mode::Manual);
     cluster.run_for(SETTLE_TIME);
@@ -124,7 +125,7 @@ fn order_for_ended_job_is_dropped() {
     let (mut cluster, _) = outdated();
     let plan = offered(&mut cluster, reorder());
     tell(&mut cluster, JOB_NAME, JobOrder::End);
-    // The same hosts under the same name are another job, and told what is best now.
+    // The same hosts under the same name are another job, and get what is best now.
     reordered(&mut cluster, JOB_NAME, &BOTH_RACKS_HOSTS);
     let told = start(&mut cluster, JOB_NAME).allocation.order;
     cluster.run_until_ended(1);

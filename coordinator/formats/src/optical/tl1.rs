@@ -91,8 +91,8 @@ fn pair(line: &str) -> Result<Pair, Tl1Error> {
     Ok(Pair { ingress, egress })
 }
 
-/// Takes responses out of what comes in, whatever pieces it comes in. What a switch says unasked, and
-/// that it has heard, is passed over.
+/// Takes responses out of what comes in, in pieces of any size. What a switch says unasked, and that it has heard, is
+/// passed over.
 #[derive(Debug, Default)]
 pub struct Reader {
     received: Vec<u8>,

@@ -34,7 +34,7 @@ pub use seen::{
 const MAX_ROWS: usize = 4_000_000;
 /// Files are merged while they are read; so often is looked again.
 const MAX_LISTINGS: usize = 5;
-/// Fine-grained rows of longer stretches are more than anybody looks at.
+/// Fine-grained rows of longer stretches are more than is of use.
 const MAX_SECOND_SPAN: Duration = Duration::from_hours(1);
 const MAX_TEN_SECOND_SPAN: Duration = Duration::from_hours(24);
 
@@ -69,7 +69,7 @@ pub struct Question {
     pub kinds: Vec<Kind>,
 }
 
-/// A history to read from, which somebody else may be writing meanwhile.
+/// A history to read from, which another process may be writing meanwhile.
 pub struct Past {
     shelf: Box<dyn Shelf>,
     most_rows: usize,
@@ -100,7 +100,7 @@ impl Past {
         }
     }
 
-    /// With so many rows in memory at most, and for as long as somebody says so.
+    /// With this many rows in memory at most, and for as long as `goes_on` says so.
     pub fn within(self, most_rows: usize, goes_on: impl Fn() -> bool + Send + 'static) -> Self {
         Self {
             most_rows: most_rows.min(MAX_ROWS),
@@ -113,7 +113,7 @@ impl Past {
         (self.goes_on)().then_some(()).ok_or(PastError::Stopped)
     }
 
-    /// What is broken or missing is told in the window, and is no error.
+    /// What is broken or missing is reported in the window, and is no error.
     pub fn look(&self, question: &Question) -> Result<Window, PastError> {
         let Question { from, to, .. } = *question;
         if from >= to {
@@ -146,7 +146,7 @@ impl Past {
         Ok(found)
     }
 
-    /// A file that is gone was merged into another: then all is read anew.
+    /// A file that is gone was merged into another: then all is read again.
     fn read_day(
         &self,
         question: &Question,
@@ -250,5 +250,5 @@ fn days(kind: Kind, resolution: Resolution, from: Moment, to: Moment) -> Vec<Str
     places.map(|place| place.day_folder()).collect()
 }
 
-/// Beyond so many, one long list is quicker than many short ones.
+/// Beyond this many, one long list is quicker than many short ones.
 const MAX_DAYS: u32 = 400;

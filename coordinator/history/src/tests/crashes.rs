@@ -1,5 +1,4 @@
-//! Whatever moment a run ends at, what is visible is whole, nothing is there twice, and the next run
-//! goes on.
+//! At any moment that a run ends, what is visible is whole, nothing is there twice, and the next run goes on.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Files that are broken, or that somebody else put there.
+//! Files that are broken, or that another program put there.
 
 use bytes::Bytes;
 

@@ -43,7 +43,7 @@ pub(super) enum Fault {
     Unreadable,
 }
 
-/// Files that outlive whoever writes them.
+/// Files that outlive their writer.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Disk(pub(super) Arc<Mutex<State>>);
 

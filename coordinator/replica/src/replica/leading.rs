@@ -102,8 +102,8 @@ impl Replica {
         }
     }
 
-    /// What it has to write down finds no room: others elect one that goes on, and it hears nothing of whom. It says so at
-    /// once, whatever is being written.
+    /// What it has to write down finds no room: others elect one that goes on, and it hears nothing of whom. It says so
+    /// at once, also during a write.
     pub fn stop_leading(&mut self) {
         let term = self.node.raft.term;
         self.node.raft.become_follower(term, raft::INVALID_ID);

@@ -122,7 +122,7 @@ impl Saved {
         }
     }
 
-    /// What somebody begins with who joins a cluster: its number, and whom it was told of.
+    /// What a member that joins a cluster begins with: its number, and the members that it was given.
     pub fn joining(id: MemberId, head: Vec<u8>, members: Members) -> Self {
         let envelope = Envelope {
             members: Members {
@@ -302,7 +302,7 @@ impl Replica {
         self.node.tick();
         self.ticks += 1;
         self.reads.tick(self.timing.election_ticks);
-        // Nothing can be agreed on, and so nobody told that it leads, while a quorum waits for it.
+        // Nothing can be agreed on, and so it does not report that it leads, while a quorum waits for it.
         if self.is_leader() {
             self.give_up_on_snapshots();
             self.promote_who_caught_up();
@@ -325,7 +325,7 @@ impl Replica {
         Ok(())
     }
 
-    /// A leader tells nobody of commits that it has not seen them hold. Of one that does not vote here nothing of the kind is
+    /// A leader reports no commits that it has not seen held. Of one that does not vote here nothing of the kind is
     /// accepted, nor handed on: Raft would end over it.
     fn lost_log(&self, heartbeat: &Message) -> Result<(), LostLog> {
         if !self.members().votes_ever(heartbeat.from) {
@@ -497,7 +497,7 @@ impl Replica {
         }
     }
 
-    /// As far as has been told.
+    /// As far as was reported.
     fn leads(&self) -> bool {
         matches!(self.told, Standing::Leads { .. })
     }
@@ -507,7 +507,7 @@ impl Replica {
         (leader != raft::INVALID_ID).then_some(MemberId(leader))
     }
 
-    /// Raft draws from the machine's randomness, and whatever it drew is replaced.
+    /// Raft draws from the machine's randomness, and what it drew is replaced.
     fn draw_timeout(&mut self) {
         if let Some(leader) = self.leader() {
             self.led = leader;

@@ -191,7 +191,7 @@ fn lagging_member_receives_snapshot() {
     assert_eq!(room.state(away), room.state(leader));
 }
 
-/// It would vote for whoever lacks what it once held.
+/// It would vote for a member that lacks what it once held.
 #[test]
 fn member_with_lost_log_is_refused() {
     let mut room = Room::of(3);

@@ -45,7 +45,7 @@ fn newcomer_votes_after_catching_up() {
     assert_eq!(room.state(1), room.state(2));
 }
 
-/// A log may be so short that nobody is far behind.
+/// A log may be so short that no member is far behind.
 #[test]
 fn unheard_newcomer_does_not_vote() {
     let mut room = Room::of(1);

@@ -1,4 +1,4 @@
-//! A few replicas and the messages between them, told by hand.
+//! A few replicas and the messages between them, driven by hand.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -38,7 +38,7 @@ pub(super) struct Seat {
     pub(super) state: Vec<Vec<u8>>,
     pub(super) ready: Vec<ReadId>,
     pub(super) restored: usize,
-    /// In which term it was told that it leads, until it is told otherwise.
+    /// In which term it reported that it leads, until it reports otherwise.
     leads_in: Option<u64>,
     /// There is no room for a new file, and the old one grows on.
     pub(super) is_full: bool,
@@ -48,7 +48,7 @@ pub(super) struct Seat {
 pub(super) struct Room {
     pub(super) seats: BTreeMap<u64, Seat>,
     under_way: VecDeque<Message>,
-    /// Nobody hears these, nor do they hear anybody.
+    /// No other hears these, nor do they hear any other.
     pub(super) cut_off: BTreeSet<u64>,
     last: u64,
 }
@@ -148,7 +148,7 @@ impl Room {
         journal.saved.snapshot.index
     }
 
-    /// Until nobody has anything to say.
+    /// Until none has anything to say.
     pub(super) fn settle(&mut self) {
         loop {
             for (id, seat) in &mut self.seats {

@@ -46,7 +46,7 @@ pub(super) async fn audit(
     }
 }
 
-/// Whoever shows neither token nor certificate never comes as far as the core.
+/// A request with neither token nor certificate never comes as far as the core.
 pub(super) async fn note_strangers(
     State(served): State<Served>,
     request: Request,

@@ -101,7 +101,7 @@ pub(super) struct Insistence {
     /// Keep the change though flows become slower by it; what is unsound is refused all the same.
     #[serde(default)]
     force: bool,
-    /// Make it at once, whatever hours the policy has for changes.
+    /// Make it at once, also outside the hours that the policy has for changes.
     #[serde(default)]
     now: bool,
 }

@@ -20,16 +20,16 @@ use super::visitor::Visitor;
 
 const IDEMPOTENCY_KEY_HEADER: &str = "idempotency-key";
 const MAX_KEY_BYTES: usize = 128;
-/// Nobody tries again after that.
+/// Clients do not try again after that.
 const ANSWER_TTL: Duration = Duration::from_hours(24);
-/// A request of which nobody knows what came of it has been decided by then, or is lost.
+/// A request with an unknown outcome has been decided by then, or is lost.
 const UNDECIDED_TTL: Duration = Duration::from_mins(1);
 /// Requests in progress among them. The oldest answers leave first, a visitor's own before those of others; a request in
 /// progress stays, for a repeat would begin it a second time.
 const MAX_ANSWERS: usize = 1024;
 /// Requests in progress of one visitor, so that one leaves room to the others.
 const MAX_OPEN_PER_VISITOR: usize = 128;
-/// Together. One that is longer alone is not kept: its request is answered anew.
+/// Together. One that is longer alone is not kept: its request is answered again.
 const MAX_ANSWERS_BYTES: usize = 64 << 20;
 
 /// Only for the document: it is read from the headers.
@@ -108,8 +108,8 @@ impl Kept {
 }
 
 impl Answers {
-    /// A refusal is not kept: what was wrong may be mended by then. Whoever leaves before the answer comes asks again
-    /// with the same key, and what was begun must not be begun twice: it goes on.
+    /// A refusal is not kept: what was wrong may be repaired by then. A client that leaves before the answer comes asks
+    /// again with the same key, and what was begun must not be begun twice: it goes on.
     pub(super) async fn answer(
         &self,
         idempotency: Idempotency,
@@ -301,7 +301,7 @@ mod tests {
         Idempotency::asked(&headers, by, "the same").expect("a key")
     }
 
-    /// How often those with these keys were answered anew.
+    /// How often those with these keys were answered by the core again.
     async fn made(answers: &Answers, by: &Visitor, keys: &[usize], bytes: usize) -> u32 {
         let made = Arc::<AtomicU32>::default();
         for &nth in keys {

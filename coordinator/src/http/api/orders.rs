@@ -27,7 +27,7 @@ const MAX_RATE_GBPS: f64 = 100_000.0;
 pub(super) struct Gate {
     /// As Slurm writes them: `node[01-04,07]`.
     hosts: String,
-    /// For this job: in the order that it was told first, where it is registered on them.
+    /// For this job: in the order that it registered first, where it is registered on them.
     job: Option<String>,
 }
 

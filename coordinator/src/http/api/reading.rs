@@ -51,7 +51,7 @@ pub(super) async fn fabric(
     tagged(&headers, &Shown::of(&served.context.fabric))
 }
 
-/// What slows the jobs, and what may be wrong where nobody looks.
+/// What slows the jobs, and what may be wrong where nothing is measured.
 #[utoipa::path(get, path = "/findings", responses((status = 200, description = "Findings", body = Findings)))]
 pub(super) async fn findings(
     served: State<Served>,
@@ -92,15 +92,15 @@ pub(super) async fn pairs(
     }
 }
 
-/// Which hosts work together, those that send most first, and what orchestrators have told of jobs.
+/// Which hosts work together, those that send most first, and what orchestrators have registered of jobs.
 #[derive(Debug, Serialize, ToSchema)]
 struct Jobs {
     jobs: Vec<JobStatus>,
     registered: Vec<RegisteredJob>,
 }
 
-/// Which hosts work together now, as their traffic shows, with what was promised them and what they have; and
-/// the jobs that orchestrators have told of.
+/// Which hosts work together now, as their traffic shows, with what was promised them and what they have; and the jobs
+/// that orchestrators have registered.
 #[utoipa::path(get, path = "/jobs", responses((status = 200, description = "The jobs", body = Jobs)))]
 pub(super) async fn jobs(served: State<Served>, visitor: Visitor, headers: HeaderMap) -> ApiResult {
     let seen = visitor.ask(&served.context, Request::Jobs).await?;
@@ -134,7 +134,7 @@ pub(super) struct Ends {
     from: String,
     /// The host that receives, or one of its addresses.
     to: String,
-    /// Only what comes from this port; with `port`, also what nobody sends.
+    /// Only what comes from this port; with `port`, also a flow that no host sends.
     source_port: Option<u16>,
     /// Only what goes to this port.
     port: Option<u16>,

@@ -54,7 +54,7 @@ pub(super) struct Plays {
     flows: Option<String>,
     /// The file that `reweave sim job` takes.
     job: Option<String>,
-    /// The timings of a job of operators, whatever that calls their file.
+    /// The timings of a job of operators, whichever file the job names.
     profile: Option<String>,
     trace: Option<Trace>,
     /// What flows, a job or a trace are played on; the cluster's own fabric when left out. In variants it is `fabric.toml`,
@@ -119,7 +119,7 @@ pub(super) async fn play(
     visitor: Visitor,
     sent: HttpRequest,
 ) -> ApiResult {
-    // Nobody else may send as much.
+    // No other client may send as much.
     visitor.name(&served.context).await?;
     let asked = Json::<Plays>::from_request(sent, &()).await;
     let Json(mut asked) = asked.map_err(|error| Problem::bad_body(&error))?;
@@ -222,7 +222,7 @@ impl Otherwise {
     }
 }
 
-/// A variant that somebody wants.
+/// A variant that a client asks for.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wanted {

@@ -67,7 +67,7 @@ fn shown(headers: &HeaderMap, plan: &Plan) -> ApiResult {
     Ok(tagged.ok_or_else(Problem::unexpected)?.answer(headers))
 }
 
-/// What is asked by whoever approves, and sends these headers.
+/// A client that approves asks this, with these headers.
 pub(super) fn asked(
     headers: &HeaderMap,
     generation: Generation,

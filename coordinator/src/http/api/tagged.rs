@@ -27,7 +27,7 @@ impl Tagged {
         Some(Self { body, tag })
     }
 
-    /// Told apart by what stands for it.
+    /// Distinguished by what stands for it.
     pub(super) fn sealed(body: Bytes, seal: &str) -> Option<Self> {
         let tag = HeaderValue::from_str(&format!("\"{seal}\"")).ok()?;
         Some(Self { body, tag })

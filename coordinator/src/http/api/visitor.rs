@@ -24,7 +24,7 @@ pub(super) enum Visitor {
 }
 
 impl Visitor {
-    /// Whoever sends a token asks by that, whatever he has shown.
+    /// A client that sends a token asks by that, also where it has shown a certificate.
     pub(super) fn of(headers: &HeaderMap, extensions: &Extensions) -> Result<Self, Problem> {
         let shown = extensions.get::<ConnectInfo<Shown>>();
         let member = shown.and_then(|ConnectInfo(it)| it.member.clone());
@@ -66,7 +66,7 @@ impl Visitor {
         }
     }
 
-    /// The core's word for who asks, and that nobody else leads, without what it would answer.
+    /// The core's word on the client, and that no other coordinator leads, without what it would answer.
     pub(super) async fn may(
         &self,
         context: &ServerContext,
@@ -90,7 +90,7 @@ impl Visitor {
     }
 }
 
-/// Browsers show a certificate in the name of any page; what a page of somebody else asks, its reader did not.
+/// Browsers show a certificate in the name of any page; what a page of another site asks, its reader did not.
 fn is_of_page(headers: &HeaderMap) -> bool {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().ok());
     let site = text(SEC_FETCH_SITE).is_none_or(|site| matches!(site, Some("same-origin" | "none")));

@@ -95,7 +95,7 @@ fn snapshot_waits_for_disk_room() {
     let path = folder.path().join("log");
     let joining = Saved::joining(OWN_ID, Vec::new(), Members::default());
     let (mut engine, mut queue) = engine(&path, joining);
-    // Whatever is written there finds no room.
+    // All that is written there finds no room.
     symlink("/dev/full", path.with_extension("new")).unwrap();
     let before = fs::read(&path).unwrap();
     engine.take(Task::Message(snapshot())).unwrap();

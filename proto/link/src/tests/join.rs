@@ -25,7 +25,7 @@ fn token(cluster: &Cluster, role: Role, name: &str) -> Token {
     Token::new(&cluster.coordinator(), Member::new(role, name))
 }
 
-/// What becomes of `token` at a door that does `answer` to whoever comes.
+/// What becomes of `token` at a listener that gives every caller this `answer`.
 async fn attempt<F: Future<Output = ()>>(
     cluster: &Cluster,
     token: &Token,

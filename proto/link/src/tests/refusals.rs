@@ -94,7 +94,7 @@ async fn expired_agent_is_refused() {
     assert!(matches!(own_problem, Some(PeerRefusal::Expired { .. })));
 }
 
-/// Whoever can write any name into a certificate is not called by it.
+/// A peer that can write any name into a certificate is not called by it.
 #[tokio::test]
 async fn expired_foreign_agent_is_unnamed() {
     let (ours, theirs) = (Cluster::new("lab"), Cluster::new("lab"));
@@ -277,7 +277,7 @@ async fn session_tickets_are_never_resumed() {
         let first = connecting().await.unwrap();
         opening::open(&first, &hello).await.unwrap()
     };
-    // With the hello, whatever there might be to resume with has come too.
+    // With the hello, all that there might be to resume with has come too.
     let (accepted, _opened) = soon(async { tokio::join!(listener.accept(), greeting) }).await;
     accepted.unwrap().unwrap();
     assert!(connecting().into_0rtt().is_err());

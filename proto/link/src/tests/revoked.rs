@@ -126,7 +126,7 @@ async fn signer_cannot_sign_long_lifetimes() {
     let month = Validity::lasting(30 * crate::pki::MAX_MEMBER_VALIDITY).unwrap();
     let kept = signer.issue(Role::Agent, "h0", month, &dir);
     assert!(matches!(kept, Err(PkiError::TooLongForSigner)));
-    // Somebody who has the key asks nobody.
+    // The owner of the key asks no permission.
     signer
         .sign(&["spiffe://lab/agent/h0"], "h0", month, &dir)
         .unwrap();

@@ -248,8 +248,8 @@ async fn listen<D: MemberProtocol>(
     }
 }
 
-/// Waits until nothing has been heard for a while, though something was said, and there is somebody else to
-/// ask. Moments in which this process did not run count once.
+/// Waits until nothing has been heard for a while, though something was said, and there is another coordinator to ask.
+/// Moments in which this process did not run count once.
 async fn silence<D: MemberProtocol>(session: &Session, has_others: impl Fn() -> bool) {
     let mut looks = interval(LIVENESS_INTERVAL);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);

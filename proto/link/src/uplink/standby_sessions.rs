@@ -80,7 +80,7 @@ impl StandbySessions {
         self.seats.borrow().clone()
     }
 
-    /// Whether there is anybody but the one that is asked now, whenever that is asked.
+    /// Whether there is another coordinator than the one that is asked now, at the time of the call.
     pub(super) fn has_others(&self) -> impl Fn() -> bool + use<> {
         let (configured, seats) = (self.addresses.len(), self.seats.clone());
         move || configured.max(seats.borrow().len()) > 1
@@ -119,8 +119,8 @@ impl StandbySessions {
         wanted
     }
 
-    /// The session with one that has come to lead. Meanwhile one is kept with each of the others, whoever
-    /// they come to be.
+    /// The session with one that has come to lead. Meanwhile one is kept with each of the others, also of those that
+    /// join later.
     pub(super) async fn called_beside<D: MemberProtocol>(&mut self, asked: &Session) -> Session {
         loop {
             self.keep_all_but::<D>(asked);
@@ -155,8 +155,7 @@ impl StandbySessions {
         }
     }
 
-    /// The next to ask: whoever comes to lead calls those who wait, and where nobody has called in time,
-    /// all are asked who it is.
+    /// The next to ask: a new leader calls those who wait, and where none has called in time, all are asked who leads.
     pub(super) async fn next(&mut self, dialer: &mut Dialer) -> Session {
         if let Some(session) = self.chosen.take() {
             dialer.stay_with(session.address());

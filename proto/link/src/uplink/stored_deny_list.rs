@@ -98,7 +98,7 @@ mod tests {
         list
     }
 
-    /// The agent has ended and started again, and no coordinator has told it anything yet.
+    /// The agent has ended and started again, and no coordinator has sent it anything yet.
     #[tokio::test]
     async fn revoked_coordinator_stays_denied_after_restart() {
         let scratch = tempfile::tempdir().unwrap();

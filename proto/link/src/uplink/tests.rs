@@ -293,7 +293,7 @@ async fn standby_is_asked_when_leading() {
     court.expect_at(&again).await;
 }
 
-/// It waits with those that it was told of, and knows them when it is started again.
+/// It waits with coordinators that others named, and knows them when it is started again.
 #[tokio::test]
 async fn coordinator_learned_from_peer_is_found() {
     let mut court = Court::known_to_the(1);
@@ -334,7 +334,7 @@ async fn coordinator_learned_from_peer_is_found() {
     assert_eq!(again.peer().name, "h0");
 }
 
-/// Nobody has to be admitted again for it.
+/// No member has to be admitted again for it.
 #[tokio::test]
 async fn lost_leader_is_replaced_by_caller() {
     let mut court = Court::new();
@@ -349,7 +349,7 @@ async fn lost_leader_is_replaced_by_caller() {
     court.expect_at(&waits).await;
 }
 
-/// Whoever came to the wrong one first waits there, and comes to it only once.
+/// An agent that came to the wrong coordinator first waits there, and comes to this one only once.
 #[tokio::test]
 async fn redirected_agent_keeps_standby_session() {
     let mut court = Court::new();

@@ -134,7 +134,7 @@ impl AsFd for HeaderRing {
     }
 }
 
-/// The kernel is to take no more than so many bytes of each packet.
+/// The kernel is to take no more than this many bytes of each packet.
 fn cut_after(socket: &Socket, bytes: u32) -> io::Result<()> {
     let mut take = libc::sock_filter {
         code: (libc::BPF_RET | libc::BPF_K) as u16,

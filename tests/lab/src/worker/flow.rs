@@ -113,7 +113,7 @@ impl Flow {
         }
     }
 
-    /// Orders a message of so many bytes. What is returned ends when it has been moved, with an
+    /// Orders a message of this many bytes. What is returned ends when it has been moved, with an
     /// error when it never will be.
     pub(crate) fn order(&self, bytes: u64) -> oneshot::Receiver<()> {
         let (done, moved) = oneshot::channel();

@@ -16,7 +16,7 @@ pub(crate) struct Meter {
     paced: Duration,
 }
 
-/// A rate needs so many bursts: a timer of the kernel that is late lets another part of one pass.
+/// A rate needs this many bursts: a timer of the kernel that is late lets another part of one pass.
 const MIN_BURSTS: u64 = 20;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -37,7 +37,7 @@ enum Message {
 enum Pace {
     /// They may have lain here before this end was ready.
     Unknown,
-    /// This end waits for each of them; so many more may have been let pass at once.
+    /// This end waits for each of them; this many more may have been let pass at once.
     Burst {
         left: u64,
     },

@@ -26,13 +26,13 @@ pub enum Fault {
         is_durable: bool,
     },
     Dies(Guest),
-    /// In the midst of what it is told, after so many further steps.
+    /// In the midst of what it is told, after this many further steps.
     DiesAfter(Guest, usize),
     SessionBreaks(Guest),
     /// It does nothing for so long.
     Hangs(Guest, Duration),
     DiskIsFull(Guest, bool),
-    /// Its kernel takes so many more changes, or any number of them again.
+    /// Its kernel takes this many more changes, or any number of them again.
     KernelRefuses(Guest, Option<usize>),
     Ails(OpticalId, Ailment),
     /// Somebody's packets go out by this port whatever their node holds, or nobody's do.

@@ -26,7 +26,7 @@ pub struct Node {
     /// While its agent runs.
     shell: Option<Shell<RouteOp>>,
     pub disk_is_full: bool,
-    /// Its kernel takes so many more changes, and then none.
+    /// Its kernel takes this many more changes, and then none.
     pub patience: Option<usize>,
     /// How often it took back what was not confirmed.
     pub went_back: usize,

@@ -70,7 +70,7 @@ pub struct World {
     working: BTreeMap<Guest, u64>,
     pub hangs_until: BTreeMap<Guest, Moment>,
     journal: Journal,
-    /// So many entries of the log stand in the journal.
+    /// This many entries of the log stand in the journal.
     noted: usize,
     /// How often a node was asked to look closely at its interfaces.
     pub asked_closely: u64,

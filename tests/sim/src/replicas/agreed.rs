@@ -29,10 +29,10 @@ pub struct Agreed {
     let_in: BTreeMap<Digest, (Digest, Pass)>,
     /// By term, how much was agreed on when its leader answered somebody last.
     promised: BTreeMap<u64, u64>,
-    /// So many were told that they are let in, by one leader or another.
+    /// This many got the answer that they are admitted, by one leader or another.
     pub passes: u64,
     pub answers: u64,
-    /// So many plans were given up by people, and so often an earlier coordinator was in the way of that.
+    /// This many plans were given up by people, and so often an earlier coordinator was in the way of that.
     pub steered: u64,
     pub too_early: u64,
     /// So often the cluster version was lowered.

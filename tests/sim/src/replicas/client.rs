@@ -12,7 +12,7 @@ const KEY_COUNT: usize = 3;
 const VALUE_COUNT: usize = 4;
 /// Numbers of clients begin here; those of nodes are lower.
 const FIRST_CLIENT_ID: u64 = 1000;
-/// After so many attempts a client may have had enough.
+/// After this many attempts a client may have had enough.
 const MIN_ATTEMPTS: u64 = 6;
 
 #[derive(Debug)]

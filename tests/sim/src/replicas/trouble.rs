@@ -27,7 +27,7 @@ const FAST_DELAYS: SimulatedDelays = SimulatedDelays {
 /// Everything works again; then so long at most until all is well.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(10);
 const REST_TIME: Duration = Duration::from_millis(500);
-/// One strike is so many troubles, at most.
+/// One strike is this many troubles, at most.
 const MAX_FAULTS_PER_STRIKE: usize = 3;
 /// Bytes that others leave of a disk: nothing, less and more than the log keeps ahead of it, and nearly enough.
 const FREE_BYTES: [u64; 4] = [0, 1 << 20, 3 << 20, 17 << 20];
@@ -45,7 +45,7 @@ counts! {
         haunted,
         added,
         removed,
-        /// So many people were answered, and newcomers let in.
+        /// This many people were answered, and newcomers let in.
         heard,
         let_in,
         instructed,
@@ -53,10 +53,10 @@ counts! {
         taken_back,
         /// So often somebody came to lead in the middle of a rollout.
         inherited,
-        /// So many plans were given up by people, and so often an earlier coordinator was in the way of that.
+        /// This many plans were given up by people, and so often an earlier coordinator was in the way of that.
         steered,
         too_early,
-        /// So often the cluster version was lowered, and so many coordinators went back amid trouble.
+        /// So often the cluster version was lowered, and this many coordinators went back amid trouble.
         lowered,
         went_back,
         /// Disks that were full at a look, and disks that were refused because they were damaged.

@@ -60,7 +60,7 @@ impl Given {
             path: path.to_owned(),
             problem,
         };
-        // Bad numbers of hosts are told as bad options are.
+        // Bad numbers of hosts are reported as bad options are.
         plan.asked.ports.request()?;
         plan.check().map_err(untrue)?;
         let wiring = Wiring::of(plan.asked.ports.hosts, plan.links.iter().copied());

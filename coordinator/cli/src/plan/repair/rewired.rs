@@ -14,7 +14,7 @@ pub(super) struct Rewired {
     rewired: Vec<Weighed>,
     /// Which of them is worth it; nothing where the routes alone will do.
     best: Option<usize>,
-    /// Why nothing could be planned anew.
+    /// Why no new plan could be made.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
 }
@@ -73,7 +73,7 @@ impl Rewired {
 }
 
 impl Weighed {
-    /// The tables of what is not worth it tell nobody anything.
+    /// The tables of what is not worth it are of no use.
     fn of(choice: &Choice, rewiring: &Rewiring, is_best: bool) -> Self {
         let Moved { kept, torn, set } = choice.moved;
         let hosts = rewiring.names.len() as u32;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::error::CliError;
 
-/// More than this nobody waits for.
+/// No operator waits for more than this.
 const MAX_POINTS: usize = 1_000_000;
 
 /// A setting and its values.

@@ -117,7 +117,7 @@ fn in_words(answer: &Value) -> String {
     format!("{}: {}{error}", figures("point"), figures("answer"))
 }
 
-/// Nobody reads more digits of what is not whole.
+/// More digits of what is not whole are not read.
 const SIGNIFICANT_DIGITS: i32 = 6;
 
 fn in_short(number: &Number) -> String {
@@ -154,7 +154,7 @@ impl<'o> Asker<'o> {
         })
     }
 
-    /// The answers in the order of the points, whoever is first.
+    /// The answers in the order of the points, in any order of their ends.
     fn ask_all(&self, points: &[(usize, Point)]) -> Vec<Value> {
         let next = AtomicUsize::new(0);
         let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -165,7 +165,7 @@ impl<'o> Asker<'o> {
                 scope.spawn(move || {
                     let take = || next.fetch_add(1, Ordering::Relaxed);
                     while let Some((place, (nth, point))) = at(points, take()) {
-                        // Whoever asked waits for all answers.
+                        // The receiver waits for all answers.
                         let _ = sender.send((place, self.ask(*nth, point)));
                     }
                 });

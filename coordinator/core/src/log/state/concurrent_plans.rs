@@ -37,8 +37,8 @@ impl State {
         self.rollouts().filter(|it| it.phase == Phase::Proposed)
     }
 
-    /// The generation that a plan has to name as its parent. One that waits or is on its way stands on what
-    /// it was made for, whatever others have done beside it.
+    /// The generation that a plan has to name as its parent. One that waits or is on its way stands on what it was made
+    /// for, independent of plans beside it.
     pub(crate) fn base_of(&self, plan: &Plan) -> Generation {
         let known = self.rollout(plan.generation);
         known.map_or(self.in_force.generation, |it| it.plan.parent)

@@ -15,8 +15,8 @@ use crate::log::command::Author;
 pub(crate) const MAX_TOKENS: usize = 8192;
 /// Every member gets all of them.
 pub(crate) const MAX_REVOKED_MEMBERS: usize = 1 << 16;
-/// Secrets that let somebody in are remembered for so long, and this many of them: whoever asks late for the
-/// same token to be made, since no answer came, would open it a second time.
+/// Secrets that admitted a member are remembered for this long, and this many of them: a late request for the same
+/// token to be made, since no answer came, would open it a second time.
 const SPENT_TOKEN_TTL: Duration = Duration::from_hours(24);
 const MAX_SPENT_TOKENS: usize = 1 << 16;
 /// People with a browser, and scripts.
@@ -204,8 +204,8 @@ impl Membership {
         }
     }
 
-    /// Tokens made for it before are worth nothing either, and neither are those that it made and nobody
-    /// has used: it would come back by them. What was promised is kept, whatever was promised beside it.
+    /// Tokens made for it before are worth nothing either, and neither are unused ones that it made: it would come back
+    /// by them. What was promised is kept, with any other promises beside it.
     pub(super) fn revoke(&mut self, at: Moment, member: Member) {
         let up_to = self.next_admission(at);
         let maker = (member.role == Role::Operator).then(|| Author::Operator(member.name.clone()));
@@ -216,7 +216,7 @@ impl Membership {
         self.denied.deny(member, up_to);
     }
 
-    /// Whatever clocks say.
+    /// Independent of clocks.
     fn next_admission(&mut self, at: Moment) -> Admission {
         let after = self.newest.0.saturating_add(1);
         self.newest = Admission(after.max(at.as_micros()));

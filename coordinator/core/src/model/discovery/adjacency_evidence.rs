@@ -128,8 +128,8 @@ impl SignCollector {
         }
     }
 
-    /// A router names itself by the interface that the packet came in by; by which it left the one before,
-    /// nobody says.
+    /// A router names itself by the interface that the packet came in by; by which interface it left the one before is
+    /// unknown.
     fn traces(&mut self, node: &str, observed: &NodeObservations, seats: &Seats) {
         for path in observed.paths.values() {
             let mut at = Some(node.to_owned());

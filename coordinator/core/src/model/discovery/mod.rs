@@ -206,7 +206,7 @@ impl<'p> Sight<'p> {
         doubts
     }
 
-    /// Those of the fabric, and whoever else is named at the end of a link.
+    /// Those of the fabric, and all others that are named at the end of a link.
     fn nodes(&self, links: &[DiscoveredLink]) -> Vec<DiscoveredNode> {
         let fabric = self.world.fabric();
         let known = fabric.nodes().map(|(_, node)| DiscoveredNode {

@@ -404,7 +404,7 @@ impl World<'_> {
         observed.flat_map(|it| it.flows.keys().chain(it.paths.keys()).copied())
     }
 
-    /// All addresses that somebody's routes lead to as the next hop.
+    /// All addresses that are a next hop of any node's routes.
     pub(crate) fn gateways(&self) -> BTreeSet<Ipv4Addr> {
         let nodes = self.nodes.values();
         let interfaces = nodes.flat_map(|node| node.interfaces.values());

@@ -68,9 +68,9 @@ fn depths(next: &Next, to: NodeId) -> Option<BTreeMap<NodeId, usize>> {
     Some(depths)
 }
 
-/// Of nodes that can be next, who is nearest by the new ways comes first. So no node is put in the row before
-/// those that its new way leads over, where these have none but new ways before them; whoever is nearest
-/// of those that are left can always follow.
+/// Of nodes that can be next, the one that is nearest by the new paths comes first. So no node is put in the queue
+/// before those that its new path leads over, where these have none but new paths before them. The nearest of those
+/// that are left can always follow.
 struct RoundQueue<'a> {
     change: &'a Change,
     pace: RoundWidth,
@@ -147,8 +147,8 @@ impl<'a> RoundQueue<'a> {
         }
     }
 
-    /// Where something circles already, there is no such row. It may be cured by whoever is nearest, and
-    /// whoever sends there waits until it is.
+    /// Where something circles already, there is no such queue. The nearest node may cure it, and nodes that send there
+    /// wait until it does.
     fn next(&mut self) -> Option<NodeId> {
         if self.ready.is_empty() {
             self.pace = RoundWidth::Narrow;

@@ -105,7 +105,7 @@ pub(super) fn ways_towards(at: &Position<'_>, tables: &Tables, to: NodeId) -> Ne
     others.map(|node| (node, own.links(tables, node))).collect()
 }
 
-/// The network's own routes to one destination. Where all have been told, nobody asks.
+/// The network's own routes to one destination. They are not computed where all nodes have tables.
 struct Own<'a> {
     at: &'a Position<'a>,
     to: NodeId,

@@ -134,14 +134,14 @@ fn in_both(one: &Circuits, other: &Circuits) -> Circuits {
     one.iter().map(both).collect()
 }
 
-/// Those in which everybody reaches everybody, before and after.
+/// Those in which every host reaches every other, before and after.
 fn sensible(seed: u64) -> Option<Case> {
     let case = Case::of(seed);
     let whole = |(tables, circuits): &(Tables, Circuits)| case.all_arrive(tables, circuits);
     (whole(&case.before) && whole(&case.after)).then_some(case)
 }
 
-/// All at once and in any order, as whoever knows nothing of rounds would.
+/// All at once and in any order, as a planner without rounds would do.
 fn unordered(case: &Case) -> MigrationPlan {
     let first = BTreeMap::from_iter(case.after.1.clone());
     let wave = |circuits, drain| Wave {
@@ -192,8 +192,8 @@ fn is_narrow(unsound: &Unsound) -> bool {
     matches!(unsound, Unsound::TooNarrow { .. })
 }
 
-/// From behind each of its steps, a migration leads back to where it began. Whoever has gained capacity on the way may
-/// lose too much of it at once, and waits then.
+/// From behind each of its steps, a migration leads back to where it began. A node that has gained capacity on the way
+/// may lose too much of it at once, and waits then.
 #[test]
 fn retraced_migration_loses_nothing() {
     let mut retraced_ones = 0;

@@ -49,7 +49,7 @@ impl Share {
         }
     }
 
-    /// The nth host's pair with the peer at this of so many places.
+    /// The nth host's pair with the peer at this of all places.
     pub(super) fn pair(
         self,
         nth: usize,

@@ -27,7 +27,7 @@ pub fn framed(message: &str, chunks: bool) -> String {
     }
 }
 
-/// Takes messages out of what comes in, whatever pieces it comes in.
+/// Takes messages out of what comes in, in pieces of any size.
 #[derive(Debug, Default)]
 pub struct Deframer {
     chunks: bool,

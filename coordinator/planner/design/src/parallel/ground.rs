@@ -20,8 +20,8 @@ use crate::topology::{
 #[derive(Clone, Copy)]
 pub struct Help<'h> {
     pub crew: &'h dyn Crew,
-    /// Is told now and then how far it is, and says whether to go on. Whoever always says yes gets
-    /// the same answer every time.
+    /// Gets how far it is now and then, and says whether to go on. A function that always says yes
+    /// gets the same answer every time.
     pub go_on: &'h (dyn Fn(&Progress) -> bool + Sync),
     /// Whether there is time, where there is nothing to tell.
     pub in_time: InTime<'h>,
@@ -36,7 +36,7 @@ pub struct Progress {
     pub best_ms: f64,
 }
 
-/// A topology that was found, with routes for whatever may be sent.
+/// A topology that was found, with routes for anything that may be sent.
 struct RoutedDesign {
     design: Design,
     routes: Routes,
@@ -192,7 +192,7 @@ pub(super) fn computing_ms(iteration: &Iteration) -> f64 {
     longest.unwrap_or_default().as_secs_f64() * 1e3
 }
 
-/// Routes for whatever pairs may send.
+/// Routes for any pairs that may send.
 fn to_all(design: &Design, in_time: InTime<'_>) -> Routes {
     let wiring = &design.wiring;
     let hosts = wiring.hosts() as u32;

@@ -26,13 +26,12 @@ pub struct Search<'s> {
     /// Of a server; no limit where there is no figure.
     pub memory: Option<Bytes>,
     pub seed: u64,
-    /// How many changes are simulated at most in each turn; as many as are worth the wait where nobody
-    /// says.
+    /// How many changes are simulated at most in each turn; as many as are worth the wait where no number is given.
     pub tries: Option<u32>,
 }
 
-/// What the changes of a turn may take in all when nobody says how many are tried: links that
-/// simulations look at, and for each task what it takes to think of it.
+/// What the changes of a turn may take in all when no number of tries is given: links that simulations look at, and for
+/// each task what it takes to think of it.
 const MAX_WORK_PER_TURN: u64 = 1 << 28;
 const WORK_PER_TASK: u64 = 100;
 const TRIES_RANGE: std::ops::RangeInclusive<u64> = 20..=300;
@@ -60,9 +59,9 @@ impl fmt::Display for Crowded {
 
 /// A change that costs this part of an iteration more is taken once in e times.
 const ANNEALING_TEMPERATURE: f64 = 0.004;
-/// So many changes are thought of for each that is simulated: most cannot be.
+/// This many changes are thought of for each that is simulated: most cannot be.
 const PROPOSALS_PER_TRY: u32 = 16;
-/// So many changes of the same splits are simulated side by side. The first that is taken counts.
+/// This many changes of the same splits are simulated side by side. The first that is taken counts.
 const PARALLEL_SIMULATIONS: usize = 4;
 
 impl Dealing for Search<'_> {
@@ -141,7 +140,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// So many changes in a row may be for nothing.
+    /// This many changes in a row may be for nothing.
     fn goes_on(&self, tries: u32) -> bool {
         let patience = (tries / 2).max(10);
         self.tried < tries.min(self.bettered + patience)

@@ -5,9 +5,9 @@ use reweave_common::split_mix::SplitMix64;
 use super::Request;
 use super::judge::{Judge, Score};
 
-/// All orders of so many hosts are tried: 40 320.
+/// All orders of this many hosts are tried: 40 320.
 const MAX_EXHAUSTIVE_HOSTS: usize = 8;
-/// From so many spots chains begin, the largest first.
+/// From this many spots chains begin, the largest first.
 const MAX_CHAINS: usize = 16;
 /// What is exchanged with another spot only decides between equals.
 const TIE_WEIGHT: f64 = 1e-3;

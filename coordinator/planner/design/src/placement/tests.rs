@@ -152,7 +152,7 @@ fn rails(hosts: usize) -> Fabric {
     graph(&links)
 }
 
-/// Three racks of so many hosts; the first has one of its two uplinks slow.
+/// Three racks of this many hosts; the first has one of its two uplinks slow.
 fn degraded(hosts: usize) -> Fabric {
     let mut links = Vec::new();
     for rack in 0..3 {
@@ -283,7 +283,7 @@ fn racks_reduce_first_and_then_pods() {
     assert_eq!(tiers(&fabric, &by_name(&fabric)).pop(), Some(pods.to_vec()));
 }
 
-/// Hosts of one rack have nobody to reduce before; what is wired directly has no racks.
+/// Hosts of one rack have no tier to reduce before; what is wired directly has no racks.
 #[test]
 fn without_racks_there_are_no_tiers() {
     let fabric = tree(2, 2);
@@ -336,7 +336,7 @@ fn surplus_hosts_are_slow_ones() {
     assert_eq!(place(&request(&fabric, &ring(17), &hosts, &pairs)), None);
 }
 
-/// Loads that are kept while places are exchanged are those that are counted anew.
+/// Loads that are kept while places are exchanged equal those that are counted again.
 #[test]
 fn exchanges_keep_loads_exact() {
     let fabric = fabric(3, 4);

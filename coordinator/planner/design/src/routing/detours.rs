@@ -1,4 +1,4 @@
-//! What takes over when a cable fails, before anybody has planned anything.
+//! What takes over when a cable fails, before the planner has planned anything.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -16,8 +16,8 @@ pub fn all_paths(routes: &Routes, demand: &BTreeMap<(u32, u32), f64>, most: usiz
     ways.collect()
 }
 
-/// Between any two hosts, the lanes of each of their ways, once somebody has asked for them. Routes
-/// have many pairs, and whoever asks again asks for the same.
+/// Between any two hosts, the lanes of each of their ways, once they were asked for. Routes have
+/// many pairs, and the same caller asks for the same ones again.
 #[derive(Debug)]
 pub struct Known {
     rows: Vec<OnceLock<PathsFromHost>>,

@@ -62,13 +62,13 @@ impl Routes {
                 false => 0,
             };
         }
-        // A kernel that is told one next hop of whatever weight says that it has one of weight 1.
+        // A kernel that gets one next hop of any weight says that it has one of weight 1.
         let common = weights.iter().copied().fold(0, gcd).max(1);
         weights.iter_mut().for_each(|weight| *weight /= common);
     }
 
-    /// The ways between two hosts, the fullest first, and at most so many of them; what the others
-    /// would carry is dealt out among these. None where there is no way.
+    /// The ways between two hosts, the fullest first, and at most this many of them; what the
+    /// others would carry is dealt out among these. None where there is no way.
     pub fn ways(&self, from: u32, to: u32, most: usize) -> Vec<WeightedPath> {
         let hosts = |hops: &[u32]| {
             let ends = hops.iter().map(|&lane| self.lanes.end(lane as usize));

@@ -309,7 +309,7 @@ fn parallel_links_share_hop_weight() {
     assert_eq!(weights(c), [(c, 1)]);
 }
 
-/// Whoever a cable fails for has other ways at once, without a circle.
+/// Hosts that a cable fails for have other ways at once, without a circle.
 #[test]
 fn detours_avoid_cable_changing_few_entries() {
     for (hosts, steps) in [(12, &[1, 5][..]), (16, &[1]), (20, &[1, 3, 7])] {

@@ -102,7 +102,7 @@ pub(super) fn shorten(
     }
 }
 
-/// So many hops lead to all, by and large.
+/// This many hops lead to all, by and large.
 const TYPICAL_DIAMETER_HOPS: usize = 5;
 
 /// Two cables a-b and c-d of a ring that become a-c and b-d.

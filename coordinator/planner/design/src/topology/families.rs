@@ -189,7 +189,7 @@ impl Design {
         }
     }
 
-    /// The same for some of its hosts, which are numbered anew in this order.
+    /// The same for some of its hosts, which are renumbered in this order.
     pub(super) fn of_hosts(&self, hosts: &[u32]) -> Self {
         let number = |host: u32| hosts.iter().position(|&it| it == host).map(|it| it as u32);
         let both = |[a, b]: Pair| Some([number(a)?, number(b)?]);
@@ -533,7 +533,7 @@ impl Laid {
         Some(())
     }
 
-    /// All rings but the first so many.
+    /// All rings but the first `fixed`.
     fn shorten(&mut self, fixed: usize, ground: &mut Ground<'_>) {
         let Ground { limits, rng, .. } = ground;
         let free = &mut self.rings[fixed..];

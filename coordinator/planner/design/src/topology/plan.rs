@@ -103,10 +103,10 @@ pub struct Lost {
     pub iteration_ms: Option<f64>,
 }
 
-/// So many of the screened candidates are simulated.
+/// This many of the screened candidates are simulated.
 const MAX_SIMULATED: usize = 4;
-/// Where so many pairs send, a simulation is much work, and what lanes carry tells more than where few
-/// do: what is this much worse is not simulated.
+/// Where this many pairs send, a simulation is much work, and what lanes carry tells more than where few do: what is
+/// this much worse is not simulated.
 const MIN_DENSE_PAIRS: usize = 1 << 12;
 const MAX_SIMULATED_DENSE: usize = 2;
 const MAX_SCREENED_RATIO: f64 = 1.02;
@@ -179,7 +179,7 @@ pub fn plan_first(
 struct Patience<'p> {
     first: InTime<'p>,
     others: InTime<'p>,
-    /// So many are simulated where many pairs send.
+    /// This many are simulated where many pairs send.
     most_of_many: usize,
 }
 
@@ -243,7 +243,7 @@ fn on_ideal_switch(
     )?)
 }
 
-/// So many of these, the first of which promises most.
+/// This many of these, the first of which promises most.
 fn worth_simulating(drafts: &[Draft], demand: &Demand, most_of_many: usize) -> usize {
     if demand.pairs.len() < MIN_DENSE_PAIRS {
         return MAX_SIMULATED.min(drafts.len());
@@ -300,9 +300,9 @@ fn drafts_until(
     }
 }
 
-/// For so many candidates routes are sought.
+/// For this many candidates routes are sought.
 const MAX_ROUTED: usize = 7;
-/// Of more hosts than these, only so many candidates fit into memory with their routes.
+/// Of more hosts than these, only this many candidates fit into memory with their routes.
 const MAX_FULLY_ROUTED_HOSTS: usize = 1024;
 const MAX_ROUTED_LARGE: usize = 2;
 
@@ -505,7 +505,7 @@ pub(super) fn places(place: &[u32]) -> Vec<NodeId> {
         .collect()
 }
 
-/// How long a lane takes that carries so many bytes of pairs, and what groups reduce besides.
+/// How long a lane takes that carries this many bytes of pairs, and what groups reduce besides.
 fn lane_ms(bytes: f64, design: &Design, demand: &Demand, rate: Rate) -> f64 {
     let mut reduced = vec![0.0; demand.hosts];
     for group in &demand.groups {
@@ -607,8 +607,8 @@ impl Proposal {
         }
     }
 
-    /// Finds out between which times an iteration lies, unless time is up before that or it takes too
-    /// much work. `watch` is told how many simulations are done, and says whether there is time.
+    /// Finds out between which times an iteration lies, unless time is up before that or it takes too much work.
+    /// `watch` gets how many simulations are done, and says whether there is time.
     pub fn tell_interval(
         &mut self,
         job: &Job<'_>,

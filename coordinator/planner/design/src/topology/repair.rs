@@ -167,8 +167,8 @@ fn reachable(wiring: &Wiring, demand: &Demand) -> Result<(), TopologyError> {
     }
 }
 
-/// Lanes are numbered anew when one has gone, so that hosts are compared by where they send. Those that
-/// have failed cannot be told anything.
+/// Lanes are renumbered when one has gone, so that hosts are compared by where they send. Those that have failed cannot
+/// get an instruction.
 fn changed(before: Option<&Routes>, after: &Routes, lost: &BTreeSet<u32>) -> Vec<u32> {
     let hosts = (0..after.lanes().hosts() as u32).filter(|host| !lost.contains(host));
     let sends = |routes: &Routes, at: u32| -> Vec<(u32, u32, u8)> {

@@ -1,8 +1,8 @@
 //! What is better than a repair, when there is time to move circuits.
 //!
-//! Ports whose cables lead to what has failed are joined to each other, and all circuits that are left
-//! stay; or all is planned anew. Either is taken only where it surely saves more than moving its
-//! circuits costs, and the second only where it surely saves more than the first.
+//! Ports whose cables lead to what has failed are joined to each other, and all circuits that are left stay; or all is
+//! planned again. Either is taken only where it surely saves more than moving its circuits costs, and the second only
+//! where it surely saves more than the first.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ use crate::gain::Gain;
 pub struct Worth<'w> {
     /// That the job still has; moving costs nothing where that is not known.
     pub iterations: Option<f64>,
-    /// How long it takes to move so many circuits.
+    /// How long it takes to move this many circuits.
     pub cost_ms: &'w dyn Fn(usize) -> f64,
 }
 
@@ -58,11 +58,11 @@ pub struct Choice {
 pub struct Rewiring {
     /// What those are called that are left.
     pub names: Vec<u32>,
-    /// Whatever touches fewest first.
+    /// The one that touches fewest comes first.
     pub choices: Vec<Choice>,
     /// Which of them is worth it.
     pub best: Option<usize>,
-    /// Why nothing could be planned anew.
+    /// Why no new plan could be made.
     pub refused: Option<TopologyError>,
 }
 

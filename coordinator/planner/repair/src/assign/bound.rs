@@ -15,7 +15,8 @@ pub(super) struct Pool {
     pub(super) bound: f64,
     /// What it is brought down to: the bound, or what it is now where too little could be gained.
     pub(super) goal: f64,
-    /// Whether it has so many flows of uneven sizes that nobody knows whether the bound can be met.
+    /// Whether it has so large a number of flows of uneven sizes that it is unknown whether the
+    /// bound can be met.
     pub(super) uneven: bool,
 }
 
@@ -165,8 +166,8 @@ fn crowded(descending: &[u64], hops: usize) -> u64 {
     (0..).map_while(meeting).max().unwrap_or(0)
 }
 
-/// So many flows must leave the hops that are fuller than they end up, at least. A flow has one hop
-/// at the first place of its way and one at the last, so what leaves these hops adds up.
+/// This many flows must leave the hops that are fuller than they end up, at least. A flow has one
+/// hop at the first place of its way and one at the last, so what leaves these hops adds up.
 pub(super) fn least_moves(problem: &Problem, state: &State<'_>) -> usize {
     let first = |way: &[usize]| way.first().copied();
     let last = |way: &[usize]| way.last().copied();

@@ -10,8 +10,8 @@
 //! become less even for one with more. Of equals, the one that moves fewer flows is better. A pool
 //! that could gain too little is left as it is.
 //!
-//! Beside the fullest hop of a pool there may be others that flows share for no need: at last, whoever
-//! can relieve such a hop enough goes where less is.
+//! Beside the fullest hop of a pool there may be others that flows share for no need: at last, a flow that can relieve
+//! such a hop enough goes where less is.
 
 mod bound;
 mod exact;
@@ -68,7 +68,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// For whoever has a second.
+    /// For a caller that has a second.
     pub fn at_leisure() -> Self {
         Self {
             closer: 20_000_000,
@@ -76,7 +76,7 @@ impl Work {
         }
     }
 
-    /// For each of so many that share it.
+    /// For each of this many that share it.
     pub(crate) fn shared_by(self, many: usize) -> Self {
         Self {
             exact: self.exact / many,
@@ -105,7 +105,7 @@ pub struct Solution {
     pub levelling: usize,
     /// No assignment that is as good moves fewer.
     pub least_moves: usize,
-    /// As it was, as it will be, and what nobody gets below.
+    /// As it was, as it will be, and what no assignment gets below.
     pub before: Peak,
     pub after: Peak,
     pub bound: Peak,
@@ -182,7 +182,7 @@ pub fn solve(problem: &Problem) -> Solution {
     }
 }
 
-/// Where all are now, beside what nobody gets below.
+/// Where all are now, beside what no assignment gets below.
 pub fn as_is(problem: &Problem) -> Solution {
     let seated = &*seated(problem);
     let pools = bound::pools(seated);
@@ -300,7 +300,7 @@ fn give_up(pools: &mut [Pool], before: &[f64], after: &[f64], least_gain: f64) -
 fn figures(pools: &[Pool], state: &State<'_>, before: &[f64], proven: bool) -> Solution {
     let worst = |peaks: &mut dyn Iterator<Item = Peak>| peaks.fold(Peak::default(), Peak::max);
     let fullest = |pool: &Pool| pool.fullest(|hop| state.fullness(hop)).max(pool.bound);
-    // Where all was weighed, nobody is below what was reached, but for what was given up.
+    // Where all was weighed, no assignment is below what was reached, but for what was given up.
     let is_least = |pool: &Pool| proven && is_at(pool.goal, pool.bound);
     let after = worst(&mut pools.iter().map(|pool| Peak::of(pool, fullest(pool))));
     let mut bound = worst(&mut pools.iter().map(|pool| Peak::of(pool, pool.bound)));

@@ -72,7 +72,7 @@ fn sets(problem: &Problem) -> Vec<BTreeSet<usize>> {
     sets
 }
 
-/// How full the fullest of each of these sets is, from the worst down, computed anew.
+/// How full the fullest of each of these sets is, from the worst down, computed again.
 fn peaks(problem: &Problem, ways: &[usize]) -> Vec<f64> {
     let loads = loads(problem, ways);
     let fullest = |set: &BTreeSet<usize>| set.iter().map(|hop| loads[*hop]).fold(0.0, f64::max);
@@ -227,8 +227,8 @@ proptest! {
         }
     }
 
-    /// A pool that gains too little moves nobody, however much another gains: whoever goes back makes
-    /// one fuller that gained enough, or one that did not fuller than it was.
+    /// A pool that gains too little moves no flow, however much another gains: a flow that goes back makes one fuller
+    /// that gained enough, or one that did not fuller than it was.
     #[test]
     fn every_move_serves_gaining_pool(
         flows in prop::collection::vec((0..16usize, 0..3usize, 40..60u64), 2..9),

@@ -10,11 +10,11 @@ use super::{Cause, Class, Subject, cables};
 
 /// Cables within their specification break some frames, and fewer the less they carry.
 const MIN_ERROR_SHARE: f64 = 1e-7;
-/// A share of lost probes that nobody can be told to live with.
+/// A share of lost probes that no operator can be expected to live with.
 pub(super) const MIN_LOSS_SHARE: f64 = 0.01;
 /// What crosses a link that loses probes and no other that does, loses as many; what others cross as well, fewer.
 const MIN_LOSS_RATIO: f64 = 0.75;
-/// So many of the last values say how it is now.
+/// This many of the last values say how it is now.
 const RECENT_VALUES: usize = 4;
 
 /// A change of the mean of a series.
@@ -29,9 +29,9 @@ pub struct Change {
 /// In spreads of the series: what is still usual, and how much of more adds up to a change.
 const CUSUM_SLACK: f64 = 1.0;
 const CUSUM_THRESHOLD: f64 = 10.0;
-/// So many values first show what is usual.
+/// This many values first show what is usual.
 pub(super) const BASELINE_VALUES: usize = 16;
-/// A change by less than this part is none anybody feels.
+/// A change by less than this part is not felt.
 const MIN_RELATIVE_CHANGE: f64 = 0.2;
 
 /// The first rise of a series that is no chance, if there is one.

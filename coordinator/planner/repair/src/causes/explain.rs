@@ -173,7 +173,7 @@ fn apart<'e>(facts: &'e JobFacts, findings: &'e [Cause]) -> impl Iterator<Item =
     })
 }
 
-/// A way that is told must be one between the two.
+/// A path that is given must be one between the two.
 fn leads_between(pair: &PairTime, hosts: &[String; 2]) -> Result<(), EvidenceError> {
     let ends = [pair.path.first(), pair.path.last()];
     let is_theirs = ends == hosts.each_ref().map(Some);

@@ -111,8 +111,8 @@ fn merge_errors(findings: &mut Vec<Cause>, broken: Vec<Cause>, fabric: &Fabric) 
     }
 }
 
-/// Since when more is lost is evidence for whatever is known to lose packets, and where something is, all else that
-/// is seen to lose more is crossed by what gets lost there.
+/// Since when more is lost is evidence for all that is known to lose packets, and where something is, all else that is
+/// seen to lose more is crossed by what gets lost there.
 fn merge_lossier(findings: &mut Vec<Cause>, lossier: Vec<Lossier>, fabric: &Fabric) {
     let loses = |it: &&mut Cause| {
         let by_counters = matches!(it.class, Class::BadOptic | Class::NicFlap);

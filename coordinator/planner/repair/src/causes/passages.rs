@@ -10,7 +10,7 @@ use super::error::EvidenceError;
 use super::evidence::{UNKNOWN_NODE, node};
 
 /// The nodes that something passes, and by which link it goes from each to the next; of links `*` where that is not
-/// known, and none at all where none is told.
+/// known, and none at all where none is given.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EvidencePath {
     pub nodes: Vec<String>,
@@ -139,7 +139,7 @@ impl EvidencePath {
         }
     }
 
-    /// Whether any of it is told, and all of it.
+    /// Whether any of it is given, and all of it.
     pub(super) fn is_known(&self) -> bool {
         !self.nodes.is_empty() && self.nodes.iter().all(|name| name != UNKNOWN_NODE)
     }
@@ -169,7 +169,7 @@ fn second_visit(path: &[String]) -> Option<usize> {
     again.map(|(place, _)| place)
 }
 
-/// Of one of several, and nobody knows which.
+/// Of one of several, and it is unknown which.
 pub(super) fn shared(confidence: f64, subject: &Subject) -> f64 {
     confidence / subject.each().len() as f64
 }

@@ -158,7 +158,7 @@ fn probes(loss: impl Fn(&str) -> f64, sent: u64) -> Vec<Probed> {
     probes_on([2, 4, 4], loss, sent)
 }
 
-/// The same where there are so many leaves, spines, and hosts to a leaf.
+/// The same where there are this many leaves, spines, and hosts to a leaf.
 fn probes_on(size: [usize; 3], loss: impl Fn(&str) -> f64, sent: u64) -> Vec<Probed> {
     probes_by(&mut SplitMix64::new(1), size, loss, sent)
 }
@@ -381,7 +381,7 @@ fn close_first_rank_is_no_finding() {
     assert_eq!(found(&closer), [], "it is farther");
 }
 
-/// Each direction of each link between so many leaves and spines, and its nodes.
+/// Each direction of each link between this many leaves and spines, and its nodes.
 fn directed(leaves: usize, spines: usize) -> impl Iterator<Item = [String; 2]> {
     (0..leaves * spines * 2).map(move |it| {
         let [leaf, spine] = [
@@ -427,8 +427,8 @@ fn each_lossy_link_direction_is_named() {
     }
 }
 
-/// Between two leaves, whoever goes up to a spine goes down to the other leaf: the same probes cross
-/// both links. Counters tell which of them drops.
+/// Between two leaves, a probe that goes up to a spine goes down to the other leaf: the same probes cross both links.
+/// Counters show which of them drops.
 #[test]
 fn indistinguishable_links_are_ambiguous_without_counters() {
     for [from, to] in directed(2, 4) {

@@ -19,7 +19,7 @@ const MIN_MTU_BYTES: u32 = 68;
 const MAX_RATE_GBPS: f64 = 2e10;
 /// What a counter of microseconds can hold.
 const MAX_SKEW_MS: f64 = 1e16;
-/// Nobody has seen so many probes, or collectives, of one kind; of more, sums would be wrong.
+/// No network has seen this many probes, or collectives, of one kind; of more, sums would be wrong.
 const MAX_COUNT: f64 = 1e12;
 /// Nothing is measured of which there is more.
 const MAX_VALUE: f64 = 1e15;
@@ -224,7 +224,7 @@ impl HostFacts {
 impl EvidenceItem for Trace {
     const LIST_NAME: &'static str = "traces";
 
-    /// Nobody is any hops from itself, or none from another.
+    /// No node is any hops from itself, or none from another.
     fn check(&self, fabric: &Fabric) -> Checked {
         let ends = [node(fabric, &self.from)?, node(fabric, &self.to)?];
         let of = || format!("{} to {}", self.from, self.to);
@@ -346,7 +346,7 @@ impl EvidenceItem for Series {
             passage(fabric, [peer, end], self.link.as_deref())?;
         }
         more_than_nothing("the time between values", of, self.every_s)?;
-        // How quick something is, may be told beside how quick it is as a rule.
+        // How quick something is may be reported beside how quick it is as a rule.
         let most = match &self.of[..] {
             "latency_us" | "errors" => MAX_VALUE,
             _ => 1.0,

@@ -398,7 +398,7 @@ pub struct ImbalanceSeries {
     pub from_us: Vec<(f64, Option<Headline>)>,
 }
 
-/// So many moments show how it went.
+/// This many moments show how it went.
 const MAX_SAMPLES: usize = 256;
 
 /// How the imbalance went while flows came and went; of very many changes some are looked at.

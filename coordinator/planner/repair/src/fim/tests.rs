@@ -240,7 +240,7 @@ fn each_layer_has_its_own_figures() {
     assert_eq!(found.layers()[1].worst.fim_percent, 100.0);
 }
 
-/// A flow alone has a large FIM that is its floor; what could be better is told beside it.
+/// A flow alone has a large FIM that is its floor; what could be better is reported beside it.
 #[test]
 fn excess_imbalance_shows_beside_single_flow() {
     let fabric = Scene::leaf_spine(4, 4, 4, 100, 100).fabric;

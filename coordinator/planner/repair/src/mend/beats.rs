@@ -1,6 +1,5 @@
-//! Jobs send for a part of each iteration and rest for the other. What counts of a hop is what it carries
-//! while they send: over all of the time a link may look half empty on which nobody ever gets what it could
-//! have.
+//! Jobs send for a part of each iteration and rest for the other. What counts of a hop is what it carries while they
+//! send: over all of the time a link may look half empty on which no flow ever gets what it could have.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +7,7 @@ use reweave_common::flow::FlowKey;
 use reweave_common::snapshot::{FlowState, Hop, Snapshot};
 use reweave_common::units::Rate;
 
-/// Who rests for longer sends in bursts that are too short to be told by their mean.
+/// A job that rests for longer sends in bursts that are too short to be described by their mean.
 const MAX_REST_SHARE: f64 = 0.9;
 /// What takes less beside a flow than this share of it is nothing that it could meet.
 const MIN_OVERLAP_SHARE: f64 = 0.1;

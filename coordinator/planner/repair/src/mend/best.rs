@@ -1,8 +1,8 @@
 //! The moves worth making.
 //!
-//! One choice of moves beats another when, of the flows for which the two differ, the slowest is faster.
-//! So a flow that nothing can help hides nobody else's gain, and nobody is slowed down to where
-//! those are who gain by it. Differences below what the policy calls worthwhile are none.
+//! One choice of moves beats another when, of the flows for which the two differ, the slowest is faster. So a flow that
+//! nothing can help hides no other flow's gain, and no flow is slowed down to where those are that gain by it.
+//! Differences below what the policy calls worthwhile are none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -141,7 +141,7 @@ fn options(model: &Model<'_>, atlas: &Atlas<'_>) -> Options {
         closed: hops.filter(|hop| !model.observed.is_usable(*hop)).collect(),
         strangers: strangers.collect(),
         lossy: model.observed.snapshot.lossy.clone(),
-        // A hop that has enough for all holds nobody back, however even it is.
+        // A hop that has enough for all holds no flow back, however even it is.
         enough: 1.0,
         least_gain: 0.0,
         elephant_share: 0.0,

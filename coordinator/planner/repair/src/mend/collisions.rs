@@ -23,7 +23,7 @@ use crate::fim::{Load, imbalance};
 use crate::maxmin::Share;
 use crate::paths::Atlas;
 
-/// So many single moves are tried to tell whether a hop has room.
+/// This many single moves are tried to tell whether a hop has room.
 const MAX_TRIALS: usize = 64;
 
 /// All collisions, in the order of their hops. A stale, partial or doubtful picture yields none.
@@ -141,7 +141,7 @@ impl Looking<'_, '_> {
         peers.into_iter().collect()
     }
 
-    /// A meeting is a collision if somebody loses by it.
+    /// A meeting is a collision if a flow loses by it.
     fn collision(&mut self, meeting: &Meeting, spread: &Answer) -> Option<Collision> {
         let losers = losers(self.model, meeting, spread);
         if losers.is_empty() {

@@ -1,9 +1,9 @@
 //! What is wrong with how a live cluster's flows are spread, and what would mend it.
 //!
-//! What a flow asks for is not what it gets: on a full hop it gets less. So each flow is first given
-//! what its own two ends would let it have; [`rebalance`](crate::rebalance) then finds the fewest moves
-//! after which no hop carries more than it must. Of these moves only those are made by which somebody
-//! surely gains and nobody loses, judged by a second model, in which flows share hops max-min fairly.
+//! What a flow asks for is not what it gets: on a full hop it gets less. So each flow is first given what its own two
+//! ends would let it have; [`rebalance`](crate::rebalance) then finds the fewest moves after which no hop carries more
+//! than it must. Of these moves only those are made by which a flow surely gains and none loses, judged by a second
+//! model, in which flows share hops max-min fairly.
 
 mod beats;
 mod best;

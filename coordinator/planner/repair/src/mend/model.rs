@@ -201,8 +201,7 @@ impl<'s> Carried<'s> {
         }
     }
 
-    /// The size of what a full hop holds back is not to be told by its rate: the more meet there,
-    /// the less each has.
+    /// The rate of a flow on a full hop does not show its size: the more flows meet there, the less each has.
     fn is_elephant(&self, state: &FlowState, path: &[Hop], greedy: bool) -> bool {
         let policy = self.observed.policy;
         let least_share = match greedy {

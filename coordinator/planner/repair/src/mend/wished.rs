@@ -1,8 +1,8 @@
-//! What becomes of flows and jobs by a plan that somebody wants, whatever for.
+//! What becomes of flows and jobs by a requested plan of any purpose.
 //!
-//! Where it leaves a switch one way for a flow, the flow takes that; where it leaves several of which nobody knows
-//! which one the switch will choose, all choices are weighed, or some of them, drawn by seed: what is promised holds
-//! them all.
+//! Where it leaves a switch one way for a flow, the flow takes that; where it leaves several, and it is unknown which
+//! one the switch will choose, all choices are weighed, or some of them, drawn by seed: what is promised holds them
+//! all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -27,11 +27,11 @@ use super::predict::Oracle;
 use crate::Policy;
 use crate::paths::Atlas;
 
-/// Of one flow so many ways are weighed.
+/// Of one flow this many ways are weighed.
 const MAX_PATHS_PER_FLOW: usize = 16;
 /// No way is longer, or it goes in a circle.
 const MAX_HOPS: usize = 32;
-/// So many choices are weighed, of so many flows together.
+/// This many choices are weighed, of this many flows together.
 const MAX_CHOICES: usize = 64;
 const MAX_FLOWS: usize = 65_536;
 
@@ -208,7 +208,8 @@ fn drawn(rng: &mut SplitMix64, counts: &[usize]) -> Choice {
     counts.iter().map(|count| rng.below(*count)).collect()
 }
 
-/// Who has no way at all any more keeps the one it has: such a plan is unsound, and that is told elsewhere.
+/// A flow that has no way at all any longer keeps the one it has: such a plan is unsound, and that is reported
+/// elsewhere.
 fn detours(
     model: &Model<'_>,
     atlas: &Atlas<'_>,

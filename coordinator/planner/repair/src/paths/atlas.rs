@@ -157,7 +157,7 @@ impl<'f> Atlas<'f> {
         })
     }
 
-    /// The way by these choices of a node among so many links.
+    /// The way by these choices of a node among this many links.
     pub fn chosen(
         &mut self,
         [from, to]: [NodeId; 2],

@@ -25,7 +25,7 @@ impl<Flow> Default for Learned<Flow> {
 enum LearnedPath {
     /// All of them the same.
     Path(Vec<Hop>),
-    /// One says this and another that: none is believed until the flow is traced anew.
+    /// Traces contradict each other: none is believed until the flow is traced again.
     Contradicted,
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 use reweave_common::ids::{LinkId, NodeId};
 
-/// So many pairs are remembered at a time.
+/// This many pairs are remembered at a time.
 const MAX_PAIRS: usize = 1 << 16;
 
 #[derive(Default)]

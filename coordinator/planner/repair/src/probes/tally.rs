@@ -78,8 +78,9 @@ impl Tally {
     }
 }
 
-/// No fewer flows cross each hop so many times, since there and back each crosses two of these at most: what hosts send
-/// or are sent, and what leads to the highest switches or from them, if those are in the middle of all ways over them.
+/// No fewer flows cross each hop this many times, since there and back each crosses two of these at most: what hosts
+/// send or are sent, and what leads to the highest switches or from them, if those are in the middle of all ways over
+/// them.
 pub(super) fn least(atlas: &Atlas<'_>, distances: &mut Distances, times: u32) -> usize {
     let (fabric, tiers) = (atlas.fabric, atlas.tiers());
     let reached = tiers.iter().filter(|tier| **tier != u32::MAX);

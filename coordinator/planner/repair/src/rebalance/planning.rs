@@ -1,4 +1,4 @@
-//! Batch by batch: whoever has been there in an earlier one stays where it went then.
+//! Batch by batch: a flow that has been there in an earlier one stays where it went then.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ pub(super) struct Planning {
 /// Where all flows go then.
 pub(super) fn planned(atlas: &mut Atlas<'_>, flows: &[Listed], options: &Options) -> Planning {
     let batches = batches(atlas, flows, options);
-    // Many moments take no longer than one: each step costs so many times as much where they are together.
+    // Many moments take no longer than one: each step costs this many times as much where they are together.
     let moments = batches.iter().map(Vec::len).sum::<usize>();
     let of_batch = Options {
         work: options.work.shared_by(moments.max(1)),

@@ -91,7 +91,7 @@ fn flows_never_concurrent_stay_together() {
         ],
     );
     assert_eq!(moved.len(), 2);
-    // Who comes later and stays is thought of at once: one goes where nobody will be.
+    // A flow that comes later and stays is thought of at once: one goes where no other will be.
     let wide = self::fabric(3);
     let endless = 1_000_000;
     let moved = timed(
@@ -241,7 +241,7 @@ fn weights_cover_whole_paths() {
         [(vec!["leaf1".to_owned()], vec![0, 16])]
     );
     assert_eq!(drain(&["leaf0-spine0"]), [(vec![], vec![0, 16])]);
-    // Where no way is left nobody is sent anywhere.
+    // Where no way is left no flow is sent anywhere.
     let none = drain(&["leaf0-spine0", "leaf1-spine1", "leaf2-spine1"]);
     assert_eq!(none, []);
 }

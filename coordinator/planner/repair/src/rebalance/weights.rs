@@ -18,12 +18,12 @@ pub struct Weights {
     pub links: Vec<(LinkId, u32)>,
 }
 
-/// The best way of each choice gets so many parts.
+/// The best way of each choice gets this many parts.
 const MAX_PATH_WEIGHT: u32 = 16;
 
 /// Of all choices that flows have, those that should not be even.
 pub(super) fn weights(atlas: &mut Atlas<'_>, flows: &[Listed], options: &Options) -> Vec<Weights> {
-    // Whoever leaves a switch by the same door has the same choice.
+    // Flows that leave a switch by the same door have the same choice.
     let mut ends: BTreeMap<(NodeId, NodeId), NodeId> = BTreeMap::new();
     for flow in flows {
         let to = flow.ends[1];

@@ -143,9 +143,9 @@ pub(super) struct Chain {
     pub(super) edges: Vec<[usize; 2]>,
     /// Over each of them, in all.
     pub(super) bytes: f64,
-    /// So many sends wait for one another.
+    /// This many sends wait for one another.
     pub(super) steps: usize,
-    /// So many courses of them there are, which begin one after the other.
+    /// This many passes of them there are, which begin one after the other.
     pub(super) passes: usize,
     /// Whether what is sent may be cut into pieces that follow each other.
     pub(super) in_pieces: bool,

@@ -55,7 +55,7 @@ pub(super) enum TreeDirection {
     UpAndDown,
 }
 
-/// Each tree by itself, in so many pieces.
+/// Each tree by itself, in this many pieces.
 pub(super) fn schedule(
     trees: &[Tree],
     hosts: usize,

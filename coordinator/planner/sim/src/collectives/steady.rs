@@ -60,8 +60,8 @@ impl<'a> Swing<'a> {
         self.chains.iter().all(|chain| chain.in_pieces)
     }
 
-    /// Seconds for all bytes by so many channels, each of which takes `copied` seconds at least. The
-    /// flows of each have ports of their own; a host with several links deals its channels out to them.
+    /// Seconds for all bytes by this many channels, each of which takes `copied` seconds at least. The flows of each
+    /// have ports of their own; a host with several links deals its channels out to them.
     pub(crate) fn seconds(
         &self,
         channels: u32,

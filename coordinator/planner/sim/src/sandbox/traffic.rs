@@ -1,4 +1,4 @@
-//! What is played: what was sent in a stretch of time, or what somebody listed.
+//! What is played: what was sent in a stretch of time, or what a table lists.
 
 use std::collections::BTreeMap;
 
@@ -76,7 +76,7 @@ impl Traffic {
         }
     }
 
-    /// What somebody listed as a table for `sim flows`; `file` is the name that errors call it by.
+    /// A table for `sim flows`; `file` is the name that errors call it by.
     pub fn listed(
         file: &str,
         text: &str,

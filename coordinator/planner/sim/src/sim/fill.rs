@@ -2,7 +2,7 @@
 //!
 //! The groups that began or changed and those whose bottleneck is on their way are lifted out, and
 //! their rates are found by progressive filling while all others keep theirs. Then the certificate
-//! is checked wherever something was touched: each group needs a full link on which nobody has
+//! is checked wherever something was touched: each group needs a full link on which no group has
 //! more. A bottleneck that no longer certifies is opened, its groups are lifted too, and the
 //! filling starts over. When no such link is left, the rates are those of all flows together.
 
@@ -34,7 +34,7 @@ impl Shares<'_> {
     }
 
     /// Progressive filling of the region: all its rates rise together, and stop link by link. All
-    /// links that fill up at one level do so together, whatever their order.
+    /// links that fill up at one level do so together, in any order.
     fn fill(&mut self) {
         self.raise_region();
         let mut rising = std::mem::take(&mut self.rising);
@@ -49,7 +49,7 @@ impl Shares<'_> {
         self.rising = rising;
     }
 
-    /// Fills the links with the least level of these, and forgets those on which nobody rises.
+    /// Fills the links with the least level of these, and forgets those on which no group rises.
     fn fill_least(&mut self, rising: &mut Vec<u32>) {
         let mut least = i64::MAX;
         let mut equal = std::mem::take(&mut self.equal);

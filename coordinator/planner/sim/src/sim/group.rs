@@ -4,7 +4,7 @@ use super::heaps::{EMPTY_HEAP, Heaps};
 use super::problem::{PathIndex, Problem, TaskIndex};
 use super::shares::NO_GROUP;
 
-/// So many links stand in the group itself, which is as many as a line of cache has room for.
+/// This many links stand in the group itself, which is as many as a line of cache has room for.
 const INLINE_LINKS: usize = 4;
 
 /// All flows on one path; a line of cache.
@@ -16,7 +16,7 @@ pub(super) struct Group {
     pub(super) weight: i64,
     /// When its first flow ends, by what has been served per weight since the group began.
     pub(super) goal: f64,
-    /// The links of its path, or nobody's where they are more.
+    /// The links of its path, or none where they are more.
     near: [u32; INLINE_LINKS],
     pub(super) path: PathIndex,
     pub(super) bottleneck: u32,
@@ -104,8 +104,8 @@ impl Tag {
     /// Of the first group in a place.
     pub(super) const FIRST_GROUP: Self = Self(0);
 
-    /// Of the next group in the same place. Names come back after a billion groups: by then nobody
-    /// remembers the first.
+    /// Of the next group in the same place. Names come back after a billion groups: by then the
+    /// first is forgotten.
     pub(super) fn next(self) -> Self {
         Self((self.0 / Self::STATE_COUNT + 1).wrapping_mul(Self::STATE_COUNT))
     }

@@ -1,5 +1,5 @@
-//! Whether a course is over in time, told as early as can be: whoever only asks that need not see
-//! the end of one that is not.
+//! Whether a course is over in time, answered as early as can be: a caller that only asks that need
+//! not see the end of one that is not.
 
 use super::problem::{Problem, TaskIndex, Work};
 use super::time::SimTime;

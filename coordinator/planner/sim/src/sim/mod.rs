@@ -37,10 +37,10 @@ pub fn simulate(problem: &Problem, limit: u64) -> Result<Outcome, SimError> {
     Run::new(problem, limit)?.finish()
 }
 
-/// So many points in time are between two looks at the progress.
+/// This many points in time are between two looks at the progress.
 const STEPS_PER_PROGRESS_CHECK: u64 = 1 << 6;
 
-/// The same; `watch` is told now and then how far it is, and says whether to go on.
+/// The same; `watch` gets now and then how far it is, and says whether to go on.
 pub fn watched(
     problem: &Problem,
     limit: u64,

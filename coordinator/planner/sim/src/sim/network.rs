@@ -135,7 +135,7 @@ impl Network {
         Ok(problem)
     }
 
-    /// The bits on the links when so many bytes are sent.
+    /// The bits on the links when this many bytes are sent.
     pub fn bits(&self, bytes: f64) -> f64 {
         bytes * 8.0 * self.costs.wire_per_byte
     }
@@ -170,7 +170,7 @@ impl Network {
         self.find_chosen(from, towards, hashed, way)
     }
 
-    /// The shortest way where `choose` says at each node which of so many it is.
+    /// The shortest way where `choose` says at each node which of this many it is.
     pub(crate) fn find_chosen(
         &self,
         from: NodeId,

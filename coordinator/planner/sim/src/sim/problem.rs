@@ -266,7 +266,7 @@ impl Problem {
     }
 }
 
-/// Paths are short; a long one is somebody's mistake, and must not take long to find out.
+/// Paths are short; a long one is a mistake in the input, and must not take long to find out.
 fn repeated(links: &[LinkIndex]) -> Option<LinkIndex> {
     let mut nth_and_link = links.iter().enumerate();
     if links.len() <= 16 {
@@ -280,7 +280,7 @@ fn repeated(links: &[LinkIndex]) -> Option<LinkIndex> {
 /// What is laid out before any work is done must fit into memory: these take about 8 GiB.
 const MAX_TASKS: usize = 1 << 26;
 
-/// Whether so many tasks may be in one problem.
+/// Whether this many tasks may be in one problem.
 pub(crate) fn must_fit(tasks: usize) -> Result<(), ProblemError> {
     match tasks <= MAX_TASKS {
         true => Ok(()),

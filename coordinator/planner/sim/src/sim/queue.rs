@@ -2,7 +2,7 @@
 
 const NOT_QUEUED: u32 = u32::MAX;
 const HEAP_ARITY: usize = 4;
-/// One of so many is few.
+/// One of this many is few.
 const REBUILD_DIVISOR: usize = 8;
 
 /// Links ordered by tick. Those of one tick are in no order.

@@ -22,9 +22,9 @@ pub enum SimError {
     TooMuchWork {
         limit: u64,
     },
-    /// It would end later than whoever asked has time for.
+    /// It would end later than the caller has time for.
     TooLate,
-    /// Whoever watched did not want to go on.
+    /// The watcher did not want to go on.
     Stopped(Progress),
 }
 
@@ -102,7 +102,7 @@ pub struct Run<'p> {
     /// By task, how many that it waits for are not done.
     missing: Vec<u32>,
     followers: Followers,
-    /// Of whoever does not wait for any end.
+    /// Of a caller that does not wait for any end.
     patience: Option<Patience>,
     timed: BinaryHeap<Reverse<(SimTime, Timed)>>,
     devices: Vec<Device>,

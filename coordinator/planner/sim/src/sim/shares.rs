@@ -1,9 +1,9 @@
 //! Who runs now, at which rate, and when the next flow ends.
 //!
 //! Flows on one path have one rate per weight, so they run as one group. The rate of a group is the
-//! level of its bottleneck: a full link on which nobody has more. So a change of that level is one
-//! number for all groups that it bounds: each link counts what it has served per weight since it
-//! became a bottleneck, and a flow ends when that count reaches its goal.
+//! level of its bottleneck: a full link on which no group has more. So a change of that level is
+//! one number for all groups that it bounds: each link counts what it has served per weight since
+//! it became a bottleneck, and a flow ends when that count reaches its goal.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -409,7 +409,7 @@ impl<'p> Shares<'p> {
         (self.open, self.full) = (open, full);
     }
 
-    /// Counts what a link has served up to now. A link that bounded nobody begins anew.
+    /// Counts what a link has served up to now. A link that bounded no group begins again.
     fn bring_up(&mut self, link: u32, now: u64) {
         let fresh = self.links[link as usize].level == 0;
         let served = if fresh { 0.0 } else { self.served(link, now) };

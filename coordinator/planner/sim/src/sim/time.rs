@@ -65,7 +65,7 @@ impl SimTime {
         Self(self.0.saturating_add(other.0))
     }
 
-    /// So many times as long, or until the end of all time.
+    /// This many times as long, or until the end of all time.
     pub fn times(self, count: u32) -> Self {
         Self(self.0.saturating_mul(count.into()))
     }

@@ -7,7 +7,7 @@ use super::problem::{Problem, TaskIndex};
 /// By task, who waits for it.
 #[derive(Debug, Default)]
 pub(super) struct Followers {
-    /// Empty where nobody waits for anybody.
+    /// Empty where no task waits for another.
     begins: Vec<u32>,
     pub(super) tasks: Vec<TaskIndex>,
 }

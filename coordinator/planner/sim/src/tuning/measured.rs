@@ -62,7 +62,7 @@ const TIME_COLUMN: usize = 5;
 const MIN_CELLS: usize = 8;
 const START_LINE: &str = "# Collective test starting:";
 const RANK_LINE: &str = "#  Rank ";
-/// Parts that grow alike are not told apart.
+/// Parts that grow alike are not distinguished.
 const MIN_PIVOT_RATIO: f64 = 1e-6;
 
 /// Reads what `all_reduce_perf` and its siblings print; `file` is the name that errors call it by.
@@ -130,8 +130,8 @@ impl Calibration {
 
 const PART_COUNT: usize = 3;
 
-/// Columns that one factor each is fitted to; what is not named stays as it was simulated. Starts are
-/// told from latency where numbers of channels differ, and both from bytes where sizes do.
+/// Columns that one factor each is fitted to; what is not named stays as it was simulated. Starts are distinguished
+/// from latency where numbers of channels differ, and both from bytes where sizes do.
 const FACTOR_GROUPS: [&[&[usize]]; 6] = [
     &[&[0], &[1], &[2]],
     &[&[0, 1], &[2]],

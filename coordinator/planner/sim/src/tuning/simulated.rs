@@ -27,7 +27,7 @@ pub struct Ground<'f> {
     pub limit: u64,
 }
 
-/// One combination by so many channels.
+/// One combination by this many channels.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Simulated {
     pub(super) combination: Combination,
@@ -55,7 +55,7 @@ const RATE_SAMPLE_BYTES: f64 = 1e9;
 const PIECE_COUNTS: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0];
 
 impl Simulated {
-    /// What so many bytes take, in the pieces that suit them.
+    /// What this many bytes take, in the pieces that suit them.
     pub(super) fn parts(&self, bytes: f64, calibration: &Calibration) -> Parts {
         let pieces = if self.in_pieces {
             &PIECE_COUNTS[..]

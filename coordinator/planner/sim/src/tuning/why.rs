@@ -1,4 +1,4 @@
-//! Why it is so many channels, and neither fewer nor more.
+//! Why it is this many channels, and neither fewer nor more.
 
 use std::fmt;
 
@@ -41,7 +41,7 @@ pub struct Rival {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Why {
     pub channels: u32,
-    /// Of the time, what goes by whatever the bytes are.
+    /// Of the time, the part that does not depend on the bytes.
     pub latency_percent: f64,
     /// Bytes of a channel below which this is more than half.
     pub least_bytes_per_channel: f64,
@@ -106,7 +106,7 @@ impl fmt::Display for Why {
     }
 }
 
-/// What is less is not told.
+/// What is less is not reported.
 const MIN_REPORTED_PERCENT: f64 = 0.05;
 
 impl fmt::Display for Rival {

@@ -85,7 +85,7 @@ pub(super) struct Findings {
     methods: RefCell<Methods>,
 }
 
-/// So many sends in pieces may an iteration have; its collectives share them.
+/// This many sends in pieces may an iteration have; its collectives share them.
 const MAX_SENDS: usize = 1 << 21;
 /// What an algorithm must take of another's time to be taken in its place: less is rounding.
 const MAX_WORTHWHILE_RATIO: f64 = 0.9999;

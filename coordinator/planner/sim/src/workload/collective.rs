@@ -74,8 +74,8 @@ impl<'n> Network<'n> {
         rings.iter().map(chain).collect()
     }
 
-    /// What ranks of one host send to those of another goes the same way, where no hash parts it, and
-    /// waits alike, where nobody counts messages: it is one piece.
+    /// What ranks of one host send to those of another goes the same way, where no hash parts it, and waits alike,
+    /// where messages are not counted: it is one piece.
     fn all_to_all<'c>(&self, group: &[Rank], bytes: f64) -> Chain<'c> {
         let share = bytes / group.len() as f64;
         let piece = |[from, to]: [Rank; 2], flows: usize| Piece {
@@ -185,7 +185,7 @@ fn forested<'c>(forest: &'c Forest, group: &[Rank], bytes: f64) -> Result<Chain<
     })
 }
 
-/// Trees over g members have g - 1 branches each, whatever their shares.
+/// Trees over g members have g - 1 branches each, with any shares.
 fn check_forest(forest: &Forest, group: &[Rank]) -> Result<(), NetworkError> {
     let members: BTreeSet<_> = group.iter().collect();
     let ends = forest.branches.iter().flat_map(|branch| &branch.ends);

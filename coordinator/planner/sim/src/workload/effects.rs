@@ -26,7 +26,7 @@ pub const COLD_START_US: f64 = 5.0;
 pub const HEAD_OF_LINE_FACTOR: f64 = 1.35;
 /// What a sender has under way before it hears of a full port: the time there and back.
 pub const ROUND_TRIP_US: f64 = 10.0;
-/// So many fabrics that differ in nothing but their hash are tried.
+/// This many fabrics that differ in nothing but their hash are tried.
 pub const HASH_SEEDS: u32 = 8;
 
 /// What makes an iteration longer than exact shares say. The default is what was fitted.
@@ -209,7 +209,7 @@ pub struct Cost {
 /// Says whether to go on.
 pub(super) type GoOn<'g> = &'g mut dyn FnMut() -> bool;
 
-/// A job on a fabric. Its collectives go as they do on the network, whatever effects there are.
+/// A job on a fabric. Its collectives go as they do on the network, under any effects.
 #[derive(Debug, Clone, Copy)]
 pub struct Setting<'s> {
     pub iteration: &'s Iteration,
@@ -217,9 +217,8 @@ pub struct Setting<'s> {
 }
 
 impl Setting<'_> {
-    /// Simulates once without any effect, once with each, and once with all; what the hash decides,
-    /// once for each seed. Each run may take `limit` units of work; `watch` is told how many of them
-    /// are done, and says whether to go on.
+    /// Simulates once without any effect, once with each, and once with all; what the hash decides, once for each seed.
+    /// Each run may take `limit` units of work; `watch` gets how many of them are done, and says whether to go on.
     pub fn interval(
         &self,
         effects: &Effects,

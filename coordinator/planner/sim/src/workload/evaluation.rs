@@ -107,7 +107,7 @@ pub struct LaneLoad {
 }
 
 /// Simulates an iteration and gives account of its time. More than `limit` units of work is an
-/// error; `watch` is told now and then how far it is, and says whether to go on.
+/// error; `watch` gets now and then how far it is, and says whether to go on.
 pub fn evaluate(
     iteration: &Iteration,
     network: &Network<'_>,

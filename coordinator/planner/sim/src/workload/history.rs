@@ -78,8 +78,8 @@ impl From<ProblemError> for ReplayError {
 /// Traffic spreads over no more ways than these.
 const MAX_PATHS: usize = 64;
 
-/// Plays bursts that were seen: each begins when it did, and takes as long as it must. More than
-/// `limit` units of work is an error; `watch` is told now and then how far it is, and says whether to go on.
+/// Plays bursts that were seen: each begins when it did, and takes as long as it must. More than `limit` units of work
+/// is an error; `watch` gets now and then how far it is, and says whether to go on.
 pub fn replay(
     seen: &[Seen],
     fabric: &Fabric,
@@ -118,8 +118,8 @@ struct Act {
     parts: Range<usize>,
     /// How long the first bit of the first part is on its way.
     delay: SimTime,
-    /// Of a burst that goes over several ways: all of them wait for the one, and the other for all of them,
-    /// so that whoever waits for a burst has one task to wait for.
+    /// Of a burst that goes over several ways: all of them wait for the one, and the other for all of them, so that
+    /// what waits for a burst has one task to wait for.
     gate: Option<TaskIndex>,
     end: TaskIndex,
 }

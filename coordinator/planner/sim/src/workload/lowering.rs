@@ -43,7 +43,7 @@ impl SimulationError {
         matches!(self, Self::Course(SimError::TooMuchWork { .. }))
     }
 
-    /// Whether whoever watched did not want to go on.
+    /// Whether the watcher did not want to go on.
     pub fn is_stop(&self) -> bool {
         matches!(self, Self::Course(SimError::Stopped(_)))
     }

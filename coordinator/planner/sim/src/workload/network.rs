@@ -280,7 +280,7 @@ impl<'n> Network<'n> {
             .get_or_init(|| evaluation::queues(problem, outcome));
     }
 
-    /// How many messages wait before a link of the problem; none as long as nobody knows.
+    /// How many messages wait before a link of the problem; none as long as that is unknown.
     pub(super) fn waiting(&self, lane: u32) -> f64 {
         let known = self.queues.get().and_then(|all| all.get(lane as usize));
         known.copied().unwrap_or(0.0)

@@ -27,7 +27,7 @@ const MAX_FABRIC_SIZE: MaxSize = MaxSize {
 };
 /// As many as people look at, the largest first.
 const MAX_REPORTED_BURSTS: usize = 50;
-/// What variants call the fabric of this cluster, or that which somebody plays on.
+/// What variants call the fabric of this cluster, or the one that a client tries variants on.
 const OWN_FABRIC: &str = "fabric.toml";
 const FLOWS_NAME: &str = "flows";
 const JOB_NAME: &str = "job";

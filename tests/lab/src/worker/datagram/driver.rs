@@ -13,7 +13,7 @@ use super::session::{Breakage, Session};
 use super::socket;
 use crate::worker::clock;
 
-/// So many datagrams are taken in before others get their turn.
+/// This many datagrams are taken in before others get their turn.
 const MAX_DATAGRAMS_PER_TURN: usize = 32;
 
 pub(super) struct Driver {

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::ranges::Ranges;
 
-/// So many bytes wait to be sent; more are refused until some have gone.
+/// This many bytes wait to be sent; more are refused until some have gone.
 const MAX_BACKLOG_BYTES: u64 = 256 * 1024;
 
 #[derive(Debug, Default)]

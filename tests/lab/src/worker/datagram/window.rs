@@ -113,7 +113,8 @@ impl Window {
         self.round.rtt_count += 1;
     }
 
-    /// Packets of so many bytes have arrived, `latest` the last of them; `next` will be sent next.
+    /// Packets of this many bytes have arrived, `latest` the last of them; `next` will be sent
+    /// next.
     pub(super) fn note_arrived(&mut self, now: Duration, bytes: usize, latest: u64, next: u64) {
         self.starting &= !self.aim().is_some_and(|aim| aim < self.size);
         if self.starting && self.round.limited {

@@ -172,7 +172,7 @@ pub struct Cluster {
     upgrades: Option<Chance>,
     /// When one goes back to the release before, once the cluster version is lowered.
     goes_back: Option<Chance>,
-    /// So many did.
+    /// This many did.
     pub went_back: u64,
     /// Whoever has voted loses power at once, and comes back.
     pub voters_die: bool,

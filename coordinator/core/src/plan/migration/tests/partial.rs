@@ -9,7 +9,7 @@ use super::*;
 /// Where each host sends what is for the last of them.
 type Heads = Vec<usize>;
 
-/// Everybody is joined to everybody.
+/// Every host is joined to every other.
 struct Full {
     fabric: Fabric,
     hosts: usize,
@@ -50,7 +50,7 @@ impl Full {
         heads.iter().enumerate().map(table).collect()
     }
 
-    /// All ways by which everybody reaches the last host: trees, one for each way to choose.
+    /// All paths by which every host reaches the last one: trees, one for each choice.
     fn trees(&self) -> Vec<Heads> {
         let others = self.last();
         let count = self.hosts.pow(others as u32);

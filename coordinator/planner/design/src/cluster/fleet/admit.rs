@@ -34,7 +34,7 @@ impl Fleet {
         tried.err()
     }
 
-    /// So many servers can be one shard.
+    /// This many servers can be one shard.
     pub(super) fn most_joined(&self) -> usize {
         let ground = &self.forming.ground;
         let joined = |block| -> usize {

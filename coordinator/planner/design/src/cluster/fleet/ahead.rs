@@ -81,7 +81,7 @@ impl Fleet {
         let shard = self
             .forming
             .shard(&*waiting.job.training, &next.servers, lying);
-        // Whoever is alone has nothing to prepare.
+        // A job alone has nothing to prepare.
         let Some(shard) = shard.ok().filter(|it| !it.circuits.is_empty()) else {
             return;
         };

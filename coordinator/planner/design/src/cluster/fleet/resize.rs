@@ -97,7 +97,7 @@ impl Fleet {
             .max_by_key(|&(nth, spare)| (spare, std::cmp::Reverse(nth)))
     }
 
-    /// The servers of a job without so many of a block, the last ones.
+    /// The servers of a job without this many of a block, the last ones.
     fn kept(&self, nth: usize, block: usize, mut taken: usize) -> Vec<Server> {
         let mut kept = self.running[nth].shard.servers.clone();
         for place in (0..kept.len()).rev() {

@@ -48,7 +48,7 @@ pub struct Phases {
 
 /// A job may be slowed by this part of its iteration.
 const MAX_SLOWDOWN: f64 = 0.05;
-/// The common circle is no more than so many iterations of the longest.
+/// The common circle is no more than this many iterations of the longest.
 const MAX_CIRCLE_ITERATIONS: u64 = 12;
 
 /// Lengths that have a common multiple, each a little longer than it was or just as long: of those
@@ -111,7 +111,7 @@ pub fn shift(beats: &[PeriodicDemand], links_gbps: &[f64]) -> Option<Phases> {
     })
 }
 
-/// So many shifts of all jobs are tried at most.
+/// This many shifts of all jobs are tried at most.
 const MAX_SHIFT_TRIES: usize = 50_000;
 /// So often each job may be shifted again when it knows where the others are.
 const SHIFT_ROUNDS: usize = 3;

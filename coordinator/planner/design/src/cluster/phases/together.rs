@@ -35,7 +35,7 @@ pub struct Together {
     pub shared: Vec<String>,
 }
 
-/// So many iterations of each job are simulated to see what they do to each other.
+/// This many iterations of each job are simulated to see what they do to each other.
 const SIMULATED_ITERATIONS: u32 = 4;
 
 /// Simulates jobs alone, at once, and shifted. Each simulation may take `limit` units of work.

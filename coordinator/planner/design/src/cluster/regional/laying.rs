@@ -3,7 +3,7 @@
 
 use super::{Circuits, Counts, Region};
 
-/// So many exchanges are tried, as there is no time for more.
+/// This many exchanges are tried, as there is no time for more.
 const MAX_TRIES: usize = 1024;
 
 /// Circuits that no exchange for the slowest host makes better.
@@ -24,7 +24,7 @@ struct Laying<'l> {
     free: Vec<usize>,
 }
 
-/// So many circuits more between two hosts.
+/// This many circuits more between two hosts.
 type Change = ([usize; 2], i8);
 
 impl<'l> Laying<'l> {

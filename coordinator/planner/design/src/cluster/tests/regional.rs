@@ -183,7 +183,7 @@ fn tolerable_switch_time_follows_move_rate() {
     );
 }
 
-/// Each host favours two others, whoever these are: six ports for circuits reach all seven nearly.
+/// Each host favours two others, others in each iteration: six ports for circuits reach all seven nearly.
 #[test]
 fn more_ports_may_replace_circuit_moves() {
     let advice = region(2).advice(&gates(10), |_| 50.0, 0.0).unwrap();
@@ -191,8 +191,8 @@ fn more_ports_may_replace_circuit_moves() {
     assert!((3..=8).contains(&ports), "{advice:?}");
 }
 
-/// Who was favoured last is never favoured next: what is laid anew is always wrong, and one port with
-/// circuits that stay does as well as two.
+/// Who was favoured last is never favoured next: what is laid again is always wrong, and one port with circuits that
+/// stay does as well as two.
 #[test]
 fn fewer_ports_may_match_circuit_moves() {
     let iteration = |nth: usize| {

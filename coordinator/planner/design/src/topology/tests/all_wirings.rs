@@ -9,7 +9,7 @@ use reweave_common::iteration::{Iteration, IterationBuilder, TaskWork};
 use reweave_common::split_mix::SplitMix64;
 use reweave_common::units::Bytes;
 
-/// Every wiring in which each host has so many ports, and all are in use.
+/// Every wiring in which each host has this many ports, and all are in use.
 fn all_wirings(hosts: usize, degree: usize) -> Vec<Wiring> {
     let mut all = vec![Wiring::new(hosts)];
     for a in 0..hosts as u32 {

@@ -1,4 +1,4 @@
-//! An all-reduce is as fast as the narrowest cut lets it, on whatever is laid out.
+//! An all-reduce is as fast as the narrowest cut lets it, on any layout.
 
 use std::time::Duration;
 

@@ -75,7 +75,7 @@ fn little_or_past_loss_is_ignored() {
     }
 }
 
-/// Whether one link is named or two are that cannot be told apart.
+/// Whether one link is named or two are that cannot be distinguished.
 #[test]
 fn loss_onset_supports_existing_finding() {
     for drops in [0, 9] {

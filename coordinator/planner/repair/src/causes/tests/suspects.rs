@@ -95,8 +95,8 @@ fn host_outranks_hardly_likelier_link() {
     assert_eq!(found[0].suspects, [Suspect::Host(0), Suspect::Hop(5)]);
 }
 
-/// Eight hosts on two leaves and four spines; whoever probes another one goes past one spine, and every
-/// probe is told by its direction. Uplinks of hosts are hops 0 to 7, the links back 8 to 15.
+/// Eight hosts on two leaves and four spines; a probe to another leaf goes past one spine, and every probe is reported
+/// with its direction. Uplinks of hosts are hops 0 to 7, the links back 8 to 15.
 fn told(from: usize, to: usize, lost: u64) -> Probe {
     let spine = (from + to) % 4;
     let mut hops = vec![from, 8 + to];
@@ -190,7 +190,7 @@ fn link_direction_named_once_host_cleared() {
     }
 }
 
-/// Probes of hosts to their switch, and of a switch, speak of nobody else.
+/// Probes of hosts to their switch, and of a switch, speak of no other.
 #[test]
 fn switch_probes_accuse_no_unrelated_host() {
     let probed = |path: &str, lost| Probed {
@@ -216,7 +216,7 @@ fn switch_probes_accuse_no_unrelated_host() {
     );
 }
 
-/// What loses packets by itself is said beside whatever else is wrong there.
+/// What loses packets by itself is said beside any other fault there.
 #[test]
 fn losses_and_clock_skew_both_named() {
     let mut evidence = clean();

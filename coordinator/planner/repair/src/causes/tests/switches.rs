@@ -4,7 +4,7 @@ use super::suspects::first_alone;
 use super::*;
 use crate::paths::Atlas;
 
-/// So many leaves and spines, and two hosts to a leaf.
+/// This many leaves and spines, and two hosts to a leaf.
 fn leaf_spine(leaves: usize, spines: usize) -> Fabric {
     let text = format!(
         "kind = \"leaf-spine\"\nleaves = {leaves}\nspines = {spines}\nhosts_per_leaf = 2\n\

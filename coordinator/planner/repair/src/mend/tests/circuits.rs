@@ -29,7 +29,7 @@ fn six(thirds: &str) -> Scene {
     relays(6, 3, &format!("{RING_CIRCUITS},{thirds}"))
 }
 
-/// Hosts that forward for each other, with so many fibres each, their ports in order.
+/// Hosts that forward for each other, with this many fibres each, their ports in order.
 fn relays(hosts: usize, fibres: usize, circuits: &str) -> Scene {
     let circuits = circuits.split(',');
     let circuits = circuits.map(|it| format!("[{}]", it.replace('-', ", ")));
@@ -158,7 +158,7 @@ fn two_colliding_jobs_are_separated() {
     );
 }
 
-/// Whoever has fibres of their own now, and shall share those of the ring.
+/// Flows that have fibres of their own now, and are to share those of the ring.
 #[test]
 fn worse_requested_circuits_are_predicted_slower() {
     let mut scene = six(CHORD_CIRCUITS);
@@ -282,7 +282,7 @@ fn greedy_circuits_approach_optimum() {
     assert!(found < 1.1 * best, "{found} of {best}");
 }
 
-/// Two pairs would each have both of their fibres to themselves, and nobody else could be reached.
+/// Two pairs would each have both of their fibres to themselves, and no other host could be reached.
 #[test]
 fn circuits_leave_every_host_reachable() {
     let (snapshot, _) = drawn(&mut SplitMix64::new(1));
@@ -321,7 +321,7 @@ fn drawn(rng: &mut SplitMix64) -> (Snapshot, Vec<Sent>) {
     (snapshot, sent.collect())
 }
 
-/// Every way to join all of these fibres but for those that nobody is left for.
+/// Every way to join all of these fibres but for those that no other is left for.
 fn all_wirings(board: &Board<'_>, begun: Wiring) -> Vec<Wiring> {
     let free = |place: &usize| begun.0[*place].is_none();
     let Some(one) = (0..begun.0.len()).find(free) else {

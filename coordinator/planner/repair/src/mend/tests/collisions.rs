@@ -124,7 +124,7 @@ fn three_flows_gain_best_spread() {
     assert_eq!(fair, [96.0, 48.0, 48.0]);
 }
 
-/// So many greedy flows on one uplink of 100 Mb/s, and so many on the other.
+/// This many greedy flows on one uplink of 100 Mb/s, and this many on the other.
 fn spread(here: usize, there: usize) -> Scene {
     let mut scene = Scene::leaf_spine(2, 2, 32, 100, 100);
     for host in 0..here + there {

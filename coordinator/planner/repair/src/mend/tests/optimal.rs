@@ -156,7 +156,7 @@ impl Judge {
         concerned.map(|flow| rates[flow]).fold(f64::MAX, f64::min)
     }
 
-    /// Whether no loser gets less than under the other, and nobody else who had it before.
+    /// Whether no loser gets less than under the other, and no other flow that had it before.
     fn as_good(&self, rates: &[f64], other: &[f64]) -> bool {
         (0..rates.len()).all(|flow| {
             let kept = other[flow].min(self.now[flow]);

@@ -334,7 +334,7 @@ fn plan_avoids_lossy_link() {
     );
 }
 
-/// At the other leaf nobody chooses a spine.
+/// At the other leaf no flow chooses a spine.
 #[test]
 fn plan_pins_at_no_unpinnable_switch() {
     let scene = two_meet();

@@ -1,4 +1,4 @@
-//! Small courses of events whose times can be told by hand.
+//! Small courses of events whose times can be computed by hand.
 
 use reweave_common::units::Rate;
 

@@ -144,7 +144,7 @@ proptest! {
         }
     }
 
-    /// Nobody who has time for it hears that it is too late, and whoever has not never hears its end.
+    /// A caller that has time for it never hears that it is too late, and one that has not never hears its end.
     #[test]
     fn deadline_run_finishes_if_possible(seed: u64) {
         let parts = Parts::random(seed);

@@ -160,7 +160,7 @@ pub(super) fn spelled(carriage: &ExplicitPaths) -> Vec<u64> {
             words.extend(ring.members.iter().map(|rank| rank.index() as u64));
             for leg in &ring.legs {
                 let nodes = leg.as_deref().unwrap_or_default();
-                // A leg that is given has nodes, so that one without is told apart.
+                // A leg that is given has nodes, which distinguishes it from one without.
                 words.push(nodes.len() as u64);
                 words.extend(nodes.iter().map(|node| node.index() as u64));
             }

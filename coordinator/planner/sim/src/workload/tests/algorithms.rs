@@ -210,7 +210,7 @@ fn interval_belongs_to_chosen_algorithm() {
         let interval = setting.interval(&effects, MAX_SIMULATION_WORK, &mut |_| true);
         interval.unwrap().high_ms
     };
-    // Were it decided anew, halving would be taken: it has fewer cold starts.
+    // Were it decided again, halving would be taken: it has fewer cold starts.
     let ring_ms = high_ms(given(Operation::AllReduce, Algorithm::Ring));
     assert!(high_ms(given(Operation::AllReduce, Algorithm::Recursive)) < ring_ms);
     near(high_ms(fastest(Operation::AllReduce)), ring_ms);

@@ -1,10 +1,9 @@
 //! Processors other than the measured one.
 //!
-//! The rule: layers that arithmetic limits (convolutions, dense, attention, experts) take time in
-//! inverse proportion to the peak of dense bf16 (on the oldest fp16) arithmetic, and layers that
-//! memory limits (pooling, reshaping, embeddings) in inverse proportion to memory bandwidth, both as
-//! the makers' data sheets give them. Overheads that do not shrink with a faster processor are not
-//! told apart.
+//! The rule: layers that arithmetic limits (convolutions, dense, attention, experts) take time in inverse proportion to
+//! the peak of dense bf16 (on the oldest fp16) arithmetic, and layers that memory limits (pooling, reshaping,
+//! embeddings) in inverse proportion to memory bandwidth, both as the makers' data sheets give them. Overheads that do
+//! not shrink with a faster processor are not separated.
 
 use super::profile::{Cost, Kind};
 

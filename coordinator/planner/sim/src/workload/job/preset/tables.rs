@@ -26,8 +26,8 @@ pub(super) struct Tables<'t> {
     pub(super) gradient_bytes: u64,
 }
 
-/// By rank, how many of so many parts it holds. The hosts take turns, and so do the ranks of each, so
-/// that parts that are few use the ports of all hosts.
+/// By rank, how many of this many parts it holds. The hosts take turns, and so do the ranks of each, so that parts that
+/// are few use the ports of all hosts.
 pub(super) fn dealt_out(parts: usize, ranks: usize, of_a_host: usize) -> Vec<usize> {
     let mut turns: Vec<_> = (0..ranks).collect();
     turns.sort_by_key(|rank| (rank % of_a_host, rank / of_a_host));
