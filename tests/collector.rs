@@ -1,4 +1,4 @@
-//! A program that collects traces, on the station, and what it was told.
+//! A program that collects traces, on the station, and what it received.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -61,7 +61,7 @@ impl Collector {
         }
     }
 
-    /// The first that is like this, once it is told.
+    /// The first that is like this, once it is received.
     #[track_caller]
     pub(crate) fn trace(&self, what: &str, is_it: impl Fn(&Trace) -> bool) -> Trace {
         let found = wait_for(what, STAGE_TIMEOUT, || {

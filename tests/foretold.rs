@@ -137,7 +137,7 @@ fn carried_out(stage: &Stage, ranks: &mut Ranks<'_>) -> Option<(Plan, Record)> {
 fn foretelling(stage: &Stage, ranks: &mut Ranks<'_>) -> Option<Plan> {
     let operator = stage.operator();
     let plan = wait_for("a plan foretells iterations", PREDICTION_TIMEOUT, || {
-        // Whoever asks without a pause disturbs the beat.
+        // Asking without a pause disturbs the iterations.
         ranks.after(5);
         let plan = operator.plan()?;
         Ok(plan.filter(|plan| !plan.iterations.is_empty()))

@@ -40,7 +40,7 @@ pub(crate) fn led(leadership: &Leadership) -> Stage {
     stage
 }
 
-/// Whatever slows jobs, the surest first.
+/// All that slows jobs, the surest first.
 pub(crate) fn causes(stage: &Stage) -> Vec<Cause> {
     let findings = must(stage.operator().diagnose()).findings.into_iter();
     let cause = |finding| match finding {

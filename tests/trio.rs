@@ -63,7 +63,7 @@ impl Trio {
         trio
     }
 
-    /// Nobody runs yet.
+    /// None runs yet.
     fn prepared() -> Self {
         let trio = Self {
             folder: tempfile::tempdir().expect("there is room"),
@@ -111,7 +111,7 @@ impl Trio {
             loop {
                 tries.tick().await;
                 let session = match connect(&[address], &identity, Role::Coordinator).await {
-                    // Nor does it have time for everybody on a busy machine.
+                    // Nor does it have time for all on a busy machine.
                     Err(LinkError::HandshakeTimedOut { .. }) => continue,
                     Err(error) if is_lost(&error) => continue,
                     session => session.expect("it lets agents in"),
@@ -162,7 +162,7 @@ impl Trio {
         led.collect()
     }
 
-    /// Whoever leads in the latest term, once that is later than this one.
+    /// The leader in the latest term, once that is later than this one.
     fn leader_after(&self, term: u64) -> (usize, u64) {
         wait(|| {
             let latest = self.led().into_iter().max_by_key(|(_, term)| *term);
@@ -174,7 +174,7 @@ impl Trio {
         self.reweave().arg("status").output().expect("it was built")
     }
 
-    /// Whoever asks hears soon who of the three is there, and who is not.
+    /// A client hears soon which of the three is there, and which is not.
     fn tells_who_is_missing(&self, there: usize) {
         let ask = || {
             let mut viewer = self.reweave();
@@ -265,7 +265,7 @@ impl Trio {
         each.map(one).collect()
     }
 
-    /// Until these numbers vote, and nobody else is there.
+    /// Until these numbers vote, and no other is there.
     fn come_to_be(&self, numbers: [u64; 3]) {
         wait(|| {
             let mut members = self.members();
@@ -316,8 +316,8 @@ fn done(command: &mut Command) {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// Addresses of the loopback interface that nobody else has, at a port that the kernel gives nobody: one that
-/// was free a moment ago may be somebody's when a coordinator comes for it, or comes back to it.
+/// Addresses of the loopback interface that no other process has, at a port that the kernel gives to none: one that was
+/// free a moment ago may be in use when a coordinator comes for it, or comes back to it.
 fn free_addresses() -> Vec<String> {
     static NEXT_STATION: AtomicU8 = AtomicU8::new(1);
     let run = std::process::id();
@@ -414,7 +414,7 @@ fn single_coordinator_reports_missing_quorum() {
     trio.answers();
 }
 
-/// Of all whose addresses it was started with nobody is left there.
+/// Of all whose addresses it was started with none is left there.
 #[test]
 fn agents_find_unconfigured_members() {
     let mut trio = Trio::started();
@@ -454,7 +454,7 @@ fn runtime() -> Runtime {
     runtime.expect("a runtime")
 }
 
-/// What it is told, but for who the coordinators are.
+/// What it receives, but for who the coordinators are.
 async fn hear(session: &Session) -> Result<CoordinatorMessage, LinkError> {
     loop {
         let heard = session.receive(Channel::Commands).await?;
@@ -464,7 +464,7 @@ async fn hear(session: &Session) -> Result<CoordinatorMessage, LinkError> {
     }
 }
 
-/// Until it is told who leads: whoever follows may not have heard of anybody at first.
+/// Until it learns who leads: a follower may not have heard of any at first.
 async fn hear_who_leads(session: &Session) -> Result<SocketAddr, LinkError> {
     loop {
         match hear(session).await? {
@@ -475,7 +475,7 @@ async fn hear_who_leads(session: &Session) -> Result<SocketAddr, LinkError> {
     }
 }
 
-/// What it is told once one of those who follow has come to lead, which may not be the first that tries.
+/// What it receives once one of those that follow has come to lead, which may not be the first that tries.
 async fn hear_the_call(session: &Session) -> Result<CoordinatorMessage, LinkError> {
     loop {
         let heard = hear(session).await?;
@@ -485,7 +485,7 @@ async fn hear_the_call(session: &Session) -> Result<CoordinatorMessage, LinkErro
     }
 }
 
-/// Nobody has to be let in anew when a leader is lost.
+/// No agent has to be admitted again when a leader is lost.
 #[test]
 fn new_leader_calls_standby_agents() {
     let mut trio = Trio::started();
@@ -509,7 +509,7 @@ fn new_leader_calls_standby_agents() {
     assert_eq!(heard, CoordinatorMessage::Here);
 }
 
-/// Whoever comes again and again takes no room from others.
+/// An agent that comes again and again takes no room from others.
 #[test]
 fn agent_has_two_standby_sessions() {
     let trio = Trio::started();
@@ -553,7 +553,7 @@ fn shut_out_after(trio: &Trio, viewer: &str) -> Duration {
     began.elapsed()
 }
 
-/// Whoever leads, and whoever does not: nobody talks to somebody who is shut out.
+/// The leader and all others: none talks to a revoked member.
 #[test]
 fn timed_revocation_reaches_all_coordinators() {
     let trio = Trio::started();

@@ -14,7 +14,7 @@ use crate::cost::{peak_mib, timed};
 
 const NODES: [usize; 4] = [64, 128, 256, 512];
 /// Nothing else is done meanwhile, and the core takes it for a stall when it hears of nothing for a second: all waiting
-/// begins anew then.
+/// begins again then.
 const MAX_TIME_S: f64 = 1.0;
 /// Of the course that is judged. On the largest rings the leader does other things between two legs.
 const STEP_COUNT: usize = 4;

@@ -98,7 +98,7 @@ impl Race {
     fn is_won(&self, program: &str) -> bool {
         let problem = (self.problem)(self.hosts);
         let said = ask(program, self.name, &self.hosts.to_string());
-        // The first run also pays for memory that nobody has touched yet.
+        // The first run also pays for memory that was not touched yet.
         let (outcome, first_s) = timed(|| simulate(&problem));
         let again = (0..5).map(|_| timed(|| simulate(&problem)).1);
         let ours_s = again.fold(first_s, f64::min);

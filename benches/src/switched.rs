@@ -135,7 +135,7 @@ fn localisation() {
     told("localise-100000-results", 0.1, runs.collect());
 }
 
-/// All that is done with results from when they are known by names until a finding is told.
+/// All that is done with results from when they are known by names until a finding is reported.
 fn diagnosis() {
     let fabric = leaf_spine(32, 64, 32);
     let results = results(&fabric);

@@ -26,7 +26,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Losses at the end, and where the answers that told of one were lost too, have no way.
+/// Losses at the end, and where the answers that reported one were lost too, have no path.
 const MAX_UNTRACED_LOSSES: u64 = 3;
 
 /// A large probe that arrived has shown what it was sent for, answered or not. Half a percent of the

@@ -1,4 +1,4 @@
-//! Nobody leads, or a host has started anew or is stopped: everybody holds what they were told last.
+//! No coordinator leads, or a host has restarted or is stopped: all hold their last instruction.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -213,7 +213,7 @@ fn nobody_confirms() {
     running.end_without_loss();
 }
 
-/// With empty tables, its interfaces down, and nobody to ask.
+/// With empty tables, its interfaces down, and no coordinator to ask.
 fn starts_anew() {
     let mut cluster = Cluster::up(Over::Restconf);
     let told = changed_once(&cluster);

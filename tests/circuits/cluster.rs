@@ -147,7 +147,7 @@ impl Cluster {
         self.agents.remove(node);
     }
 
-    /// Whoever leads, and is killed for it.
+    /// Kills the leader.
     pub(crate) fn kill_leader(&mut self) -> usize {
         let place = wait_for("somebody leads", STAGE_TIMEOUT, || Ok(self.leader()));
         let place = place.expect("somebody leads");
@@ -163,7 +163,7 @@ impl Cluster {
         (0..COORDINATOR_ADDRESSES.len()).for_each(|place| self.start_coordinator(place));
     }
 
-    /// Whoever answers has been elected.
+    /// A coordinator that answers has been elected.
     pub(crate) fn wait_until_led(&self) {
         wait_for("somebody leads", STAGE_TIMEOUT, || {
             Ok(self.status().map(drop))

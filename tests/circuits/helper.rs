@@ -1,5 +1,5 @@
-//! This program as a helper inside a node: it makes the kernel there hold what it is told, by the
-//! agent's own code.
+//! This program as a helper inside a node: it makes the kernel there hold what an instruction says,
+//! by the agent's own code.
 
 use std::io;
 use std::process::ExitCode;

@@ -133,8 +133,7 @@ fn moves_unsaid(cluster: &Cluster) {
     assert_eq!(record.outcome, Outcome::Committed, "{record:#?}");
 }
 
-/// Nothing comes back to fibres of which nobody knows where they lead, until a person has put that
-/// right.
+/// Nothing comes back to fibres of unknown ends, until an operator has put that right.
 fn moves_wrongly(cluster: &Cluster) {
     cluster.scene.goes_wrong("\"wrong-port\"");
     let plan = cluster.plan(Thirds::Along);
@@ -178,7 +177,7 @@ fn moves_by_halves(cluster: &Cluster) {
     back_to(cluster, Thirds::Across);
 }
 
-/// What was there before is there again, though not as long as somebody holds the plan.
+/// What was there before is there again, though not as long as an operator holds the plan.
 fn stays_dark(cluster: &Cluster, running: &Running) {
     cluster.scene.goes_wrong("\"stays-dark\"");
     let plan = cluster.plan(Thirds::Along);
@@ -221,7 +220,7 @@ fn is_given_up(cluster: &Cluster) {
     assert_eq!(circuits, Thirds::Across.circuits_in_order());
 }
 
-/// Over a line that breaks with the driver, and is made anew.
+/// Over a connection that breaks with the driver, and is made again.
 fn killed() {
     let mut cluster = Cluster::up(Over::Tl1);
     let running = Running::begin(&cluster.scene.0);

@@ -68,7 +68,7 @@ impl Thirds {
         }
     }
 
-    /// As they are told, and not as they are asked for.
+    /// In the order of the answer, and not of the request.
     pub(crate) fn circuits_in_order(self) -> String {
         let set = CircuitSet::from_text(&self.circuits());
         set.expect("they are circuits").to_string()
@@ -251,7 +251,7 @@ impl Scene {
         (0..4).map(of).collect()
     }
 
-    /// How many packets kernels and queues of hosts have thrown away, for whatever reason.
+    /// How many packets kernels and queues of hosts have thrown away, for any reason.
     pub(crate) fn thrown_away(&self) -> Vec<u64> {
         // Of the line of IP: errors of addresses, discards, and no routes. Those of headers are not
         // counted: agents let packets expire that trace a way.

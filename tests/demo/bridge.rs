@@ -58,7 +58,7 @@ impl Drop for Bridge {
     }
 }
 
-/// What the copy does: it takes whoever comes to the one of these that leads.
+/// What the copy does: it takes a client to the one of these that leads.
 pub(crate) fn serve(ports: &[u16]) -> io::Result<()> {
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
     for browser in TcpListener::from(socket).incoming() {
@@ -90,7 +90,7 @@ fn join(browser: &TcpStream, inside: &TcpStream) -> io::Result<()> {
 
 fn carry(mut from: TcpStream, mut to: TcpStream) {
     thread::spawn(move || {
-        // However one side ends, the other is told.
+        // However one side ends, the other learns of it.
         let _ = io::copy(&mut from, &mut to);
         let _ = to.shutdown(std::net::Shutdown::Write);
     });

@@ -293,7 +293,7 @@ impl Screen {
         ));
     }
 
-    /// How to look around. Whoever needed sudo for the lab needs it again.
+    /// How to look around. A user who needed sudo for the lab needs it again.
     pub(crate) fn invitation(&self, stage: &Stage, dashboard: &str) -> Result<(), StageError> {
         let sudo = match env::var_os("SUDO_USER") {
             Some(_) => "sudo ",

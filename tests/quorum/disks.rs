@@ -75,7 +75,7 @@ fn traced(pid: &str) -> bool {
 }
 
 impl Quorum {
-    /// Everybody else goes on, and it ends with this code, having said this.
+    /// All others go on, and it ends with this code, having said this.
     fn ends(&mut self, place: Place, code: i32, words: &str) {
         let ended = must(self.program(place).ended());
         let said = self.said(place);

@@ -183,7 +183,7 @@ fn strangers(scene: &mut Scene) {
             "{error}"
         );
     }
-    // A host on which nobody answers.
+    // A host on which nothing answers.
     scene.responder.run("killall reweave-agent reweave-rdma");
     let error = refused(
         &mut scene.prober,

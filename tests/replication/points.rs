@@ -110,7 +110,7 @@ fn first_entry() -> Batch {
     }
 }
 
-/// Whatever part of it a full disk takes, and whether power is lost then or not: the log is as it was, and goes on.
+/// With any part of it on a full disk, and with or without a loss of power then: the log is as it was, and goes on.
 #[test]
 fn append_without_room_leaves_log_unchanged() {
     for left in 0..200 {
@@ -193,8 +193,8 @@ fn simultaneous_crash_of_all_loses_nothing() {
     }
 }
 
-/// A leader that is cut off goes on writing what nobody agrees on. Another's entries take the place
-/// of those, and it dies just then.
+/// A leader that is cut off goes on writing what is not agreed on. Another's entries take the place of those, and it
+/// dies just then.
 #[test]
 fn replaced_entries_never_return() {
     for seed in 0..80 {
@@ -267,7 +267,7 @@ fn cluster_progresses_at_half_message_loss() {
     }
 }
 
-/// Whoever led before must not answer from what it knew then.
+/// A former leader must not answer from what it knew then.
 #[test]
 fn stalled_leader_serves_nothing_stale() {
     for seed in 0..20 {
@@ -399,8 +399,8 @@ fn earlier_build_refuses_later_log() {
     }
 }
 
-/// Leaders die one after the other, lines are slow, and so there are often two candidates of one
-/// term. Whoever has voted for one forgets that if it was not written down.
+/// Leaders die one after the other, lines are slow, and so there are often two candidates of one term. A member that
+/// has voted for one forgets that if it was not written down.
 #[test]
 fn member_votes_once_per_term() {
     for seed in 0..60 {

@@ -20,7 +20,7 @@ const FAULT_TIME: Duration = Duration::from_secs(7);
 /// As many people as want something while another plan is on its way.
 const REQUEST_COUNT: usize = 4;
 
-/// Two groups of four, each in a ring of its own, and one who reaches everybody by cable.
+/// Two groups of four, each in a ring of its own, and one that reaches all by cable.
 fn two_rings() -> Fabric {
     let mut text = "kind = \"graph\"\n".to_owned();
     let address = |host: usize| format!("address = \"10.255.0.{}\"", host + 1);

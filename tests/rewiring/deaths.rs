@@ -1,5 +1,5 @@
-//! Everybody dies once at every point of a plan: the coordinator over each entry of its log, every
-//! agent and driver before each of its steps.
+//! Every program dies once at every point of a plan: the coordinator over each entry of its log, every agent and driver
+//! before each of its steps.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use reweave_sim_cluster::seeds::number;
 use crate::drawn::{some_circuits, some_fabric, some_tables};
 use crate::seeds::is_over;
 
-/// From the end of all trouble, whoever died included.
+/// From the end of all trouble, with restarts of those that died.
 pub(crate) const RESUME_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A world just before a plan, and the plan under way in it.
@@ -46,7 +46,7 @@ pub(crate) fn good(count: usize) -> Vec<(u64, World)> {
     moved.take(count).collect()
 }
 
-/// `REWEAVE_DEATHS=COUNT` lets everybody die over the plans of this many seeds.
+/// `REWEAVE_DEATHS=COUNT` lets every program die over the plans of this many seeds.
 fn seeds() -> usize {
     number("REWEAVE_DEATHS").map_or(3, |count| count as usize)
 }
@@ -170,7 +170,7 @@ fn unstable_light_rolls_plan_back() {
     }
 }
 
-/// Traffic of a card with a fixed next hop, which goes on whatever its node holds.
+/// Traffic of a card with a fixed next hop, which goes on under any table of its node.
 #[test]
 fn circuits_stay_while_packets_pass() {
     let mut taken_back = 0;

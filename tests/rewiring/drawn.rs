@@ -9,7 +9,7 @@ use reweave_common::split_mix::SplitMix64;
 #[path = "../../coordinator/core/src/plan/migration/examples.rs"]
 mod examples;
 
-/// With circuits by which everybody reaches everybody, if any are found.
+/// With circuits by which every host reaches every other, if any are found.
 pub(crate) fn some_fabric(rng: &mut SplitMix64) -> Option<Fabric> {
     let bare = examples::some_fabric(rng);
     let circuits = (0..8).map(|_| examples::some_circuits(&bare, rng));

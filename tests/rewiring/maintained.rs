@@ -1,4 +1,4 @@
-//! Work on an optical switch beside another: whoever forwards keeps to the other one meanwhile.
+//! Work on an optical switch beside another: hosts that forward keep to the other one meanwhile.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -96,7 +96,7 @@ pub(crate) fn tally(world: Option<World>) -> Tally {
     }
 }
 
-/// Some plans in a world on a small fabric, if everybody reaches everybody on it.
+/// Some plans in a world on a small fabric, if every host reaches every other on it.
 fn live(seed: u64, weather: Weather) -> Option<World> {
     let mut drawn = SplitMix64::new(seed);
     let fabric = some_fabric(&mut drawn)?;

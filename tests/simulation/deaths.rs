@@ -1,6 +1,5 @@
-//! Everything dies once at every point: the coordinator over each entry of its log, the agent of
-//! the switch before each step of its work. However it was, in the end the switches hold what is
-//! in force, and nobody is worse off.
+//! Everything dies once at every point: the coordinator over each entry of its log, the agent of the switch before each
+//! step of its work. After each death, in the end the switches hold what is in force, and no flow is worse off.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +21,7 @@ use crate::scene::{self, WATCH_TIME, led, planned, policy};
 /// An operator of little patience asks so often.
 const OPERATOR_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the world is like in which somebody dies.
+/// The world in which a program dies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Story {
     /// A plan that is good.
@@ -197,7 +196,7 @@ fn pinned_once() -> World {
     world
 }
 
-/// Another pin is being told.
+/// Another pin is being installed.
 fn applied(prepare: impl FnOnce(&mut World)) -> World {
     let mut world = pinned_once();
     prepare(&mut world);
@@ -226,7 +225,7 @@ fn pins(world: &World) -> Vec<PinRule> {
     pins
 }
 
-/// Whatever has just been told: what the log does not say to stay is gone before anybody leads again, and no more than
+/// After any instruction: what the log does not say to stay is gone before a coordinator leads again, and no more than
 /// that.
 #[test]
 fn unconfirmed_pins_are_taken_back() {

@@ -1,5 +1,5 @@
 //! The planner's plans before their judge, on small random fabrics: what is planned must be found
-//! sound, and what has been bent must not, by whatever mixture of old and new rules packets go.
+//! sound, and what has been bent must not, by any mixture of old and new rules.
 //!
 //! Whether packets arrive is not asked of the planner or the judge, but of the world.
 

@@ -44,7 +44,7 @@ pub(crate) fn collided(mode: Mode, seed: u64, weather: Weather) -> World {
     world
 }
 
-/// The number of the plan against the collision, which somebody asks for until there is one.
+/// The number of the plan against the collision, which an operator asks for until there is one.
 pub(crate) fn planned(world: &mut World) -> Generation {
     let mut plan = None;
     world.run_until("planned", |world| {

@@ -130,7 +130,7 @@ impl Job {
         })
     }
 
-    /// All that was told so far.
+    /// All that was reported so far.
     pub fn progress(&self) -> Vec<Progress> {
         self.hear(|heard| heard.progress.clone())
     }
@@ -153,7 +153,7 @@ impl Job {
         })
     }
 
-    /// Lets it run for some time, and returns what it told meanwhile.
+    /// Lets it run for some time, and returns what it reported meanwhile.
     pub fn watch(&mut self, duration: Duration) -> Result<Vec<Progress>, StageError> {
         let (began, told) = (Instant::now(), self.progress().len());
         let lines = Arc::clone(&self.lines);

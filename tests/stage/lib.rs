@@ -60,7 +60,7 @@ impl Setting<'static> {
 /// Whose labs these are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Labs {
-    /// Known to nobody else: tests run side by side.
+    /// Known to no other: tests run side by side.
     Hidden,
     /// The user's, who may look around in them.
     Users,
@@ -468,7 +468,7 @@ impl Stage {
         command
     }
 
-    /// What an agent has to be told, since its kernel forwards as a switch's does.
+    /// The option that an agent needs, since its kernel forwards as a switch's does.
     fn role(&self, node: &str) -> &'static [&'static str] {
         let role = self.fabric.find(node).map(|it| self.fabric.node(it).role);
         match role {
@@ -544,7 +544,7 @@ impl Stage {
         }
     }
 
-    /// What everybody said, for whoever wants to know why something went wrong.
+    /// What all programs said, to find out why something went wrong.
     fn tell_all(&self) {
         let names = (0..self.trio.len()).map(coordinators::name);
         let names = ["coordinator", "watch"]
@@ -576,7 +576,7 @@ impl Drop for Stage {
     }
 }
 
-/// As a shell reads it: as one word, whatever is in it.
+/// As a shell reads it: as one word, of any content.
 fn quoted(word: &OsStr) -> String {
     format!("'{}'", word.to_string_lossy().replace('\'', r"'\''"))
 }

@@ -92,7 +92,7 @@ fn lead(stage: &mut Stage) {
     must(stage.lead(&leadership));
 }
 
-/// Whoever leads, and one more. Which were killed.
+/// The leader, and one more. Which were killed.
 fn kill_two(stage: &mut Stage, others: &mut Others) -> Vec<Seat> {
     let term = |seat: &Seat| term_led(&stage.said(seat.0));
     let mut seats = COORDINATOR_SEATS.to_vec();

@@ -1,4 +1,4 @@
-//! Programs that are told of what happens: signed, in order, and again when one was not there; and as a trace.
+//! Programs that are notified of what happens: signed, in order, and again when one was not there; and as a trace.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Links that shall carry nothing, while jobs run: all leave them, nobody new comes, and where somebody
-//! would be slower for it they carry again.
+//! Links that are to carry nothing, while jobs run: all flows leave them, no new one comes, and where a flow would be
+//! slower for it they carry again.
 
 use std::fs;
 use std::time::Duration;

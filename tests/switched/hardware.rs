@@ -48,7 +48,7 @@ fn copy(stage: &Stage, node: &str) -> PathBuf {
     stage.path("copies").join(node)
 }
 
-/// Whoever reads it meanwhile reads what was there before.
+/// A reader meanwhile reads what was there before.
 pub(crate) fn put(stage: &Stage, node: &str, file: &str, text: &str) {
     let path = copy(stage, node).join(file);
     let folder = path.parent().expect("it lies in a folder");
@@ -129,7 +129,7 @@ fn count_pauses(stage: &Stage, node: &str, port: &str, still: Duration) {
     put(stage, node, &format!("ethtool/{port}"), &told);
 }
 
-/// Whoever was started just now tells all there is.
+/// An agent that was started just now reports all there is.
 pub(crate) fn start_agent(stage: &mut Stage, node: &str) {
     let script = format!("exec \"$@\" --root {}", copy(stage, node).display());
     must(stage.start_agent_under(node, &["sh", "-c", &script, "sh"]));

@@ -136,7 +136,7 @@ fn four_and_eight() -> String {
     text
 }
 
-/// No agents, and so no other packets. All flows are sent at once, and told apart by their ports: those of many
+/// No agents, and so no other packets. All flows are sent at once, and distinguished by their ports: those of many
 /// draws of few are those of few draws of many.
 fn as_by_chance() {
     let fabric = four_and_eight();
@@ -160,7 +160,7 @@ fn as_by_chance() {
     }
 }
 
-/// From each sender to each receiver at each port, where nobody answers. The same at each run.
+/// From each sender to each receiver at each port, where nothing answers. The same at each run.
 fn send(stage: &Stage, addresses: &[String]) {
     for host in RECEIVER_HOSTS {
         let silent = "type filter hook input priority 0; meta l4proto udp drop;";

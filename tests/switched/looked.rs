@@ -234,8 +234,8 @@ fn taking_back(stage: &Stage, number: &str) -> Plan {
     answer.plan.expect("there is a plan")
 }
 
-/// Whoever traces hears nothing of a spine until it answers again: two flows that meet there meet nowhere that is
-/// known, and that is said.
+/// A trace hears nothing of a spine until it answers again: two flows that meet there meet nowhere that is known, and
+/// that is said.
 fn past_a_silent_switch() {
     let stage = led(&leaf_spine(2, 2, 2), JOB, &Leadership::default());
     let answers = "type filter hook output priority 0; icmp type time-exceeded drop;";

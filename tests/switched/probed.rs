@@ -1,5 +1,5 @@
-//! Another source port for each flow that must move, where nobody knows the switches' hash: probes of
-//! the same fields tell which port leads where, and the kernels then send the flow there.
+//! Another source port for each flow that must move, where the switches' hash is unknown: probes of the same fields
+//! show which port leads where, and the kernels then send the flow there.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

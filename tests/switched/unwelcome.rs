@@ -1,5 +1,5 @@
-//! What nobody means well by, asked of a cluster that lives: each command says no in one clear error, with an
-//! exit code that says whose fault it is, and nothing of the cluster changes.
+//! Hostile requests to a live cluster: each command says no in one clear error, with an exit code that says whose fault
+//! it is, and nothing of the cluster changes.
 
 use std::sync::Mutex;
 use std::thread;
@@ -11,7 +11,7 @@ use crate::play::must;
 const THREAD_COUNT: usize = 4;
 /// Where the value stands.
 const VALUE_PLACEHOLDER: &str = "?";
-/// But those that are done already when there is no such thing: a job that nobody knows has ended.
+/// But those that are done already when there is no such thing: an unknown job has ended.
 const CHECKED_COMMANDS: [&[&str]; 26] = [
     &["hosts", VALUE_PLACEHOLDER],
     &["links", VALUE_PLACEHOLDER],

@@ -1,4 +1,4 @@
-//! Does the cluster come together, and is nobody heard who does not belong?
+//! Does the cluster come together, and is no member heard that does not belong?
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -34,7 +34,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 }
 
 /// One of another authority of the same name, one for a node that the fabric does not have, and one
-/// for somebody who is no agent.
+/// for a member that is no agent.
 fn wrong_certificates_are_refused() {
     let mut stage = must(Stage::up(Setting::DEMO_SETTING, Labs::Hidden));
     must(stage.lead(&Leadership::default()));

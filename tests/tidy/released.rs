@@ -1,4 +1,4 @@
-//! Files of shapes. One that was released stays as it is, whatever `make shapes` writes: what changes gets a new version. The
+//! Files of shapes. One that was released stays as it is, under any `make shapes`: what changes gets a new version. The
 //! first line of a log has the number of the newest file of its shapes.
 
 use std::collections::BTreeMap;

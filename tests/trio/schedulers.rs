@@ -42,7 +42,8 @@ fn schedulers_are_answered_after_election() {
     );
 }
 
-/// It is told of the job once it leads, and that it is over; where nobody leads any more, nobody is waited for.
+/// It gets the order about the job once it leads, and the one that ends it; where no coordinator leads any longer, none
+/// is waited for.
 #[test]
 fn timed_job_start_during_election_fails_open() {
     let mut trio = Trio::started();
@@ -93,7 +94,7 @@ fn told(output: &Output) -> (Value, String) {
     (told.unwrap_or_else(|_| panic!("{said}")), said)
 }
 
-/// What jobs are called of which is told.
+/// The names of the registered jobs.
 fn registered(trio: &Trio) -> Vec<String> {
     let (told, said) = told(&answer(asks(trio, &["jobs"])));
     let jobs = told["registered"]

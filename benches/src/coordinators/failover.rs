@@ -63,7 +63,7 @@ impl Loss {
     }
 }
 
-/// Each round is told as it ends, since all of them take many minutes.
+/// Each round is printed as it ends, since all of them take many minutes.
 pub(crate) fn race(losses: &[Loss], rounds: usize) -> Result<(), StageError> {
     machine::introduce();
     let mut trio = Trio::up()?;

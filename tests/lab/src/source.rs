@@ -45,7 +45,7 @@ impl Source {
         Ok((source, scenario))
     }
 
-    /// What a lab of it is called unless somebody wants it otherwise.
+    /// What a lab of it is called unless an option names it otherwise.
     pub(crate) fn own_name(&self, scenario: &Scenario, path: &Path) -> String {
         let stem = || path.file_stem().unwrap_or_default().to_string_lossy();
         match self.scenario {

@@ -1,5 +1,4 @@
-//! From the fabric to scripts: what the tools are told to make. Pure, so that it can be judged
-//! without a kernel.
+//! From the fabric to scripts: what the tools are given to make. Pure, so that it can be judged without a kernel.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -305,7 +304,7 @@ pub(crate) fn rate_line(interface: &str, rate: Rate, sharing: Sharing) -> String
     format!("qdisc replace dev {interface} root tbf rate {rate}bit burst {burst} limit {limit}\n")
 }
 
-/// What a node's kernel is told before it has any interface but its loopback.
+/// What a node's kernel is set to before it has any interface but its loopback.
 pub(crate) fn sysctls(role: Role, seed: u64, node: NodeId) -> Vec<Sysctl> {
     let always = |key, value: &str| Sysctl {
         key,
@@ -337,9 +336,9 @@ pub(crate) fn sysctls(role: Role, seed: u64, node: NodeId) -> Vec<Sysctl> {
             "net/ipv4/conf/default/ignore_routes_with_linkdown",
             if role.is_endpoint() { "0" } else { "1" },
         ),
-        // Flows are told apart by addresses, protocol and ports. A kernel that cannot be told
-        // which fields to hash takes the same ones by policy 1; and so do hosts, as by that a kernel
-        // says which of its own ways a flow takes.
+        // Flows are distinguished by addresses, protocol and ports. A kernel that has no setting for the fields to hash
+        // takes the same ones by policy 1; and so do hosts, as by that a kernel says which of its own ways a flow
+        // takes.
         always("net/ipv4/fib_multipath_hash_policy", "1"),
         if_known(
             "net/ipv4/fib_multipath_hash_policy",
@@ -367,7 +366,7 @@ fn hash_seed(seed: u64, node: NodeId) -> String {
     ((mixed >> 32) as u32).max(1).to_string()
 }
 
-/// Whether it is there whatever is switched.
+/// Whether it is there under any circuits.
 pub(crate) fn is_cable(fabric: &Fabric, link: LinkId) -> bool {
     fabric.crossing(link).is_none()
 }

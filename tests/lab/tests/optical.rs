@@ -114,7 +114,7 @@ impl Ring {
         wait_until("the light", || self.has_light(host, interface) == on);
     }
 
-    /// Makes packets of a host for another leave by this interface, to whomever it leads.
+    /// Makes packets of a host for another leave by this interface, wherever it leads.
     fn route(&self, host: &str, to: &str, interface: &str) {
         let words = [
             "ip", "route", "replace", to, "via", to, "dev", interface, "onlink",
@@ -232,7 +232,7 @@ fn stays_dark() {
     ring.are_dark([("h0", "fab1"), ("h2", "fab0")]);
     ring.connect(2, 5);
     assert!(ring.circuits().contains(&(2, 5)));
-    // Those that come after it have light long before anybody looks again.
+    // Those that come after it have light long before the next look.
     let healed = ring.curl(&[
         "-X",
         "PUT",

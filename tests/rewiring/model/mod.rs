@@ -2,8 +2,8 @@
 //! four hosts around one optical switch, or two, go from one set of circuits and routes to another. The same
 //! cores decide, and the same laws are looked at, as in worlds drawn by seed.
 //!
-//! Time passes when nothing is on its way. What nobody waits for is therefore late, and may come at
-//! any time after, or never.
+//! Time passes when nothing is on its way. A message that nothing waits for is therefore late, and may come at any time
+//! after, or never.
 
 mod scene;
 mod walks;
@@ -24,7 +24,7 @@ const FOUR_HOSTS: Rewired = Rewired {
     fabric: include_str!("../../circuits/thirds.toml"),
     circuits: "2-3,5-6,8-9,11-12,1-4,7-10",
 };
-/// Nobody relays here; all else is done as among four, in far fewer orders.
+/// No host relays here; all else is done as among four, in far fewer orders.
 const TWO_HOSTS: Rewired = Rewired {
     fabric: include_str!("two.toml"),
     circuits: "1-5,2-4,3-6",

@@ -125,7 +125,7 @@ impl Agent {
         }
     }
 
-    /// Nobody is left to ask for probes.
+    /// No coordinator is left to ask for probes.
     pub fn handle_lost(&mut self, now: Moment) {
         if let Some(process) = &mut self.process {
             process.session = None;

@@ -93,7 +93,7 @@ impl Jobs {
         self.advance(now, network);
     }
 
-    /// Its connections close, whatever is under way.
+    /// Its connections close, also with messages under way.
     pub fn stop(&mut self, name: &str, network: &mut Network) {
         let Some(job) = self.running.remove(name) else {
             return;
@@ -123,7 +123,7 @@ impl Jobs {
         busy.map(|rank| rank.iterations).min().unwrap_or(0)
     }
 
-    /// Everybody goes on as far as what has arrived allows.
+    /// Every rank goes on as far as what has arrived allows.
     pub fn advance(&mut self, now: Moment, network: &mut Network) {
         for job in self.running.values_mut() {
             let ranks = job.ranks.len();

@@ -1,4 +1,4 @@
-//! The coordinator in its world: it dies and starts anew, and what it decides goes out.
+//! The coordinator in its world: it dies and restarts, and what it decides goes out.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ impl<L: Leaders> World<L> {
         }
     }
 
-    /// How long until somebody notices that the other end of a session is gone.
+    /// How long until the other end of a session that is gone notices.
     pub(super) fn notices(&mut self) -> Duration {
         self.wire.a_while(self.delays.idle)
     }

@@ -59,19 +59,19 @@ use wire::{Weather, Wire};
 
 /// The coordinator's shell lets time pass for its core so often.
 const TICK_INTERVAL: Duration = Duration::from_millis(100);
-/// News is told at once, but not one piece at a time.
+/// News is sent at once, but not one piece at a time.
 const NEWS_INTERVAL: Duration = Duration::from_millis(20);
 /// Rates wander so often.
 const WANDER_INTERVAL: Duration = Duration::from_millis(200);
 /// Nothing takes longer once everything works again.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(240);
 
-/// How long things take that are nobody's decision.
+/// Times that no part of the product decides.
 #[derive(Debug, Clone, Copy)]
 pub struct SimulatedDelays {
     /// Agents report so often.
     pub reports: Duration,
-    /// A dead process starts anew, and an agent without a session dials again, after so long.
+    /// A dead process restarts, and an agent without a session dials again, after this long.
     pub comes_back: [Duration; 2],
     /// The other end of a session notices after so long that it is gone.
     pub idle: [Duration; 2],
@@ -184,7 +184,7 @@ impl<L: Leaders> World<L> {
         &self.scenario
     }
 
-    /// What has been decided, while somebody is there who knows.
+    /// What has been decided, while a coordinator is there that knows.
     pub fn state(&self) -> Option<&State> {
         self.coordinator.decided().1
     }

@@ -1,4 +1,4 @@
-//! Agents in their world: they live and die, have sessions, report, probe and are told what to do.
+//! Agents in their world: they live and die, have sessions, report, probe and get instructions.
 
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ impl<L: Leaders> World<L> {
         self.agent(node).handle_connected(session);
         let outputs = self.coordinator.seat(now, Guest::Agent(node), session);
         self.carry_all_out(outputs);
-        // Whoever is new there knows nothing yet.
+        // A new agent there knows nothing yet.
         self.tell_all(node);
     }
 

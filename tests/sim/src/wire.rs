@@ -140,7 +140,7 @@ impl Wire {
         arrives.then_some(least + queued)
     }
 
-    /// How long it takes somebody to notice something.
+    /// How long it takes to notice something.
     pub fn a_while(&mut self, [least, most]: [Duration; 2]) -> Duration {
         self.chance.time(least, most)
     }

@@ -56,10 +56,10 @@ pub(crate) async fn measure() {
     tell("pin-held-by-its-switch", held, MAX_TIME_MS);
 }
 
-/// What is in nobody's way gets all of a link.
+/// A flow without others in its way gets all of a link.
 struct Collision {
     scenery: Scenery,
-    /// Both flows begin anew with other ports.
+    /// Both flows begin again with other ports.
     turn: AtomicU16,
     /// The uplinks of flows that are pinned, by what the first leaf holds.
     pinned: Mutex<BTreeMap<FlowKey, LinkId>>,

@@ -1,5 +1,5 @@
-//! A link fails whose load others have to take: from the report of it to the new routes in all leaves,
-//! with nobody asked.
+//! A link fails whose load others have to take: from the report of it to the new routes in all leaves, without an
+//! approval.
 
 use std::sync::Arc;
 use std::time::Duration;

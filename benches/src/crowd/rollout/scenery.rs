@@ -14,7 +14,7 @@ use reweave_common::units::{Bytes, Rate};
 
 use super::followers::World;
 
-/// One host at each leaf, whose address does not depend on whether its agent has told it.
+/// One host at each leaf, whose address does not depend on a report of its agent.
 pub(crate) fn leaf_spine(leaves: usize, spines: usize) -> String {
     let mut text = "kind = \"graph\"\n".to_owned();
     for leaf in 0..leaves {

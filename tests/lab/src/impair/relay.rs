@@ -175,7 +175,7 @@ impl Control {
 
     pub(super) fn passed(&self) -> Passed {
         for socket in &self.sockets {
-            // The kernel counts anew after each question.
+            // The kernel counts from nought after each question.
             let dropped = socket.dropped().unwrap_or(0);
             self.dropped.fetch_add(dropped.into(), Relaxed);
         }
@@ -283,7 +283,7 @@ impl Work {
             epoll.add(&lane.wire.sockets[lane.from], event)?;
         }
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC)?;
-        // Told once per event, these two need no reading.
+        // Notified once per event, these two need no reading.
         let once = EpollFlags::EPOLLIN | EpollFlags::EPOLLET;
         epoll.add(&timer, EpollEvent::new(once, TIMER_TOKEN))?;
         epoll.add(&stop.wake, EpollEvent::new(once, STOP_TOKEN))?;

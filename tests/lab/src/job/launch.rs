@@ -21,7 +21,7 @@ const FIRST_PORT: u16 = 5001;
 /// Where the dynamic ports begin, from which RoCE too takes its source ports.
 const FIRST_SOURCE_PORT: u16 = 0xC000;
 
-/// A job ready to be started: what each rank is told, and where each flow goes.
+/// A job ready to be started: each rank's assignment, and where each flow goes.
 pub(crate) struct Plan {
     pub(crate) assignments: Vec<Assignment>,
     pub(crate) flows: Vec<PlannedFlow>,
@@ -187,7 +187,7 @@ impl Planner<'_> {
         bursts.max().unwrap_or(0)
     }
 
-    /// Each rank is told of the flows it has an end of.
+    /// Each rank knows the flows it has an end of.
     fn assignments(&self, flows: &[PlannedFlow]) -> Vec<Assignment> {
         let of_rank = |(rank, program)| {
             let rank = Rank::from_index(rank);

@@ -71,7 +71,7 @@ async fn connect(
         let message = "the body is no pair with the ingress of the path";
         return refusal(StatusCode::BAD_REQUEST, "malformed-message", message);
     };
-    // In a task of its own: mirrors do not stop because somebody has hung up.
+    // In a task of its own: mirrors do not stop because a client has hung up.
     let moved = tokio::spawn(async move { device.connect(ingress, egress).await });
     match moved.await {
         Ok(Ok(Answer::Done)) => StatusCode::NO_CONTENT.into_response(),

@@ -168,7 +168,7 @@ fn map(socket: &Socket) -> io::Result<NonNull<libc::c_void>> {
     const RING_BYTES: NonZero<usize> =
         NonZero::new(BLOCK_COUNT * BLOCK_BYTES).expect("it is not empty");
     let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-    // SAFETY: a new mapping at a place the kernel chooses is nobody else's.
+    // SAFETY: a new mapping at a place the kernel chooses belongs to no other.
     Ok(unsafe { mmap(None, RING_BYTES, access, MapFlags::MAP_SHARED, socket, 0)? })
 }
 

@@ -1,4 +1,4 @@
-//! How well a flow is served, told from when its bytes arrive. Pure: time is an argument.
+//! How well a flow is served, by when its bytes arrive. Pure: time is an argument.
 
 use std::time::Duration;
 
@@ -123,7 +123,7 @@ impl Meter {
     }
 
     /// The flow will bring nothing more. A message that was under way has stalled until now, and so
-    /// has one that was awaited: nobody will ever know whether it had been sent.
+    /// has one that was awaited: whether it had been sent stays unknown.
     pub(crate) fn interrupted(&mut self, now: Duration) {
         if let Message::Awaited { since } = self.message {
             self.longest_stall = self.longest_stall.max(now.saturating_sub(since));

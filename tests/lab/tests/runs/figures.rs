@@ -71,7 +71,7 @@ fn jobs_do_as_they_are_told() {
     assert!((1.4..3.0).contains(&apart), "{apart} s");
 }
 
-/// When a rank first told how it was doing.
+/// When a rank first reported how it was doing.
 fn first_sample_s(log: &std::path::Path) -> f64 {
     let log = std::fs::read_to_string(log).expect("it was kept");
     let mut events = log

@@ -230,7 +230,7 @@ fn kill_at_any_stage_leaves_nothing() {
         assert_ne!(finish(child, "up").code, Some(0), "{victim:?} at {stage:?}");
         home.wait_until_empty();
     }
-    // All used one name; that it was used before is in nobody's way.
+    // All used one name; that it was used before is in no test's way.
     let child = start_up(&home, &fabric);
     home.wait_until_ready("rings");
     run(home.lab(&["down"])).expect_code(0);

@@ -288,7 +288,7 @@ fn a_kernel_that_forbids() {
     assert_refused(&home, run(command), 1, &words);
 }
 
-/// Run as root, the other tests say nothing about everybody else.
+/// Run as root, the other tests say nothing about ordinary users.
 fn an_ordinary_user() {
     let home = Home::new();
     // What root built may lie where others cannot read.

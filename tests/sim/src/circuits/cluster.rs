@@ -1,5 +1,5 @@
-//! Everybody who takes part, and one thing that any of them may do at a time. When it is done, and
-//! which messages arrive, others decide.
+//! All programs that take part, and one thing that any of them may do at a time. When it is done,
+//! and which messages arrive, others decide.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;

@@ -81,7 +81,7 @@ impl Driver {
         });
     }
 
-    /// Under this token it has done something that nobody else knows of any more.
+    /// Under this token it has done something that no other knows of any longer.
     pub fn has_followed(&mut self, token: Token) {
         let circuits = self.device.circuits.clone();
         let followed = Switchover {

@@ -80,7 +80,7 @@ impl Node {
         }
     }
 
-    /// Waits for as long as an unconfirmed install has, whatever the time elsewhere.
+    /// Waits for as long as an unconfirmed install has, at any time elsewhere.
     pub fn expire(&mut self) {
         let timeout = self.disk.fallback.as_ref();
         let timeout_ms = timeout.map_or(0, |it| u64::from(it.confirm_timeout_ms));

@@ -14,7 +14,7 @@ use super::laws::Breach;
 pub(super) struct Wishes {
     stopped: BTreeSet<Generation>,
     aborted: BTreeSet<Generation>,
-    /// What each plan has told last: that may be told again.
+    /// The last instructions of each plan: they may be sent again.
     told: BTreeMap<Generation, InstructedState>,
 }
 

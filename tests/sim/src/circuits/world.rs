@@ -33,13 +33,13 @@ const STEP_TIMES: [Duration; 2] = [Duration::from_micros(100), Duration::from_mi
 pub const PLAN_TIMEOUT: Duration = Duration::from_mins(1);
 /// For so long light is there, and then not, where it comes and goes.
 const FLICKER_INTERVAL: Duration = Duration::from_millis(200);
-/// Until everybody has been heard often enough for a plan.
+/// Until every agent has been heard often enough for a plan.
 const WARM_UP_TIME: Duration = Duration::from_secs(4);
 
 #[derive(Debug, Clone)]
 pub enum Event {
     Tick,
-    /// The coordinator starts anew.
+    /// The coordinator restarts.
     Lead,
     Start(Guest),
     Dial(Guest, u64),
@@ -48,7 +48,7 @@ pub enum Event {
     Left(Guest, SessionId),
     Report(NodeId, u64),
     Work(Guest, u64),
-    /// Without a session it is from somebody who led once.
+    /// Without a session it is from a former leader.
     Told(Option<SessionId>, Order),
     Heard(SessionId, Report),
     Fault(Fault),
@@ -56,7 +56,7 @@ pub enum Event {
     Flicker,
     /// A person looks whether something has to be put right by hand.
     PutRight,
-    /// Whoever has stopped a plan lets it go on, as soon as somebody leads.
+    /// An operator who has stopped a plan lets it go on, as soon as a coordinator leads.
     LetGoOn,
 }
 
@@ -75,7 +75,7 @@ pub struct World {
     /// How often a node was asked to look closely at its interfaces.
     pub asked_closely: u64,
     pub events: u64,
-    /// For so long nobody takes the place of a coordinator that died.
+    /// For this long no other takes the place of a coordinator that died.
     pub absence: Option<Duration>,
 }
 
@@ -117,13 +117,13 @@ impl World {
         self.cluster.laws.looks
     }
 
-    /// Whether a plan is under way; so it is while nobody knows.
+    /// Whether a plan is under way; so it is while that is unknown.
     pub fn is_busy(&self) -> bool {
         let under_way = |state: &State| state.rollouts().any(|it| it.approved.is_some());
         self.state().is_none_or(under_way)
     }
 
-    /// Whether somebody has to put something right.
+    /// Whether an operator has to put something right.
     pub fn is_held(&self) -> bool {
         self.journeys().any(Migration::is_held)
     }
@@ -145,7 +145,7 @@ impl World {
         ended.map(|ended| ended.outcome.clone())
     }
 
-    /// An operator wants these circuits, and approves whatever plan that makes.
+    /// An operator wants these circuits, and approves any plan that makes them.
     pub fn rewire(&mut self, circuits: &Circuits) {
         let circuits = named(&self.cluster.cabling.fabric, circuits);
         if let Some(Response::Plan {
@@ -157,7 +157,7 @@ impl World {
         }
     }
 
-    /// Somebody has approved a plan for any tables and circuits.
+    /// An operator has approved a plan for any tables and circuits.
     pub fn propose(&mut self, tables: Tables, circuits: Circuits) {
         let Some(state) = self
             .state()
@@ -474,7 +474,7 @@ impl World {
         }
     }
 
-    /// What holds neither the old nor the new is put back, once everybody waits for it.
+    /// What holds neither the old nor the new is put back, once everything waits for it.
     fn put_right(&mut self) {
         self.schedule.after(Duration::from_secs(1), Event::PutRight);
         let held = self.journeys().filter(|journey| journey.is_held());

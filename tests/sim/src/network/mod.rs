@@ -48,7 +48,7 @@ pub struct Network {
     now: Moment,
     /// How often flows came or went.
     turnovers: u64,
-    /// Pins have changed since somebody asked.
+    /// Pins have changed since the last question.
     rerouted: bool,
 }
 
@@ -94,7 +94,7 @@ impl Network {
         Ok(())
     }
 
-    /// Somebody else, who should not, takes all pins of a switch away.
+    /// Another program, which should not, removes all pins of a switch.
     pub fn flush(&mut self, switch: NodeId) {
         self.kernel(switch).flush();
         self.reroute();
@@ -212,7 +212,7 @@ impl Network {
         }
     }
 
-    /// Finds the rates anew: flows have begun or ended, or go other ways.
+    /// Finds the rates again: flows have begun or ended, or go other ways.
     pub fn settle(&mut self) {
         let capacities = self.capacities();
         let sending = self

@@ -89,7 +89,7 @@ impl Client {
         self.attempt
     }
 
-    /// Nobody can tell what becomes of it then.
+    /// What becomes of it then is unknown.
     pub fn may_give_up(&mut self, chance: &mut Chance) {
         if self.attempts > MIN_ATTEMPTS && chance.happens(0.1) {
             self.asked = None;

@@ -51,7 +51,7 @@ counts! {
         instructed,
         kept,
         taken_back,
-        /// So often somebody came to lead in the middle of a rollout.
+        /// How often another came to lead in the middle of a rollout.
         inherited,
         /// This many plans were given up by people, and so often an earlier coordinator was in the way of that.
         steered,
@@ -151,7 +151,7 @@ impl Trouble {
         self
     }
 
-    /// Trouble for so long, then calm: then everybody is answered, and all come to be the same.
+    /// Trouble for this long, then calm: then every client is answered, and all come to be the same.
     pub fn live(self, duration: Duration) -> (Life, Cluster) {
         let end = self.world.now() + duration;
         self.live_while(|cluster| cluster.now() < end)
@@ -360,7 +360,7 @@ impl Trouble {
         })
     }
 
-    /// Once in a life, and only while nobody else is on the way.
+    /// Once in a life, and only while no other is on the way.
     fn replace(&mut self, old: u64) {
         if !self.may_replace || !self.is_idle() || !self.can_spare(old) {
             return;
@@ -530,7 +530,7 @@ impl Errand {
     }
 }
 
-/// All that take part have applied the same, and nobody waits.
+/// All that take part have applied the same, and no client waits.
 fn same_everywhere(cluster: &Cluster) -> bool {
     let Some(members) = cluster.members() else {
         return false;

@@ -36,7 +36,7 @@ impl Driver {
         }
     }
 
-    /// Until the session breaks. A NIC, too, acknowledges whether anybody reads or not.
+    /// Until the session breaks. A NIC, too, acknowledges whether a program reads or not.
     pub(super) async fn run(mut self) {
         let mut timer = pin!(sleep(Duration::ZERO));
         let why = loop {

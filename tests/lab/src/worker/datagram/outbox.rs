@@ -70,7 +70,7 @@ impl Outbox {
         }
     }
 
-    /// What was never sent cannot have arrived, whatever the receiver says.
+    /// What was never sent cannot have arrived, for any answer of the receiver.
     pub(super) fn note_arrived(&mut self, range: Range<u64>) {
         let range = range.start..range.end.min(self.fresh);
         self.lost.remove(&range);

@@ -1,4 +1,4 @@
-//! What replicas want done: to the disk, to the others, to the machine, to whoever waits.
+//! What replicas want done: to the disk, to the others, to the machine, to waiting clients.
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ impl Cluster {
             Effect::ReadLost(read) => self.read_lost(id, read),
             Effect::Stands(standing) => self.stands(id, standing),
             Effect::Membership(members) => {
-                // Whoever was taken out ends.
+                // A member that was removed ends.
                 if !members.of.is_empty() && !members.of.contains_key(&MemberId(id)) {
                     self.lose(id);
                 }
@@ -186,7 +186,7 @@ impl Cluster {
         let running = self.running(id);
         if let Some((asker, value)) = running.reads.remove(&read) {
             let answer = Answer::Value(value);
-            // Reads are told apart by their attempts.
+            // Reads are distinguished by their attempts.
             let request = RequestId {
                 client: 0,
                 number: asker.attempt,

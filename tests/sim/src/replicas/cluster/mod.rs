@@ -44,7 +44,7 @@ const NETWORK_DELAYS: [Duration; 2] = [Duration::from_micros(100), Duration::fro
 /// A coordinator that loses power at an operation on its disk, or finds no room there, starts again after this.
 const RESTART_DELAY: Duration = Duration::from_millis(50);
 
-/// Whoever was not heard for so long may come back as another build.
+/// A member that was not heard for this long may come back as another build.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How lines between coordinators are.
@@ -117,7 +117,7 @@ enum Event {
     TimedOut {
         asker: Asker,
     },
-    /// Somebody thinks of something to want.
+    /// A client thinks of something to want.
     Muse {
         person: usize,
     },
@@ -130,7 +130,7 @@ enum Event {
         attempt: u64,
         word: Word,
     },
-    /// Nobody has told it anything.
+    /// It got no instruction.
     Waited {
         person: usize,
         attempt: u64,
@@ -145,7 +145,7 @@ enum Event {
         node: NodeId,
         session: SessionId,
     },
-    /// Of an agent with this session, or of nobody in particular.
+    /// Of an agent with this session, or of none in particular.
     Input {
         to: u64,
         session: Option<SessionId>,
@@ -162,7 +162,7 @@ pub struct Cluster {
     pub weather: Weather,
     pub lines: Lines,
     pub clients: Vec<Client>,
-    /// Nobody begins anything new.
+    /// No client begins anything new.
     pub is_closing: bool,
     /// People want something.
     pub is_deciding: bool,
@@ -174,7 +174,7 @@ pub struct Cluster {
     goes_back: Option<Chance>,
     /// This many did.
     pub went_back: u64,
-    /// Whoever has voted loses power at once, and comes back.
+    /// A member that has voted loses power at once, and comes back.
     pub voters_die: bool,
     pub history: History,
     pub laws: Laws,
@@ -182,7 +182,7 @@ pub struct Cluster {
     pub policy: Policy,
     pub timing: Timing,
     pub events: u64,
-    /// So often somebody came to lead in the middle of a rollout.
+    /// How often another came to lead in the middle of a rollout.
     pub inherited: u64,
     believed: Vec<u64>,
     people: Vec<Person>,
@@ -288,8 +288,8 @@ impl Cluster {
         }
     }
 
-    /// On an empty disk, somebody comes back under the number of one that has lost everything, as if
-    /// it had just been founded. The others know that its folder is another one.
+    /// On an empty disk, a member comes back under the number of one that has lost everything, as if it had just been
+    /// founded. The others know that its folder is another one.
     pub fn haunt(&mut self, id: u64, founders: u64) {
         self.enter(&founder(id, founders, self.founded));
         if let Some(node) = self.nodes.get_mut(&id) {
@@ -347,7 +347,7 @@ impl Cluster {
         self.live(event);
     }
 
-    /// Until when whoever should take this event takes nothing.
+    /// Until when the receiver of this event takes nothing.
     fn stands_still(&self, event: &Event) -> Option<Moment> {
         let node = match event {
             Event::Tick { node, .. }
@@ -525,8 +525,8 @@ impl Cluster {
         }
     }
 
-    /// What is said by somebody else under a number that is known is not heard. Unknown numbers are those of newcomers here,
-    /// who begin without knowing any member.
+    /// What another says under a known number is not heard. Unknown numbers are those of new members here, which begin
+    /// without knowing any member.
     fn is_heard(&self, message: &Message, by: Option<&Running>) -> bool {
         let from = direction(message).0;
         let folder = self.nodes[&from].folder;
@@ -609,7 +609,7 @@ impl Cluster {
         }
     }
 
-    /// Whether whoever leads may decide whatever there is.
+    /// Whether the leader may decide all kinds there are.
     pub fn is_upgraded(&self) -> bool {
         let mut running = self.nodes.values().filter_map(|node| node.running.as_ref());
         running.any(|it| it.office.leads() && it.office.state().cluster_version() == LATEST_MINOR)
@@ -623,7 +623,7 @@ impl Cluster {
         }
     }
 
-    /// Neither hears nor is heard by the other coordinators; whoever asks it something gets through.
+    /// Neither hears nor is heard by the other coordinators; clients get through.
     pub fn isolate(&mut self, node: u64) {
         let others = self.nodes.keys();
         let lines = others.flat_map(|&other| [(node, other), (other, node)]);
@@ -642,7 +642,7 @@ impl Cluster {
         *self.chance.one_of(&all)
     }
 
-    /// Asks whoever leads to change who takes part.
+    /// Asks the leader to change who takes part.
     pub fn change(&mut self, change: &Change) -> bool {
         let leaders: Vec<_> = self
             .nodes
@@ -662,7 +662,7 @@ impl Cluster {
         self.clients.iter().map(|client| client.answered).sum()
     }
 
-    /// Whoever leads, as far as it knows.
+    /// The leader, as far as it knows.
     pub fn leader(&self) -> Option<u64> {
         let mut nodes = self.nodes.iter();
         nodes
@@ -670,7 +670,7 @@ impl Cluster {
             .map(|(&id, _)| id)
     }
 
-    /// Who takes part, as whoever leads knows it.
+    /// Who takes part, as the leader knows it.
     pub fn members(&self) -> Option<Members> {
         let leaders = self
             .nodes
@@ -680,7 +680,7 @@ impl Cluster {
         Some(node.running.as_ref()?.replica().members().clone())
     }
 
-    /// How each of them is, for whoever wants to know what went wrong.
+    /// The state of each, to find out what went wrong.
     pub fn standing(&self) -> String {
         let each = self.nodes.iter().map(|(id, node)| match &node.running {
             Some(running) => format!("{id}: {:?}", running.replica()),
