@@ -70,7 +70,7 @@ fn one_percent() {
     let unsure = count("lost") - told[0] - told[1];
     assert!(
         unsure <= MAX_UNTRACED_LOSSES,
-        "of {unsure} nobody told the way"
+        "of {unsure} the path was not reported"
     );
     let [min, max] = ["least_share", "most_share"].map(|name| bound(summary, name));
     let lost_share = both as f64 / count("sent") as f64;

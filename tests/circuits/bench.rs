@@ -131,7 +131,7 @@ impl Bench {
 
     pub(crate) fn goes_wrong(&self, how: Option<&str>) {
         let Device::Emulated(switch) = &self.device else {
-            panic!("a real server does as it is told")
+            panic!("a real server makes no mistakes on request")
         };
         switch.goes_wrong(how);
     }

@@ -149,8 +149,8 @@ impl Cluster {
 
     /// Kills the leader.
     pub(crate) fn kill_leader(&mut self) -> usize {
-        let place = wait_for("somebody leads", STAGE_TIMEOUT, || Ok(self.leader()));
-        let place = place.expect("somebody leads");
+        let place = wait_for("a coordinator leads", STAGE_TIMEOUT, || Ok(self.leader()));
+        let place = place.expect("a coordinator leads");
         self.coordinators[place] = None;
         place
     }
@@ -165,10 +165,10 @@ impl Cluster {
 
     /// A coordinator that answers has been elected.
     pub(crate) fn wait_until_led(&self) {
-        wait_for("somebody leads", STAGE_TIMEOUT, || {
+        wait_for("a coordinator leads", STAGE_TIMEOUT, || {
             Ok(self.status().map(drop))
         })
-        .expect("somebody leads");
+        .expect("a coordinator leads");
     }
 
     fn leader(&self) -> Option<usize> {

@@ -110,7 +110,7 @@ fn committed(cluster: &Cluster) -> u64 {
         .scene
         .0
         .output(Stage::STATION_NAME, &["sh", "-c", &most_committed()]);
-    let said = said.expect("it is told");
+    let said = said.expect("it is reported");
     said.trim().parse().unwrap_or_else(|_| panic!("{said:?}"))
 }
 

@@ -198,7 +198,7 @@ impl Scene {
         ];
         self.0
             .output(Stage::STATION_NAME, &words)
-            .expect("the switch is told");
+            .expect("the switch takes the request");
     }
 
     /// Makes all hosts hold these routes, and reads back that they do.
@@ -275,7 +275,9 @@ impl Scene {
         let script = "for it in /sys/class/net/*; do echo $it $(cat $it/address $it/mtu); done; \
                       ip -o address | awk '{print $2, $3, $4}'";
         let of = |host| self.0.output(&format!("h{host}"), &["sh", "-c", script]);
-        (0..4).map(|host| of(host).expect("it is told")).collect()
+        (0..4)
+            .map(|host| of(host).expect("it is reported"))
+            .collect()
     }
 
     pub(crate) fn wait_for_light(&self) {

@@ -55,12 +55,9 @@ impl Manager {
         while heard < times {
             assert!(
                 began.elapsed() < STAGE_TIMEOUT,
-                "{what} was told {heard} times"
+                "{what} was heard {heard} times"
             );
-            let told = self
-                .told
-                .recv_timeout(STAGE_TIMEOUT)
-                .expect("to be told more");
+            let told = self.told.recv_timeout(STAGE_TIMEOUT).expect("to hear more");
             heard += usize::from(told.lines().any(|line| line == what));
         }
     }

@@ -28,7 +28,7 @@ fn apart(clocks: [&str; 3], agents: &str) {
     quorum.wait_for_agent();
     quorum.decide();
     if let Some(wrong) = clocks.iter().chain([&agents]).find(|skew| **skew != "+0") {
-        wait(&format!("people are told of {wrong}"), || {
+        wait(&format!("operators learn of {wrong}"), || {
             let status = quorum.status();
             let warnings = status.map(|status| status.warnings.join("\n"));
             warnings.is_some_and(|warnings| warnings.contains("clock"))

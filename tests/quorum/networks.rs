@@ -122,7 +122,7 @@ fn all_ways_to_cut() {
     }
     for cuts in none {
         quorum.cut(&cuts);
-        wait("nobody leads", || quorum.leaders().is_empty());
+        wait("no coordinator leads", || quorum.leaders().is_empty());
         quorum.cut(&[]);
         quorum.decide_on();
     }

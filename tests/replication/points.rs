@@ -199,7 +199,7 @@ fn simultaneous_crash_of_all_loses_nothing() {
 fn replaced_entries_never_return() {
     for seed in 0..80 {
         let mut cluster = settled(seed);
-        let old = cluster.leader().expect("somebody answered");
+        let old = cluster.leader().expect("a leader answered");
         let others = (1..=3).filter(|&other| other != old);
         cluster.cut = others
             .flat_map(|other| [(old, other), (other, old)])
@@ -272,7 +272,7 @@ fn cluster_progresses_at_half_message_loss() {
 fn stalled_leader_serves_nothing_stale() {
     for seed in 0..20 {
         let mut cluster = settled(seed);
-        let leader = cluster.leader().expect("somebody answered");
+        let leader = cluster.leader().expect("a leader answered");
         cluster.standing_still(leader, Duration::from_secs(2));
         assert!(
             goes_on(&mut cluster) && goes_on(&mut cluster),
@@ -289,7 +289,7 @@ fn stalled_leader_serves_nothing_stale() {
 fn stalled_leader_alone_serves_nothing_stale() {
     for seed in 0..120 {
         let mut cluster = settled(seed);
-        let leader = cluster.leader().expect("somebody answered");
+        let leader = cluster.leader().expect("a leader answered");
         cluster.isolate(leader);
         cluster.standing_still(leader, Duration::from_secs(1));
         let before = cluster.agreed.answers;
@@ -328,7 +328,7 @@ fn newcomer_votes_without_new_decisions() {
 fn connection_is_lost_at_every_part() {
     for parts in 1..=20 {
         let mut cluster = settled(parts);
-        let leader = cluster.leader().expect("somebody answered");
+        let leader = cluster.leader().expect("a leader answered");
         let late = (1..=3).find(|&it| it != leader).expect("there are three");
         cluster.isolate(late);
         let before = cluster.answered();

@@ -118,7 +118,7 @@ fn lying_device_holds_plan() {
             );
             world.rest();
         }
-        assert!(held > 0, "{ails:?}: nobody held it");
+        assert!(held > 0, "{ails:?}: it was never held");
     }
 }
 
@@ -139,7 +139,7 @@ fn late_device_takes_no_packets() {
         let outcome = world.outcome();
         assert!(is_over(outcome.as_ref()), "seed {seed}: {outcome:?}");
     }
-    assert!(held > 0, "nobody held it");
+    assert!(held > 0, "it was never held");
 }
 
 /// Packets do not come back to what comes and goes, and there would be some lost if they did.

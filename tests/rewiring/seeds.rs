@@ -54,7 +54,7 @@ fn laws_hold_under_any_faults() {
     );
     assert!(
         sum.asked_closely > sum.moves,
-        "whoever moves circuits wants to hear of them: {sum:?}"
+        "a plan that moves circuits wants to hear of them: {sum:?}"
     );
 }
 

@@ -144,7 +144,7 @@ fn switch_agent_may_crash_anywhere() {
             world.rest();
             assert!(
                 world.journal().contains("dies"),
-                "{story:?} {steps}: nobody died"
+                "{story:?} {steps}: nothing died"
             );
         }
     }

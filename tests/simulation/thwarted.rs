@@ -100,7 +100,7 @@ fn flow_ended_before_apply_withdraws_plan() {
         "{:?}",
         ended.outcome
     );
-    assert_eq!(world.laws.looks.acts, 0, "no switch was told anything");
+    assert_eq!(world.laws.looks.acts, 0, "no switch was instructed");
 }
 
 /// The switch hears of it when its flow is gone already.

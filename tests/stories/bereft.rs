@@ -97,7 +97,7 @@ fn kill_two(stage: &mut Stage, others: &mut Others) -> Vec<Seat> {
     let term = |seat: &Seat| term_led(&stage.said(seat.0));
     let mut seats = COORDINATOR_SEATS.to_vec();
     seats.sort_by_key(|seat| std::cmp::Reverse(term(seat)));
-    assert!(term(&seats[0]).is_some(), "somebody leads");
+    assert!(term(&seats[0]).is_some(), "a coordinator leads");
     seats.truncate(2);
     for (name, ..) in &seats {
         match others.0.get_mut(name) {

@@ -44,7 +44,7 @@ fn told() {
     let job = collide(&stage);
     let record = ended(&stage);
     let lines = must(wait_for(
-        "the collision's end is told",
+        "the collision's end is reported",
         STAGE_TIMEOUT,
         || {
             let lines = lines(&stage);

@@ -145,7 +145,7 @@ fn drained() {
     assert_eq!(outcome, Outcome::Committed);
     are_as_foretold(&ended(&stage).flows);
     let left = carried(&stage, &mut first);
-    assert!(left < MAX_IDLE_BYTES, "whoever wants it anyway: {left}");
+    assert!(left < MAX_IDLE_BYTES, "drained anyway: {left}");
     for job in [first, second] {
         let report = must(job.stop());
         assert!(report.kept_all_sessions(), "{report:#?}");

@@ -247,7 +247,7 @@ fn past_a_silent_switch() {
         let found: Imbalances = stage.operator().ask(&["fim"])?;
         Ok((found.unknown_flows == 2).then_some(found))
     }));
-    assert_eq!(found.groups, [], "nobody guesses");
+    assert_eq!(found.groups, [], "nothing is guessed");
     assert_eq!(must(stage.operator().plan()), None);
     let told = must(stage.operator().diagnose());
     assert_eq!((told.findings.len(), told.not_seen.ways_of.len()), (0, 2));

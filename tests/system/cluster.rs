@@ -131,7 +131,7 @@ fn a_cluster_of_one() {
     let asked = kill(Pid::from_raw(dev.id().cast_signed()), Signal::SIGTERM);
     asked.expect("it runs");
     dev.wait().expect("it ends");
-    must(wait_for("nobody answers any more", STAGE_TIMEOUT, || {
+    must(wait_for("no coordinator answers", STAGE_TIMEOUT, || {
         Ok(stage.output("h0", &ask).is_err().then_some(()))
     }));
 }

@@ -130,7 +130,7 @@ mod tests {
         let begins =
             format!("{RELEASED_LIST}:2: {LOG_SHAPES} was released with another text; put it back");
         assert!(said.len() == 1 && said[0].starts_with(&begins), "{said:?}");
-        assert_eq!(with_all(&files), files[0].text, "nor is it listed anew");
+        assert_eq!(with_all(&files), files[0].text, "nor is it listed again");
     }
 
     #[test]

@@ -188,7 +188,7 @@ pub(crate) fn untold_variables(files: &[TextFile]) -> Vec<Violation> {
             for name in variables(line) {
                 seen.insert(name);
                 if !known(name) {
-                    let what = format!("{name} is told nowhere");
+                    let what = format!("{name} is documented nowhere");
                     let mend = "name it among ENVIRONMENT_VARIABLES in tests/tidy/settings.rs";
                     violations.push(Violation::new(&file.path, number + 1, what, mend));
                 }
@@ -200,7 +200,7 @@ pub(crate) fn untold_variables(files: &[TextFile]) -> Vec<Violation> {
         .filter(|it| !seen.contains(it.0))
     {
         let mend = "take it out of ENVIRONMENT_VARIABLES in tests/tidy/settings.rs";
-        let what = format!("nobody reads {name}");
+        let what = format!("no program reads {name}");
         violations.push(Violation::new("docs/configuration.md", 1, what, mend));
     }
     violations
@@ -298,7 +298,10 @@ mod tests {
         };
         let found = untold_variables(&[file]);
         let told: Vec<_> = found.iter().map(ToString::to_string).collect();
-        assert!(told[0].contains("REWEAVE_MOOD is told nowhere"), "{told:?}");
+        assert!(
+            told[0].contains("REWEAVE_MOOD is documented nowhere"),
+            "{told:?}"
+        );
         assert_eq!(told.len(), ENVIRONMENT_VARIABLES.len(), "{told:?}");
     }
 }

@@ -59,7 +59,7 @@ fn timed_job_start_during_election_fails_open() {
         ends(child, hold);
         began_after.max(over.elapsed())
     };
-    timed_value("a command where nobody leads", measure, is_open);
+    timed_value("a command without a leader", measure, is_open);
 }
 
 /// How long it waits for its beginning. All three are there before and afterwards.

@@ -199,7 +199,7 @@ mod tests {
         rates(&mut book, 1, vec![link("swp0", 12_500_000, 0)]);
         let looked = book.handle_look(vec![link("swp0", 12_600_000, 7), link("new", 1, 1)]);
         let [Reading::Counters(seen)] = &looked[..] else {
-            panic!("one has been told of before: {looked:?}");
+            panic!("one was reported before: {looked:?}");
         };
         let counts = [seen.sent, seen.received].map(Bytes::count);
         assert_eq!(counts, [12_600_000, 7]);

@@ -106,7 +106,11 @@ mod tests {
         assert_eq!(members.join(rank(999)), None);
         members.leave(7);
         assert_eq!(members.handle_told(2), [0; 0]);
-        assert_eq!(members.join(rank(999)), None, "something may still be told");
+        assert_eq!(
+            members.join(rank(999)),
+            None,
+            "something may still be reported"
+        );
         assert_eq!(members.handle_told(2), [7]);
         assert_eq!(members.join(rank(999)), Some(7));
         assert_eq!(members.all()[7].1.communicator, 999);

@@ -83,7 +83,7 @@ fn changed_and_back(by: &[&str], words: &str) {
     assert_eq!(
         hand.switch(&["read"]),
         done(String::new()),
-        "nothing was told"
+        "nothing was sent to FRR"
     );
     let apply =
         |desired, expected| hand.change(&["apply", "--desired", desired, "--expected", expected]);

@@ -267,7 +267,7 @@ fn hanging_daemon_times_out() {
     let _frr = Frr::start();
     let wanted = of_routes(&[route(host(2), &[hop(0, 1)])]);
     Frr::signal("staticd", Signal::SIGSTOP);
-    let words = error_chain(&hold(&by_frr(), &wanted).expect_err("nobody answers"));
+    let words = error_chain(&hold(&by_frr(), &wanted).expect_err("FRR does not answer"));
     assert!(words.contains("vtysh still runs after 2s"), "{words}");
     Frr::signal("staticd", Signal::SIGCONT);
     assert_eq!(taken(&by_frr(), &wanted), wanted, "it goes on");
@@ -414,7 +414,7 @@ fn agent_follows_and_repairs_via_frr() {
         lack(&mut agent).filter(|it| it.because.contains("failed to connect"))
     });
     let _frr = Frr::start();
-    wait_for("what is told anew", || {
+    wait_for("what is sent again", || {
         (told_to_hold(&mut agent) == wanted && lack(&mut agent).is_none()).then_some(())
     });
 }

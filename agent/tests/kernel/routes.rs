@@ -188,7 +188,7 @@ fn drain_is_one_group_change() {
     };
     // Else the kernel tells of each route as well when a group changes under it.
     let only_asked = "/proc/sys/net/ipv4/nexthop_compat_mode";
-    within("leaf0", || fs::write(only_asked, "0")).expect("it can be told so");
+    within("leaf0", || fs::write(only_asked, "0")).expect("it can be set");
     hold(&table(&[hop(0, 1), hop(1, 1)])).expect("the kernel takes them");
     let monitor = Monitor::start();
     hold(&table(&[hop(1, 1)])).expect("the kernel takes them");

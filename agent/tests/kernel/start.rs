@@ -161,7 +161,7 @@ fn kernel_decides_role() {
     assert_eq!(
         ack.outcome,
         Err(InstallRefusal::NotASwitch),
-        "it pins nobody's flows"
+        "it pins no flows"
     );
     let hops = vec![RouteHop {
         interface: "eth0".to_owned(),

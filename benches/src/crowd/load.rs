@@ -189,7 +189,9 @@ pub(crate) async fn told(heard: &mut Heard, what: Option<u16>) -> Duration {
             }
         }
     };
-    timeout(REPORT_TIMEOUT, told).await.expect("they are told")
+    timeout(REPORT_TIMEOUT, told)
+        .await
+        .expect("they are instructed")
 }
 
 /// When, and which flows are to be traced: nothing where a member is revoked.

@@ -37,8 +37,8 @@ async fn run(members: &mut Members, agents: usize) {
     println!("agents led_after_s all_report_after_s sessions_each leader_core_s crowd_core_s");
     for _ in 0..ROUND_COUNT {
         let rest = timeout(RECONNECT_TIMEOUT, all_wait(members, agents)).await;
-        rest.expect("all come to wait with everybody");
-        let first = members.leader().expect("somebody leads");
+        rest.expect("all come to wait with every coordinator");
+        let first = members.leader().expect("a coordinator leads");
         let (began, before) = (Instant::now(), Effort::of(members, &crowd, first));
         members.kill(first);
         let led = all_report(members, &crowd, agents, Some(first)).await;

@@ -369,7 +369,7 @@ mod tests {
         hear(&mut observations, 5, vec![reading(1, 3000)]);
         assert_eq!(carried(&observations), Some(Rate::from_bits_per_s(4000)));
         hear(&mut observations, 6, vec![reading(1, 0)]);
-        assert_eq!(carried(&observations), None, "it began anew");
+        assert_eq!(carried(&observations), None, "it started over");
     }
 
     #[test]

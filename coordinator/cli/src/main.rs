@@ -7,7 +7,7 @@
 #![deny(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "they panic when nobody reads any more: the voice does not"
+    reason = "they panic when their reader is gone: the voice does not"
 )]
 
 mod apply;

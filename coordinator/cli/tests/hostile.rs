@@ -168,7 +168,7 @@ fn complaint(words: &[String], output: &Output) -> Option<String> {
     match output.status.code() {
         Some(0) if words.starts_with(&ACCEPTS_ANY_PATH.map(str::to_owned)) => None,
         Some(0) => complain("is accepted"),
-        Some(code) if !codes.contains(&code) => complain("ends in no way that is told of"),
+        Some(code) if !codes.contains(&code) => complain("ends in no documented way"),
         Some(_) if errors.count() == 1 => None,
         Some(_) => complain("has not one error"),
         None => complain("is killed"),
@@ -180,12 +180,12 @@ fn complaints(lines: Vec<Vec<String>>) -> Vec<String> {
     let work = || {
         let home: TempDir = tempfile::tempdir().expect("a folder");
         loop {
-            let Some(words) = lines.lock().expect("nobody panics").pop() else {
+            let Some(words) = lines.lock().expect("no thread panics").pop() else {
                 return;
             };
             let output = reweave(&words, home.path());
             let complaint = complaint(&words, &output);
-            found.lock().expect("nobody panics").extend(complaint);
+            found.lock().expect("no thread panics").extend(complaint);
         }
     };
     thread::scope(|scope| {
@@ -193,7 +193,7 @@ fn complaints(lines: Vec<Vec<String>>) -> Vec<String> {
             scope.spawn(work);
         }
     });
-    found.into_inner().expect("nobody panics")
+    found.into_inner().expect("no thread panics")
 }
 
 #[test]

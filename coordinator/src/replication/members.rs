@@ -188,7 +188,7 @@ mod tests {
             |members: &Members, who, address| is_under_way(members, &order(who, address));
         assert!(
             !is_known(&members, "c1", "10.0.0.6:1"),
-            "nobody asked for it yet"
+            "no client asked for it yet"
         );
         let asked = change(&members, &order("c1", "10.0.0.6:1")).unwrap();
         let Change::Add { id, member } = asked else {
@@ -205,7 +205,7 @@ mod tests {
             let (name, address) = (member.name.clone(), member.address);
             is_under_way(members, &MemberOrder::Add { name, address })
         };
-        assert!(!add(&members), "it comes in somebody's place");
+        assert!(!add(&members), "it comes in another's place");
         members.of.remove(&MemberId(1));
         assert!(
             !is_known(&members, "c1", "10.0.0.6:1"),

@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(bytes(&shrunk, Some(1), true), [shrunk.whole.agents.bytes()]);
         assert!(
             bytes(&notice(&[0]), None, true).is_empty(),
-            "nobody is shut out"
+            "no member is revoked"
         );
     }
 }

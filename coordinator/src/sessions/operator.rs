@@ -174,7 +174,7 @@ mod tests {
         let refused = take(&viewer(1)).unwrap_err();
         assert!(refused.contains("of role viewer"), "{refused}");
         let operator = take(&Member::new(Role::Operator, "ann"));
-        assert!(operator.is_ok(), "whoever may shut viewers out gets in");
+        assert!(operator.is_ok(), "a member that may revoke viewers gets in");
         held.pop();
         assert!(take(&viewer(1)).is_ok(), "there is room again");
         held.clear();

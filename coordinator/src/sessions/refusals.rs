@@ -167,7 +167,7 @@ mod tests {
         }
         refusals.tell(&intake);
         let Ok(Event::TurnedAway { from, why, times }) = events.try_next() else {
-            panic!("nothing is told")
+            panic!("nothing is reported")
         };
         assert_eq!((&*from, times), ("10.0.0.1", 40));
         assert_eq!(why, "it refuses this side's certificate");
@@ -200,6 +200,6 @@ mod tests {
             assert_eq!(counts.refused_for(reason), 5000);
         }
         refusals.tell(&intake);
-        assert!(events.try_next().is_err(), "nothing is told twice");
+        assert!(events.try_next().is_err(), "nothing is reported twice");
     }
 }

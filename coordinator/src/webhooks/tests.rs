@@ -26,7 +26,7 @@ struct ReceivedPost {
 impl ReceivedPost {
     async fn to(receiver: &TcpListener) -> Self {
         let told = timeout(DELIVERY_WAIT_TIMEOUT, Self::next(receiver)).await;
-        told.expect("somebody is told")
+        told.expect("a receiver is notified")
     }
 
     async fn next(receiver: &TcpListener) -> Self {

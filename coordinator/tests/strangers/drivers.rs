@@ -58,7 +58,7 @@ fn driven(status: &Status) -> Vec<bool> {
 async fn driver_serves_its_switches_while_connected() {
     let house = house();
     house
-        .status_when("nobody drives", |it| driven(it) == [false, false])
+        .status_when("no driver drives", |it| driven(it) == [false, false])
         .await;
     let session = driver(&house, "d0", &["ocs0", "nowhere"]).await;
     house
@@ -66,7 +66,7 @@ async fn driver_serves_its_switches_while_connected() {
         .await;
     session.close("enough").await;
     house
-        .status_when("nobody drives again", |it| driven(it) == [false, false])
+        .status_when("no driver drives again", |it| driven(it) == [false, false])
         .await;
 }
 

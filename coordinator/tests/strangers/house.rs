@@ -78,7 +78,7 @@ impl House {
             if let Some(line) = recorded.lines().find(|line| line.contains(words)) {
                 return line.to_owned();
             }
-            assert!(Instant::now() < deadline, "nobody says {words}");
+            assert!(Instant::now() < deadline, "no log says {words}");
             thread::park_timeout(Duration::from_millis(10));
         }
     }

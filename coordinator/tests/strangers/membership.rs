@@ -69,7 +69,7 @@ async fn node_joins_reports_and_is_revoked() {
         "{again:?}"
     );
     house
-        .status_when("it is told why", |status| {
+        .status_when("the reason is reported", |status| {
             let mut refused = status.refused.iter();
             refused.any(|one| one.why == "agent h0 has been revoked")
         })
@@ -86,7 +86,7 @@ async fn node_joins_reports_and_is_revoked() {
 async fn denied(session: &Session) -> DenyList {
     loop {
         let heard = soon(session.receive(Channel::Commands)).await;
-        match heard.expect("it knows all that it is told") {
+        match heard.expect("it knows all kinds that it receives") {
             CoordinatorMessage::Denied(list) => return list,
             later @ (CoordinatorMessage::Coordinators(_) | CoordinatorMessage::DeniedMore(_)) => {
                 panic!("it does not know {later:?}")
@@ -134,7 +134,7 @@ async fn used_token_stays_used_after_restart() {
         let again = soon(enter(&[house.door], &token, &house.path("second"))).await;
         assert!(matches!(again, Err(JoinError::Refused { .. })), "{again:?}");
         house
-            .status_when("the replay is told of", |status| {
+            .status_when("the replay is reported", |status| {
                 let mut refused = status.refused.iter();
                 refused.any(|one| one.why.contains("token for agent h0 has been used already"))
             })

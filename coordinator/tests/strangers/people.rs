@@ -44,7 +44,7 @@ async fn surplus_viewer_waits_for_free_slot() {
     soon(finds_a_seat()).await;
     drop(seated);
     soon(finds_a_seat()).await;
-    let told = "people are told of the one who found no seat";
+    let told = "operators learn of the one that found no session";
     house
         .status_when(told, |status| {
             let mut refused = status.refused.iter();

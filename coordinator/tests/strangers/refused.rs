@@ -136,7 +136,7 @@ async fn non_member_coordinator_is_refused() {
     let ended = error_chain(&soon(session.closed()).await);
     assert!(
         ended.contains("it has no session here"),
-        "it is told why: {ended}"
+        "the reason is sent: {ended}"
     );
     is_told(
         &house,
@@ -168,7 +168,9 @@ async fn unreadable_message_ends_only_its_session() {
         let told = told.filter(|one| one.why.contains("invalid message"));
         told.map(|one| one.times).sum::<u64>() == 4
     };
-    house.status_when("each of the four is told", of_all).await;
+    house
+        .status_when("each of the four is reported", of_all)
+        .await;
     let answer = ask(&operator, &Request::Status).await;
     assert!(matches!(answer, Response::Status(_)), "{answer:?}");
 }

@@ -115,7 +115,7 @@ impl Trio {
                     "it does not come to that: {said}"
                 );
             }
-            assert!(Instant::now() < deadline, "nobody leads");
+            assert!(Instant::now() < deadline, "no coordinator leads");
             tries.tick().await;
         }
     }

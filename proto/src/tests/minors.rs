@@ -90,6 +90,6 @@ pub(crate) fn bent(old: &[(&str, Shapes)], new: &[(&str, Shapes)]) -> Vec<String
 #[track_caller]
 pub(crate) fn assert_only_added(formats: Formats, new: &[NewKind], [before, now]: [&str; 2]) {
     let without = text(&earlier(formats, new));
-    assert_eq!(without, before, "`make shapes` says it anew");
+    assert_eq!(without, before, "`make shapes` rewrites it");
     assert_eq!(bent(&read(before), &read(now)), Vec::<String>::new());
 }

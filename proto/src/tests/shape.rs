@@ -183,7 +183,7 @@ proptest! {
 
 /// Before a release, when what is said has become another thing.
 #[test]
-#[ignore = "it writes the files of shapes anew: `make shapes`"]
+#[ignore = "it rewrites the files of shapes: `make shapes`"]
 fn golden_shapes_are_written() {
     write_down("1.1.txt", &spoken());
     write_down("1.0.txt", &earlier(spoken(), &KINDS_SINCE_1_1));

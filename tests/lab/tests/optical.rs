@@ -272,7 +272,7 @@ fn flap() {
 fn seen(ring: &Ring, ingress: u16, egress: u16) -> String {
     let said = ring.curl(&["http://ocs0.mgmt/lab/light"]).expect_code(0);
     let begins = format!("{{\"ingress\":{ingress},\"egress\":{egress},");
-    let (_, rest) = said.stdout.split_once(&begins).expect("it is told of");
+    let (_, rest) = said.stdout.split_once(&begins).expect("it is reported");
     rest.split('}').next().expect("to its end").to_owned()
 }
 

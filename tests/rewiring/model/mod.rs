@@ -64,7 +64,7 @@ impl RewiringModel {
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, BTreeSet<u64>> {
-        self.ends.lock().expect("nobody died with it")
+        self.ends.lock().expect("no thread died with it")
     }
 }
 

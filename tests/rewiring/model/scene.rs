@@ -164,7 +164,7 @@ impl Scene {
     }
 
     fn state(&self) -> &State {
-        self.cluster.state().expect("it starts anew at once")
+        self.cluster.state().expect("it restarts at once")
     }
 
     fn is_at_rest(&self) -> bool {

@@ -277,7 +277,7 @@ impl<'j> Ports<'j> {
             PathChoice::Spread => (0..ways.len()).min_by_key(|&way| self.cost(&ways[way].0)),
             PathChoice::Via(node) => ways.iter().position(|(path, _)| passes(path, node)),
         };
-        ways.swap_remove(chosen.expect("one of so many ports leads there"))
+        ways.swap_remove(chosen.expect("one of all these ports leads there"))
     }
 
     fn cost(&self, path: &[Hop]) -> usize {

@@ -10,7 +10,7 @@ use super::leaders::Leaders;
 impl<L: Leaders> World<L> {
     pub(super) fn lead(&mut self) {
         if !self.coordinator.is_there() {
-            self.note("the coordinator starts anew".to_owned());
+            self.note("the coordinator restarts".to_owned());
             self.coordinator.come_back();
         }
     }

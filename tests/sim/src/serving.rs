@@ -227,8 +227,7 @@ impl<L: Leaders> World<L> {
             .as_ref()
             .map(|acks| acks.iter().map(|ack| ack.outcome.is_ok()));
         let outcomes: Vec<_> = outcomes.into_iter().flatten().collect();
-        let line =
-            format!("{name} is told generation {generation} with {rules} rules: {outcomes:?}");
+        let line = format!("{name} gets generation {generation} with {rules} rules: {outcomes:?}");
         self.note(line);
         match acks {
             Ok(acks) => acks

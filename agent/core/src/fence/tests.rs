@@ -512,7 +512,7 @@ fn install_requires_durable_record() {
     assert_eq!(
         again.outcome,
         Ok(pins(&[rule(1, 1)])),
-        "it can be told again"
+        "it can be instructed again"
     );
 }
 

@@ -33,7 +33,7 @@ fn all_agree(data: &Path) -> Result<(), Failed> {
     }
     match ours.first() {
         None => Ok(()),
-        Some(more) => Err(format!("nobody measured {more:?}").into()),
+        Some(more) => Err(format!("{more:?} was not measured").into()),
     }
 }
 

@@ -53,7 +53,7 @@ fn lowered_version_waits_for_operator() {
     let why = why_it_stays(set(&mut cluster, 1));
     assert!(
         why.contains("does not speak 1.1"),
-        "nobody has been heard: {why}"
+        "no member has been heard: {why}"
     );
     cluster.handle(Input::MinVersion { minor: 1 });
     let raised = Response::ClusterVersion {

@@ -221,7 +221,7 @@ fn resting_job_is_forecast_to_collide() {
     cluster.run_for(SETTLE_TIME);
     cluster.network.pause(rests);
     cluster.run_for(Duration::from_mins(1));
-    assert_eq!(foreseen(&mut cluster), [], "nobody is in its way");
+    assert_eq!(foreseen(&mut cluster), [], "no flow is in its way");
     let quick = cluster.network.node("h1");
     cluster.network.caps.insert(quick, 40e6);
     let other = cluster.network.start("h1", "h5", 1001, 0);

@@ -67,7 +67,7 @@ fn held_plan_waits_until_resumed() {
         let (mut cluster, plan) = scene();
         cluster.network.switch("leaf0").mood = Mood::Deaf;
         cluster.apply(plan);
-        cluster.run_until("told", |c| told(c) > 0);
+        cluster.run_until("instructed", |c| told(c) > 0);
         steered(&mut cluster, plan, Steering::Hold);
         cluster.network.switch("leaf0").mood = Mood::Obeys;
         let begun = told(&cluster);

@@ -177,7 +177,7 @@ fn status_lists_worst_host_pairs_first() {
     assert_eq!(
         status(&mut cluster).probes.all,
         None,
-        "nobody spoke of it for long"
+        "it was not reported for long"
     );
 }
 

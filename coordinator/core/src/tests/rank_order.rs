@@ -65,7 +65,7 @@ fn better_rank_order_applies_and_reverts() {
     );
     assert_eq!(start(&mut cluster, JOB_NAME).allocation.order, told);
     carry_out(&mut cluster, &plan);
-    assert_eq!(cluster.installs_sent(), 0, "no switch is told anything");
+    assert_eq!(cluster.installs_sent(), 0, "no switch is instructed");
     assert_eq!(registered(&mut cluster)[0].hosts, told, "ranks that run");
     for _ in 0..2 {
         let asked = gate_of(&mut cluster, Some(JOB_NAME), &BOTH_RACKS_HOSTS);

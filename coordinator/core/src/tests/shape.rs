@@ -107,7 +107,7 @@ fn only_plans_under_way_are_new() {
 }
 
 #[test]
-#[ignore = "it writes the files of shapes anew: `make shapes`"]
+#[ignore = "it rewrites the files of shapes: `make shapes`"]
 fn golden_shapes_are_written() {
     write_down("1.1.txt", &written());
     write_down("1.0.txt", &earlier(written(), &KINDS_SINCE_1_1));

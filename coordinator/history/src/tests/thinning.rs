@@ -133,7 +133,7 @@ fn far_future_clock_expires_nothing() {
     write(2, 500 * 86_400);
     assert_eq!(seconds(0), before, "the clock may be wrong");
     write(3, 500 * 86_400 + 1000);
-    assert_eq!(seconds(0), 0, "somebody has written since");
+    assert_eq!(seconds(0), 0, "it was written since");
 }
 
 #[test]

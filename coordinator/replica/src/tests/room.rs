@@ -84,7 +84,7 @@ impl Seat {
             }
             Effect::Apply(Applied { payload, .. }) => {
                 let leads = self.leads_in.is_none() || self.leads_in == self.replica.elected();
-                assert!(leads, "another's entry, to one that was told that it leads");
+                assert!(leads, "another's entry, to one that reported that it leads");
                 self.state.push(payload);
             }
             Effect::Stands(Standing::Leads { term }) => self.leads_in = Some(term),
@@ -197,7 +197,7 @@ impl Room {
                 return leader;
             }
         }
-        panic!("nobody came to lead: {:?}", self.leaders());
+        panic!("no replica came to lead: {:?}", self.leaders());
     }
 
     pub(super) fn propose(&mut self, leader: u64, payload: &str) -> RequestId {

@@ -397,7 +397,7 @@ mod tests {
             Ok(Response::new(Body::from("first")))
         };
         tokio::select! {
-            _ = answers.answer(idempotency(&by, 0), first) => panic!("nobody let it end"),
+            _ = answers.answer(idempotency(&by, 0), first) => panic!("nothing let it end"),
             begun = begun => begun.unwrap(),
         }
         let busy = answers.answer(idempotency(&by, 0), twice()).await;

@@ -128,10 +128,7 @@ mod tests {
             (SEC_FETCH_SITE, "same-origin"),
             (ORIGIN, "https://c0:7335")
         ]));
-        assert!(
-            is_ours(&[(SEC_FETCH_SITE, "none")]),
-            "somebody has typed it"
-        );
+        assert!(is_ours(&[(SEC_FETCH_SITE, "none")]), "a user has typed it");
         for site in ["cross-site", "same-site", "else", ""] {
             assert!(!is_ours(&[(SEC_FETCH_SITE, site)]), "{site}");
         }

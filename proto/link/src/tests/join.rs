@@ -101,7 +101,7 @@ async fn token_stays_within_its_cluster() {
     let entering = enter(std::slice::from_ref(&address), &token, home.path());
     let (refused, knocked) = soon(async { tokio::join!(entering, door.accept()) }).await;
     let Err(JoinError::Link(LinkError::Refused { source, .. })) = refused else {
-        panic!("somebody else's door was believed");
+        panic!("another's listener was believed");
     };
     assert_eq!(source, PeerRefusal::OtherAuthority);
     assert!(knocked.unwrap().is_err());

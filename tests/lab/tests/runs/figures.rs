@@ -78,7 +78,7 @@ fn first_sample_s(log: &std::path::Path) -> f64 {
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let sample = events.find_map(|event| event["sample"]["at_us"].as_f64());
-    sample.expect("it told") / 1e6
+    sample.expect("it reported") / 1e6
 }
 
 /// One link loses 2 % of the packets, both ways.

@@ -95,7 +95,7 @@ fn leaves_nothing(victim: Victim) {
     let alive: BTreeSet<_> = alive.collect();
     assert!(
         alive.is_disjoint(&net_spaces),
-        "somebody lives on in {net_spaces:?}"
+        "a process lives on in {net_spaces:?}"
     );
     assert_eq!(Traces::of_machine(), before);
 
@@ -245,7 +245,7 @@ fn leftover_state_is_swept() {
     home.wait_until_empty();
     assert!(
         home.state("ideal").join("lab.json").exists(),
-        "nobody was left to remove it"
+        "no process was left to remove it"
     );
     let none = run(home.lab(&["exec", "h0", "--", "true"])).expect_code(2);
     assert!(

@@ -259,7 +259,7 @@ fn state_in_anothers_hands() {
     std::os::unix::fs::chown(&state, Some(65534), None).expect("root may give away");
     let mut command = home.lab(&["up"]);
     command.arg(scenario("ideal"));
-    assert_refused(&home, run(command), 1, &["belongs to somebody else"]);
+    assert_refused(&home, run(command), 1, &["belongs to another user"]);
 }
 
 /// The kernel's limit is set for a user namespace of this test alone.

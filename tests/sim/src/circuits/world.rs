@@ -271,7 +271,7 @@ impl World {
             }
             Event::Lead => {
                 if !self.cluster.coordinator.is_running() {
-                    self.note("the coordinator starts anew".to_owned());
+                    self.note("the coordinator restarts".to_owned());
                     self.cluster.coordinator.start();
                 }
             }
@@ -425,7 +425,7 @@ impl World {
         if !is_there || !self.cluster.is_running(guest) {
             return;
         }
-        self.note(format!("{guest:?} is told {order}"));
+        self.note(format!("{guest:?} gets {order}"));
         self.cluster.tell(order);
         self.stir(guest);
     }
@@ -488,7 +488,7 @@ impl World {
             let known = [&moved.expected, &moved.desired];
             if driver.is_idle() && !known.contains(&&driver.device.circuits) {
                 driver.device.circuits = moved.expected;
-                self.note(format!("somebody puts {optical} right"));
+                self.note(format!("an operator puts {optical} right"));
             }
         }
     }

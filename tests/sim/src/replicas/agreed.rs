@@ -69,7 +69,7 @@ impl Agreed {
         self.lowered += u64::from(now < version);
         assert!(
             now <= version || self.lowered == 0,
-            "nobody has asked for 1.{now} since it was lowered: {command:?}"
+            "no operator has asked for 1.{now} since it was lowered: {command:?}"
         );
         assert_eq!(
             &self.state, state,
@@ -110,7 +110,7 @@ impl Agreed {
     fn shut_out(&mut self, member: &Member) {
         let mut denied = self.state.membership().denied().iter();
         let named = denied.find(|(it, _)| *it == member);
-        let (_, up_to) = named.expect("whoever is shut out is named");
+        let (_, up_to) = named.expect("a revoked member is named");
         let passes = self.let_in.values().map(|(_, pass)| pass);
         for pass in passes.filter(|pass| pass.member == *member) {
             assert!(pass.admission <= up_to, "{member} stays in by {pass:?}");
@@ -204,7 +204,7 @@ impl Agreed {
         let intended = self.intended.get(&(install.generation, node));
         assert!(
             intended.is_some_and(|holding| holding.is_same_as(&install.holding)),
-            "{node} is told {install:?}, and nobody agreed on that"
+            "{node} gets {install:?}, which was not agreed on"
         );
     }
 

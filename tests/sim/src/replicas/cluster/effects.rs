@@ -92,7 +92,7 @@ impl Cluster {
     }
 
     fn apply(&mut self, id: u64, applied: &Applied) {
-        let payload = decode_exact(&applied.payload).expect("somebody here wrote it");
+        let payload = decode_exact(&applied.payload).expect("a replica wrote it");
         let (index, request) = (applied.index, applied.request);
         let decided = match payload {
             Payload::Register { key, op } => {
@@ -112,7 +112,7 @@ impl Cluster {
     }
 
     fn apply_decided(&mut self, id: u64, index: u64, entry: &[u8]) -> Command {
-        let command = Command::decode(index, entry).expect("somebody here wrote it");
+        let command = Command::decode(index, entry).expect("a replica wrote it");
         let (since, reads) = (came_with(&command.change), self.nodes[&id].reads);
         assert!(since <= reads, "{id} reads 1.{reads}, and not {command:?}");
         let running = self.running(id);

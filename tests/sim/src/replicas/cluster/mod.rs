@@ -339,7 +339,7 @@ impl Cluster {
     }
 
     pub fn step(&mut self) {
-        let event = self.schedule.go_on().expect("somebody always ticks");
+        let event = self.schedule.go_on().expect("a replica always ticks");
         self.events += 1;
         if let Some(until) = self.stands_still(&event) {
             return self.schedule.at(until, event);

@@ -170,7 +170,7 @@ pub(super) fn first_alone(
             return culprit.suspects[0];
         }
     }
-    panic!("nobody was named")
+    panic!("no suspect was named")
 }
 
 /// Chance has one direction of its link lose more at first, and often much more: the link waits.

@@ -85,7 +85,7 @@ fn resting_job_collides_despite_mean_load() {
     let scene = two_meet();
     let snapshot = snapshot(&scene, &[Job(&[0, 1], 24, 0.5)]);
     let [collision] = &found(&snapshot)[..] else {
-        panic!("one collision, told once")
+        panic!("one collision, reported once")
     };
     assert_eq!(collision.hop, scene.hop("leaf0", "spine0"));
     assert!((0.95..=1.0).contains(&collision.utilization));
@@ -97,7 +97,7 @@ fn resting_job_collides_despite_mean_load() {
     let plan = planned(&snapshot, &Policy::default()).unwrap();
     assert_eq!(plan.moves.len(), 1);
     let [iteration] = &plan.iterations[..] else {
-        panic!("one job, told once")
+        panic!("one job, reported once")
     };
     assert!(
         (145..155).contains(&iteration.after.as_millis()),
@@ -140,7 +140,7 @@ fn long_iterations_use_readings_unscaled() {
     let mut full = scene.snapshot();
     full.beating = vec![beating(&scene, &Job(&[0, 1], 24, 0.5))];
     let [collision] = &found(&full)[..] else {
-        panic!("one collision, told once")
+        panic!("one collision, reported once")
     };
     for loser in &collision.losers {
         let gain = loser.fair_rate.mbps() / loser.rate.mbps();

@@ -128,7 +128,7 @@ fn chord_circuits_shorten_opposite_traffic() {
         "and nothing else is moved"
     );
     let [iteration] = &found.iterations[..] else {
-        panic!("one job, told once")
+        panic!("one job, reported once")
     };
     // A quarter rests; the rest takes a third of the time, as three flows met on each fibre.
     assert!(
@@ -150,7 +150,7 @@ fn two_colliding_jobs_are_separated() {
     all_in_one_job(&mut snapshot, 0.2);
     let found = looked(&snapshot).unwrap();
     let [iteration] = &found.iterations[..] else {
-        panic!("one job, told once")
+        panic!("one job, reported once")
     };
     assert!(
         (115..125).contains(&iteration.after.as_millis()),
@@ -172,7 +172,7 @@ fn worse_requested_circuits_are_predicted_slower() {
         let wanted = Circuits::from([(OpticalId::from_index(0), set)]);
         let told = foretold(&snapshot, &wanted, &Policy::default());
         let [iteration] = &told[..] else {
-            panic!("one job, told once: {told:?}")
+            panic!("one job, reported once: {told:?}")
         };
         iteration.clone()
     };

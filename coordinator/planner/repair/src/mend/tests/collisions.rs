@@ -50,7 +50,7 @@ fn near(rate: Rate, mbps: f64) -> bool {
 fn two_elephants_on_uplink_collide() {
     let scene = two_meet();
     let [collision] = &found(&scene)[..] else {
-        panic!("one collision, told once")
+        panic!("one collision, reported once")
     };
     assert_eq!(collision.hop, scene.hop("leaf0", "spine0"));
     assert_eq!(collision.with_room, [scene.hop("leaf0", "spine1")]);

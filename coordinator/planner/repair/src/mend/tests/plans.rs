@@ -378,7 +378,7 @@ fn promised(snapshot: &Snapshot) -> Vec<[f64; 3]> {
 #[test]
 fn iteration_lasts_until_last_flow() {
     let [[low, after, high]] = promised(&beating(&two_meet(), &[0, 1], 0))[..] else {
-        panic!("one job, told once")
+        panic!("one job, reported once")
     };
     assert!((98.0..105.0).contains(&after), "{after}");
     assert!((90.0..after).contains(&low) && (after..110.0).contains(&high));
@@ -387,7 +387,7 @@ fn iteration_lasts_until_last_flow() {
     scene.flow("h2", "h3", &["leaf0"]);
     scene.flows[2].most = Some(mbps(90));
     let [[.., after, _]] = promised(&beating(&scene, &[0, 1, 2], 0))[..] else {
-        panic!("one job, told once")
+        panic!("one job, reported once")
     };
     assert!((170.0..=200.0).contains(&after), "{after}");
 }
@@ -395,7 +395,7 @@ fn iteration_lasts_until_last_flow() {
 #[test]
 fn rest_time_stays_constant() {
     let [[low, after, high]] = promised(&beating(&two_meet(), &[0, 1], 40))[..] else {
-        panic!("one job, told once")
+        panic!("one job, reported once")
     };
     assert!((110.0..150.0).contains(&after), "{after}");
     assert!(low > 40.0 && high < 200.0, "{low} {high}");
