@@ -26,7 +26,7 @@ export REWEAVE_COMMIT
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 
-# The tests of each folder, as cargo is told of them.
+# The tests of each folder, as arguments of cargo.
 declare -A tests=(
     [replication]="--package reweave-tests --test replication"
     [rewiring]="--package reweave-tests --test rewiring"
