@@ -145,7 +145,7 @@ fn foretelling(stage: &Stage, ranks: &mut Ranks<'_>) -> Option<Plan> {
     plan.ok()
 }
 
-/// Of a plan that was taken back, what its iterations took while it was in force is what the product heard.
+/// Of a plan that was rolled back, what its iterations took while it was in force is what the product heard.
 fn told(plan: &Plan, record: Record, ranks_ms: f64) -> JudgedPrediction {
     let foretold = plan.iterations.first().expect("it foretells iterations");
     let heard = record.iterations.first().and_then(|it| it.measured_ms);

@@ -56,7 +56,7 @@ const TENFOLD_BITS_PER_S: u64 = 10_000_000;
 const TRAIN_INTERVAL: Duration = Duration::from_secs(60);
 const FREQUENT_TRAIN_INTERVAL: Duration = Duration::from_secs(1);
 const NO_DEADLINE: Moment = Moment::from_micros(u64::MAX);
-/// A job computes for so long, and sends for some 100 ms.
+/// A job computes for this long, and sends for some 100 ms.
 const COMPUTE_TIME: Duration = Duration::from_millis(150);
 const SENT_BYTES: usize = 12_000_000;
 /// A rhythm is heard by then.

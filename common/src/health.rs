@@ -44,7 +44,7 @@ pub enum Signal {
     PausedMicros(u8),
     /// This end has made the other pause for suspiciously long.
     PauseStormWarnings,
-    /// For so long that the NIC gave up pausing it.
+    /// Long enough for the NIC to give up pausing it.
     PauseStormErrors,
     /// Ticks with data to send and no credit for it.
     CreditWaits,

@@ -50,7 +50,7 @@ pub struct Pin {
 pub struct Plan {
     pub generation: Generation,
     pub parent: Generation,
-    /// The change that it takes back, which a person wants for reasons of their own.
+    /// The change that it rolls back, which a person wants for reasons of their own.
     pub takes_back: Option<Generation>,
     pub pins: Vec<Pin>,
     pub tables: Tables,

@@ -53,7 +53,7 @@ pub enum HostReading {
     Nic(Box<Nic>),
     Machine(Machine),
     Neighbour(Box<Neighbour>),
-    /// An interface that was there, and is not any more.
+    /// An interface that was there, and is not any longer.
     Vanished {
         #[serde(deserialize_with = "crate::printable::text")]
         interface: String,

@@ -49,7 +49,7 @@ impl Ending {
         Self::Withdrawn,
     ];
 
-    /// What ends no plan has none. One that did not keep its promise ends when it is taken back.
+    /// What ends no plan has none. One that did not keep its promise ends when it is rolled back.
     pub(crate) fn of(change: &Change) -> Option<Self> {
         match change {
             Change::Verified { verdict, .. } => {

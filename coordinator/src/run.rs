@@ -111,8 +111,8 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
 struct Loops {
     /// For agents, people and other clients.
     crowd: Runtime,
-    /// Packets are read, and coordinators talk to each other. Beside the crowd that would wait behind every
-    /// handshake of a thousand agents that come at once, until no coordinator leads any more.
+    /// Packets are read, and coordinators talk to each other. Beside the crowd that would wait behind every handshake
+    /// of a thousand agents that come at once, until no coordinator leads any longer.
     apart: Runtime,
 }
 
@@ -278,7 +278,7 @@ struct Ours {
     audit: Audit,
 }
 
-/// Serves until a signal asks to end, or until the core cannot be driven any more.
+/// Serves until a signal asks to end, or until the core cannot be driven any longer.
 async fn serve(
     config: &Config,
     ours: Ours,

@@ -41,7 +41,7 @@ pub enum AgentMessage {
 pub enum CoordinatorMessage {
     Watch(Watch),
     Install(Install),
-    /// Revoked members: none of these is a coordinator any more.
+    /// Revoked members: none of these is a coordinator any longer.
     Denied(DenyList),
     /// The new certificate and that of its signer, in PEM; none when there will be none, and the
     /// reason is the coordinator's own.
@@ -54,7 +54,7 @@ pub enum CoordinatorMessage {
     Elsewhere(Option<SocketAddr>),
     /// This one has come to lead.
     Here,
-    /// All coordinators, at most [`MAX_COORDINATORS`]: any other is none any more.
+    /// All coordinators, at most [`MAX_COORDINATORS`]: any other is none any longer.
     Coordinators(Vec<CoordinatorAddress>),
     /// These are revoked in addition to those sent before over this session.
     DeniedMore(DenyList),
@@ -99,7 +99,7 @@ pub type DriverOrder = Order<Switchover>;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order<T> {
     Told(T),
-    /// Revoked members: none of these is a coordinator any more.
+    /// Revoked members: none of these is a coordinator any longer.
     Denied(DenyList),
     /// The new certificate and that of its signer, in PEM; none when there will be none, and the
     /// reason is the coordinator's own.
@@ -111,7 +111,7 @@ pub enum Order<T> {
     Elsewhere(Option<SocketAddr>),
     /// This one has come to lead.
     Here,
-    /// All coordinators, at most [`MAX_COORDINATORS`]: any other is none any more.
+    /// All coordinators, at most [`MAX_COORDINATORS`]: any other is none any longer.
     Coordinators(Vec<CoordinatorAddress>),
     /// These are revoked in addition to those sent before over this session.
     DeniedMore(DenyList),

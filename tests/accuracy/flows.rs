@@ -114,7 +114,7 @@ pub(crate) fn send(stage: &Stage, node: &str, source: SocketAddrV4, destination:
     must(stage.output(node, &[&this(), SEND_FLOW_ARGUMENT, &source, &destination]));
 }
 
-/// Sends bursts from a node that have no rhythm, for so long.
+/// Sends bursts from a node that have no rhythm, for this long.
 pub(crate) fn start_at_random(
     stage: &Stage,
     node: &str,

@@ -16,7 +16,7 @@ use reweave_tests::{Stage, StageError};
 pub(crate) const BRIDGE_ARGUMENT: &str = "--bridge";
 /// Where the page is here, if that is free.
 const DEFAULT_PORT: u16 = 7334;
-/// A coordinator that says nothing for so long does not lead.
+/// A coordinator that says nothing for this long does not lead.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Open until this is dropped.

@@ -93,7 +93,7 @@ impl Alone {
         }
     }
 
-    /// Waits until the service manager has heard this so often.
+    /// Waits until the service manager has heard it this often.
     pub(crate) fn await_told(&self, what: &str, times: usize) {
         self.manager.await_told(what, times);
     }

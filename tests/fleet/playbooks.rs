@@ -242,7 +242,7 @@ impl Fleet {
         started.into()
     }
 
-    /// A job whose two flows met on one uplink, and do not any more.
+    /// A job whose two flows met on one uplink, and do not any longer.
     pub(crate) fn job_in_two_flows_apart(&self) -> Job {
         let job = self.stage.job("train").expect("it starts");
         let plan = || {

@@ -285,7 +285,7 @@ const JOBS_SCRIPT: &str = "import('/assets/jobs.js').then(async ({ jobs }) => {
   document.getElementById('view').replaceChildren(view.element);
 })";
 
-/// What the history tells, until this is taken back.
+/// What the history tells, until this is rolled back.
 const HISTORY_SCRIPT: &str = "{
   const was = { at: '', resolution: NAME, links: [], flows: [], matrix: { hosts: [NAME], cells: [] }, missing: [NAME],
     agents: [{ node: NAME, connected_share: 0 }], events: [{ at: '', what: NAME, place: NAME, generation: null }] };

@@ -18,7 +18,7 @@ use reweave_tests::Setting;
 
 use crate::scene::{self, WATCH_TIME, led, planned, policy};
 
-/// An operator of little patience asks so often.
+/// An operator of little patience asks this often.
 const OPERATOR_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The world in which a program dies.

@@ -1,5 +1,5 @@
-//! Two of three coordinators die under a job whose flows are pinned: nothing can be decided any more,
-//! and for the job nothing changes.
+//! Two of three coordinators die under a job whose flows are pinned: nothing can be decided any
+//! longer, and for the job nothing changes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -51,7 +51,7 @@ fn replayed() {
     an_altered_recording_is_noticed(&stage, &recording);
 }
 
-/// What was kept would have been taken back.
+/// What was kept would have been rolled back.
 fn an_altered_recording_is_noticed(stage: &Stage, recording: &str) {
     let is_verified = |line: &str| line.contains("\"verified\"");
     let altered: Vec<_> = recording

@@ -14,7 +14,7 @@ use crate::timed::timed_value;
 
 /// From the pins on.
 const MAX_REPAIR_MS: f64 = 1000.0;
-/// The lab tells rates over so long: of the time in which the victim was that fast already.
+/// The lab tells rates over this long: of the time in which the victim was that fast already.
 const RATE_WINDOW_MS: f64 = 500.0;
 const MIN_GAIN: f64 = 1.9;
 /// As even as flows can be, and links nearly: flows of equal links are hardly ever of quite the same rate.
@@ -111,7 +111,7 @@ fn parted() -> Figures {
     let record = ended(&stage);
     if record.outcome != Outcome::Committed {
         println!("{record:#?}");
-        // On a machine that is busy, flows that stay become slower meanwhile, and it is taken back.
+        // On a machine that is busy, flows that stay become slower meanwhile, and it is rolled back.
         return Figures {
             took_ms: None,
             gain: 0.0,

@@ -1,5 +1,5 @@
-//! What an operator looks at, and takes back: ways of flows, how evenly they are spread, plans of the past,
-//! and the fabric itself as its agents see it.
+//! What an operator looks at, and rolls back: ways of flows, how evenly they are spread, plans of the past, and the
+//! fabric itself as its agents see it.
 
 use std::collections::BTreeMap;
 use std::fs;

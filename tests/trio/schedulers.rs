@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::timed::timed_value;
 use super::{Trio, wait};
 
-/// So long a job waits for a coordinator, before it runs as it is.
+/// How long a job waits for a coordinator, before it runs as it is.
 const JOB_START_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[test]

@@ -104,8 +104,8 @@ impl Drop for Training {
     }
 }
 
-/// How much less a job gets done in the one state than in the other, in percent: the median of all pairs
-/// of turns, each of which takes so long.
+/// How much less a job gets done in the one state than in the other, in percent: the median of all pairs of turns, each
+/// of which takes this long.
 pub(crate) async fn loses_percent(
     pairs: usize,
     turn: Duration,

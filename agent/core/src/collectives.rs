@@ -14,7 +14,7 @@ use reweave_common::units::Bytes;
 
 use crate::iteration_detector::ByteDelta;
 
-/// A reading is of so long.
+/// A reading is of this long.
 const READING_WINDOW: Duration = Duration::from_secs(10);
 const PART_SPAN: Duration = Duration::from_secs(1);
 /// More than GPUs of a host times what frameworks make of communicators.

@@ -24,7 +24,7 @@ pub struct LinkBook {
     meters: BTreeMap<String, [Meter; 2]>,
     /// The last report of each.
     told: BTreeMap<String, Counters>,
-    /// Interfaces that are not there any more, and when they were missed first.
+    /// Interfaces that are not there any longer, and when they were missed first.
     vanished: BTreeMap<String, Moment>,
 }
 

@@ -20,7 +20,7 @@ pub const LATENCY_MESSAGES: u32 = 20;
 /// Of a measurement of bandwidth: long against the way there and back, and little to a network of RDMA.
 pub const BANDWIDTH_BUDGET: Bytes = Bytes::new(4 << 20);
 
-/// To find each other takes two hosts so long, and few messages no longer.
+/// To find each other takes two hosts this long, and few messages no longer.
 const SETUP_TIME: Duration = Duration::from_millis(25);
 /// Before anything is known of a way, it is taken to be as slow as this.
 const ASSUMED_RATE: Rate = Rate::from_bits_per_s(1_000_000_000);

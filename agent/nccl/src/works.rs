@@ -16,7 +16,7 @@ const MAX_WORKS: usize = 4096;
 pub(crate) const MAX_PEERS: usize = 8;
 /// Transfers may end a little after the kernel that filled their buffers.
 pub(crate) const SETTLE_TICKS: u64 = 2;
-/// A kernel of which nothing is heard for so long tells nothing any more.
+/// A kernel of which nothing is heard for this long tells nothing any longer.
 const KERNEL_TIMEOUT_TICKS: u64 = 12_000;
 
 /// A work at its start.

@@ -81,7 +81,7 @@ pub struct Wanted {
 /// Noted before anything is changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Change {
-    /// Before the first change that was not taken back.
+    /// Before the first change that was not rolled back.
     before: Transport,
     after: Transport,
 }

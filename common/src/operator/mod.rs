@@ -364,7 +364,7 @@ pub enum Response {
     },
     /// The newest first, as many as fit into one answer; none when there are no older ones.
     History(Vec<Record>),
-    /// Nothing when it is not known any more.
+    /// Nothing when it is not known any longer.
     Record(Option<Box<Record>>),
     Refused(Refused),
     Invited {

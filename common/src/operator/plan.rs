@@ -24,7 +24,7 @@ use super::place::Hop;
 pub struct Plan {
     pub generation: Generation,
     pub parent: Generation,
-    /// The change that it takes back.
+    /// The change that it rolls back.
     pub takes_back: Option<Generation>,
     /// All that will be pinned afterwards.
     pub pins: Vec<Pin>,

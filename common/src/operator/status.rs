@@ -309,7 +309,7 @@ pub struct RunningChange {
     pub phase: Phase,
     /// Nodes that have not answered yet.
     pub waiting_for: Vec<String>,
-    /// Why it is taken back, and what it waits for where it is held.
+    /// Why it is rolled back, and what it waits for where it is held.
     pub reasons: Vec<String>,
     /// Who wants that it begins nothing more for now.
     pub stopped_by: Option<String>,

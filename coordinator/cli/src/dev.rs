@@ -29,7 +29,7 @@ use crate::voice::{say, tell};
 /// Where the commands look for a coordinator when no option names one.
 const DEFAULT_LISTEN: &str = "127.0.0.1:7332";
 const VALIDITY_DAYS: u64 = 1;
-/// So often it is looked whether both still run.
+/// How often it is looked whether both still run.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Those of one that was killed are gone within less.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! `reweave cluster token` and `revoke`: who may come in, and who may not any more.
+//! `reweave cluster token` and `revoke`: who may come in, and who may not any longer.
 
 use std::process::ExitCode;
 use std::slice;

@@ -13,7 +13,7 @@ use crate::moves::{Moves, contested, is_between};
 /// What must survive a crash.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// The latest instruction that was taken up. Nothing earlier is followed any more.
+    /// The latest instruction that was taken up. Nothing earlier is followed any longer.
     pub promised: Option<Switchover>,
     pub answered: Option<Readback>,
 }

@@ -20,7 +20,7 @@ use crate::url::open;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
     pub retention: Retention,
-    /// Rows wait at most so long in memory.
+    /// Rows wait at most this long in memory.
     pub write_every: Duration,
     /// This many links, flows and the like have series of their own.
     pub most_series: usize,

@@ -129,12 +129,12 @@ impl Columns {
         }
     }
 
-    /// No row says anything any more. Their texts stay, since most are the same next time.
+    /// No row says anything any longer. Their texts stay, since most are the same next time.
     pub(crate) fn hush(&mut self) {
         self.readings.fill(0);
     }
 
-    /// There are no rows any more.
+    /// There are no rows any longer.
     pub(crate) fn clear(&mut self) {
         self.readings.clear();
         self.gauges.iter_mut().for_each(Vec::clear);

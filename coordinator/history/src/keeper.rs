@@ -26,7 +26,7 @@ const MAX_MERGED_FILES: usize = 128;
 /// Files that are made of others in one go, so that no writer waits for long.
 const MAX_MERGES: usize = 8;
 const MAX_REMOVED_FILES: usize = 256;
-/// Rows of a stretch may still come so long after its end.
+/// Rows of a stretch may still come this long after its end.
 const LATE_ROWS_TIMEOUT: Duration = Duration::from_mins(2);
 
 #[derive(Debug, Error)]

@@ -102,8 +102,8 @@ pub fn later(at: Moment, by: Duration) -> Option<Moment> {
     (later <= MAX_MOMENT).then_some(later)
 }
 
-/// A moment by the calendar, to the day, the minute or finer, or so long before `now`; nothing when the text
-/// is neither.
+/// A moment by the calendar, to the day, the minute or finer, or this long before `now`; nothing when the text is
+/// neither.
 pub fn moment_of(text: &str, now: SystemTime) -> Option<Moment> {
     let at = match humantime::parse_rfc3339_weak(&to_the_second(text)) {
         Ok(at) => at,

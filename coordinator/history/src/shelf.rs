@@ -17,7 +17,7 @@ use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use thiserror::Error;
 use tokio::runtime::Runtime;
 
-/// A store that does not answer for so long is taken for gone.
+/// A store that does not answer for this long is taken for gone.
 const STORE_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Error)]

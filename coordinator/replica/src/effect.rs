@@ -50,7 +50,7 @@ pub enum Effect {
     },
     /// All that was agreed on before this read was asked for has been applied.
     ReadReady(ReadId),
-    /// Whether that is so is not to be found out any more: this replica does not lead.
+    /// Whether that is so is not to be found out any longer: this replica does not lead.
     ReadLost(ReadId),
     Stands(Standing),
     Membership(Members),

@@ -49,7 +49,7 @@ use removals::Removals;
 /// Entries have the versions of the protocol.
 const _: () = assert!(LATEST_MINOR == PROTOCOL_VERSION.minor);
 
-/// What is under way when the end comes may take so long.
+/// What is under way when the end comes may take this long.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(crate) struct EventLoop {

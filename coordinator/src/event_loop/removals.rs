@@ -29,7 +29,7 @@ struct Removal {
 }
 
 impl Removals {
-    /// A coordinator that is added again is none of them any more.
+    /// A coordinator that is added again is none of them any longer.
     pub(super) fn follow(
         &mut self,
         removed: &BTreeSet<String>,

@@ -29,7 +29,7 @@ use crate::intake::Intake;
 const TICK_INTERVAL: Duration = Duration::from_millis(10);
 /// This many tasks are taken together, and what follows from them is written at once.
 const MAX_TASKS_PER_BATCH: usize = 256;
-/// How far the log had come is synced so often: with each entry it would cost a second write to disk per decision.
+/// How far the log had come is synced this often: with each entry it would cost a second write to disk per decision.
 const REACHED_SYNC_INTERVAL: Duration = Duration::from_secs(1);
 /// Messages of peers that wait; more are as good as lost.
 const MAX_QUEUED_MESSAGES: usize = 4096;
@@ -93,7 +93,7 @@ impl Replication {
         status.await.ok()
     }
 
-    /// A replica that is gone needs nothing any more.
+    /// A replica that is gone needs nothing any longer.
     pub(crate) fn put(&self, task: Task) {
         let _ = self.tasks.send(task);
     }

@@ -51,7 +51,7 @@ enum Fault {
     NoMessage,
     OtherFolder,
     Unasked,
-    /// Also of one that is no member any more.
+    /// Also of one that is no member any longer.
     NotItself,
 }
 

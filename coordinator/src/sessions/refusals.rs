@@ -15,7 +15,7 @@ const MAX_DISTINCT_REFUSALS: usize = 32;
 pub(crate) enum Reason {
     /// None, or none of this cluster's.
     Certificate,
-    /// By this machine's clock, its certificate is not good any more, or not yet.
+    /// By this machine's clock, its certificate is not good any longer, or not yet.
     Expired,
     Revoked,
     /// Its role has nothing to ask here.

@@ -348,7 +348,8 @@ impl Rollout {
         self.stage.is_some_and(name)
     }
 
-    /// Who had not answered the one before is asked again, or not any more. What is confirmed has the number of its round.
+    /// Who had not answered the one before is asked again, or not any longer. What is confirmed has the number of its
+    /// round.
     fn next_round(&mut self, at: Moment, what: &str) -> usize {
         self.close_round(at);
         self.rounds += usize::from(what == "round");

@@ -31,7 +31,7 @@ pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     done.expect("it happens within minutes")
 }
 
-/// Good from so long ago until so far ahead.
+/// Good from this long ago until so far ahead.
 pub(crate) fn validity(ago: Duration, ahead: Duration) -> Validity {
     let now = SystemTime::now();
     Validity {

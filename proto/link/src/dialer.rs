@@ -15,7 +15,7 @@ use crate::session::Session;
 
 /// For a coordinator that others redirect to, which may have many members to admit first.
 const LEADER_ATTEMPT_DELAY: Duration = Duration::from_secs(1);
-/// A session that lasted so long was a good one: the next loss is news, not the same trouble.
+/// A session that lasted this long was a good one: the next loss is news, not the same trouble.
 const MIN_STEADY_TIME: Duration = Duration::from_secs(10);
 
 /// Tries several addresses and stays with the one that answered last.

@@ -179,7 +179,7 @@ pub fn write_beside(path: &Path, content: &[u8]) -> io::Result<File> {
     })
 }
 
-/// What was written beside the file is not wanted any more.
+/// What was written beside the file is not wanted any longer.
 pub fn remove_beside(path: &Path) {
     let _ = fs::remove_file(beside(path));
 }

@@ -85,7 +85,7 @@ pub enum LinkError {
     Unreadable(#[source] WireError),
     #[error("the other side closed the session{}", because(.reason))]
     ClosedByPeer { reason: String },
-    /// The other side was admitted and is not welcome any more; the session has been closed.
+    /// The other side was admitted and is not welcome any longer; the session has been closed.
     #[error("the other side is revoked")]
     ShutOut(#[source] PeerRefusal),
     #[error("this side has closed the session")]

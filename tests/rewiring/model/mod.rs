@@ -17,7 +17,7 @@ use stateright::{Checker, Model, Property};
 
 use scene::{Act, Budget, Rewired, Scene};
 
-/// Longer than any run takes from anywhere, once nothing goes wrong any more.
+/// Longer than any run takes from anywhere, once nothing goes wrong any longer.
 const MAX_ACTS: usize = 400;
 
 const FOUR_HOSTS: Rewired = Rewired {

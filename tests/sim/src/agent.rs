@@ -24,7 +24,7 @@ use super::network::{Kernel, Network};
 use super::shell::{Holds, Shell, Task};
 use super::wire::SessionId;
 
-/// Addresses and routes are read so often.
+/// Addresses and routes are read this often.
 const FACTS_INTERVAL: Duration = Duration::from_secs(5);
 /// Clocks of hosts agree on nothing.
 const MAX_CLOCK_OFFSET: Duration = Duration::from_secs(1_000_000);

@@ -46,7 +46,7 @@ pub enum Breach {
         switch: NodeId,
         generation: Generation,
     },
-    /// A change was taken back, and a switch does not hold what it held before.
+    /// A change was rolled back, and a switch does not hold what it held before.
     NotRestored {
         switch: NodeId,
     },

@@ -57,11 +57,11 @@ use network::Network;
 use schedule::Schedule;
 use wire::{Weather, Wire};
 
-/// The coordinator's shell lets time pass for its core so often.
+/// The coordinator's shell lets time pass for its core this often.
 const TICK_INTERVAL: Duration = Duration::from_millis(100);
 /// News is sent at once, but not one piece at a time.
 const NEWS_INTERVAL: Duration = Duration::from_millis(20);
-/// Rates wander so often.
+/// Rates wander this often.
 const WANDER_INTERVAL: Duration = Duration::from_millis(200);
 /// Nothing takes longer once everything works again.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(240);
@@ -69,13 +69,13 @@ const RECOVERY_TIMEOUT: Duration = Duration::from_secs(240);
 /// Times that no part of the product decides.
 #[derive(Debug, Clone, Copy)]
 pub struct SimulatedDelays {
-    /// Agents report so often.
+    /// Agents report this often.
     pub reports: Duration,
     /// A dead process restarts, and an agent without a session dials again, after this long.
     pub comes_back: [Duration; 2],
-    /// The other end of a session notices after so long that it is gone.
+    /// The other end of a session notices after this long that it is gone.
     pub idle: [Duration; 2],
-    /// Once everything works again, former leaders are heard for so long.
+    /// Once everything works again, former leaders are heard for this long.
     pub echoes: Duration,
 }
 

@@ -16,7 +16,7 @@ use super::packet::{ProbeAnswer, ProbeId};
 use super::schedule::Schedule;
 use super::{Clocks, PACKET_BYTES, Packet, Stamp, Strays};
 
-/// A refusal speaks for probes that were sent so long before and after.
+/// A refusal speaks for probes that were sent this long before and after.
 const REFUSAL_TTL_NS: u64 = 3_000_000_000;
 
 /// Shortest gap between turns, or hold time of a responder, that counts as a stall. Turns are 130 ms apart at most.
@@ -75,7 +75,7 @@ pub enum Unsendable {
     Forbidden,
     NoRoom,
     NoWay,
-    /// Its interface takes no packet of this length any more.
+    /// Its interface takes no packet of this length any longer.
     TooLong,
 }
 

@@ -114,7 +114,7 @@ impl World {
         Moment::from_micros(self.now_ns / 1000)
     }
 
-    /// Plays for so long; what came of the probes.
+    /// Plays for this long; what came of the probes.
     fn play(&mut self, ms: u64) -> ProbeTally {
         let end = self.now_ns + ms * NS_PER_MS;
         let mut tally = ProbeTally::default();

@@ -31,7 +31,7 @@ use router_pacing::{RouterHop, RouterPacing};
 
 pub use spread::{Fork, MultipathTrace};
 
-/// Each flow is traced so often.
+/// Each flow is traced this often.
 const TRACE_INTERVAL: Duration = Duration::from_secs(1);
 /// Between two questions what has arrived.
 const ARRIVAL_INTERVAL: Duration = Duration::from_millis(5);

@@ -66,7 +66,7 @@ async fn drain(operator: &mut Operator) {
     committed(operator, drained).await;
 }
 
-/// Which routes are in force, once nothing changes any more.
+/// Which routes are in force, once nothing changes any longer.
 async fn at_rest(operator: &mut Operator) -> Generation {
     let resting = async {
         let mut seen = (None, 0);

@@ -22,7 +22,7 @@ use crate::voice::tell;
 use crate::work::Source;
 use crate::{Output, print, say};
 
-/// Exchanges of two hosts are weighed so often: some seconds for a thousand hosts.
+/// Exchanges of two hosts are weighed this often: some seconds for a thousand hosts.
 const MAX_EXCHANGES: usize = 600_000;
 /// Jobs of more ranks are judged by what their links carry, and not simulated.
 const MAX_SIMULATED_RANKS: usize = 256;

@@ -107,7 +107,7 @@ impl Said {
     }
 }
 
-/// Whether to say something, where the last was said so long ago.
+/// Whether to say something, where the last was said this long ago.
 fn is_due(took: Duration, ago: Option<Duration>) -> bool {
     ago.map_or(took > FIRST_PROGRESS_TIMEOUT, |ago| ago > PROGRESS_INTERVAL)
 }

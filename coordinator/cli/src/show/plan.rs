@@ -37,7 +37,7 @@ pub(crate) fn plan(page: &mut Page, plan: Option<&Plan>, names: &Names) {
     page.line(&format!("\napply it with  {apply}{force}"));
 }
 
-/// What is made for something else is taken back all the same where flows become slower.
+/// What is made for something else is rolled back all the same where flows become slower.
 fn is_taken_back_if_slower(plan: &Plan) -> bool {
     let slower = |it: &Prediction| it.after_bits_per_s < it.before_bits_per_s;
     plan.takes_back.is_some() || plan.moves.is_empty() && plan.predictions.iter().any(slower)

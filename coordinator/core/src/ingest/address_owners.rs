@@ -96,7 +96,7 @@ impl Addresses {
         self.owners.remove(&address);
     }
 
-    /// Nothing is the node's any more.
+    /// Nothing is the node's any longer.
     pub(crate) fn release_all(&mut self, node: NodeId) {
         self.owners.retain(|_, owner| *owner != node);
         self.settle(node);

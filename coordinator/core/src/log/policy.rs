@@ -34,8 +34,8 @@ pub struct Policy {
     /// Whether the fabric drops nothing and makes senders wait instead, as RoCE is often run. Then no plan is
     /// carried out by which full buffers may wait for each other in a circle. Default false.
     pub lossless: bool,
-    /// In automatic mode, a link between switches that was found to fail, surely and without a break,
-    /// for so long is drained. Default 30 s: losses of a burst are over by then.
+    /// In automatic mode, a link between switches that was found to fail, surely and without a break, for this long is
+    /// drained. Default 30 s: losses of a burst are over by then.
     pub drain_failing_after: Duration,
     /// Light that came to new circuits must be seen for this long, without a break, before packets come back to them.
     /// Default 500 ms: links that come and go are reported at once, each time.
@@ -50,7 +50,7 @@ pub struct Policy {
     pub iterate_within: Duration,
     /// An instruction that was not answered is sent again after this. Default 2 s.
     pub answer_within: Duration,
-    /// An instruction is sent so often before the plan is rolled back. Default 3.
+    /// An instruction is sent this often before the plan is rolled back. Default 3.
     pub most_sends: u32,
     /// A plan without an approval is withdrawn after this. Default 10 min: what was measured then says little of now.
     pub offer_for: Duration,
@@ -62,19 +62,18 @@ pub struct Policy {
     /// In automatic mode, the least time from the end of one change to the next plan; doubled for
     /// every failure in a row. Default 10 s.
     pub cool_down: Duration,
-    /// In automatic mode, the cluster is looked at so often. Default 500 ms.
+    /// In automatic mode, the cluster is looked at this often. Default 500 ms.
     pub look_every: Duration,
     /// The path of an elephant is traced again when it is older than this. Default 5 s.
     pub trace_every: Duration,
     /// When changes may be made, by the time of day in UTC. Default none: at any time. What leads nowhere
     /// is repaired at any time all the same, and so is what a person wants done now.
     pub changes_only: Vec<Hours>,
-    /// Of the flows of probes that a host would have, were none left out, each sends one so often. Those that
-    /// are sent share what the others would. Default 400 ms: ten probes a second to each peer, where four
-    /// ports are used.
+    /// Of the flows of probes that a host would have, were none left out, each sends one this often. Those that are
+    /// sent share what the others would. Default 400 ms: ten probes a second to each peer, where four ports are used.
     pub probe_every: Duration,
-    /// The way between two hosts is measured by a train of packets so often, where their wires rest and
-    /// the trains' share of the links lasts. Default 1 min.
+    /// The way between two hosts is measured by a train of packets this often, where their wires rest and the trains'
+    /// share of the links lasts. Default 1 min.
     pub trains_every: Duration,
     /// A registered job of which nothing was heard for this long is over: no order about it came, and its hosts have no
     /// sessions with each other that ever sent much. Default 10 min.

@@ -38,7 +38,7 @@ pub enum Reason {
     Aborted {
         by: Author,
     },
-    /// Its findings do not hold any more.
+    /// Its findings do not hold any longer.
     NothingToMend,
     FlowEnded {
         flow: FlowKey,

@@ -23,7 +23,7 @@ use crate::plan::proposals;
 
 /// To find out what is wrong takes a while where there are many probes.
 const DIAGNOSIS_INTERVAL: Duration = Duration::from_secs(5);
-/// What the policy has drained is left to people for so long after that plan has ended, however it did.
+/// What the policy has drained is left to people for this long after that plan has ended, however it did.
 const DRAIN_HOLD_OFF: Duration = Duration::from_hours(1);
 
 /// Findings about links that every look has confirmed, and since when.

@@ -261,7 +261,7 @@ impl ClusterRole {
         self.waiting.handle_certain(id);
     }
 
-    /// That is not to be found out any more.
+    /// That is not to be found out any longer.
     pub fn handle_uncertain(&mut self, id: u64, elsewhere: Response) {
         self.waiting.dismiss(id, elsewhere);
     }

@@ -70,7 +70,7 @@ impl JobRegistry {
         }
     }
 
-    /// As the log has it: what was known and is not there any more is over.
+    /// As the log has it: what was known and is not there any longer is over.
     fn follow(&mut self, now: Moment, registered: &BTreeMap<String, Registered>) {
         for (job, told) in registered {
             let hosts: BTreeSet<_> = told.hosts.iter().copied().collect();

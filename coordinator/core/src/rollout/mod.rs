@@ -398,7 +398,7 @@ mod tests {
     use super::link_up_check::LinkUpCheck;
     use super::*;
 
-    /// Also where the timeouts of the stage are not restarted any more.
+    /// Also where the timeouts of the stage are not restarted any longer.
     #[test]
     fn stall_restarts_idle_and_light_checks() {
         let mut driver = Controller::default();

@@ -196,7 +196,7 @@ fn repeated_instruction_is_checked_again() {
 /// What is left to leaf0 when its link to spine1 is drained.
 const REMAINING_SPINES: [&str; 2] = ["spine0", "spine2"];
 
-/// A cluster whose leaf0 was sent a drained table, has not answered, and has no session any more.
+/// A cluster whose leaf0 was sent a drained table, has not answered, and has no session any longer.
 fn disconnected_amid_drain() -> (Cluster, NodeId) {
     let mut cluster = cluster();
     let leaf = cluster.network.node("leaf0");

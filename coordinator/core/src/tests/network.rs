@@ -45,7 +45,7 @@ pub(crate) struct Network {
     pub(crate) mute: BTreeSet<NodeId>,
     /// Hops that take so much longer than others, in microseconds.
     pub(crate) slow_us: BTreeMap<Hop, u64>,
-    /// Cards stamp probes, and these wait so long before each hop that is full.
+    /// Cards stamp probes, and these wait this long before each hop that is full.
     pub(crate) queues_us: Option<u64>,
     /// The spine that leaves send no probes to: to the next one instead.
     pub(crate) shunned: Option<usize>,

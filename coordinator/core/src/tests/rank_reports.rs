@@ -289,7 +289,7 @@ fn groups_across_hosts_or_racks_found() {
     assert_eq!(found((both, "AllReduce"), &along), []);
 }
 
-/// Ten all-reduces by this many ranks on this many hosts, of this many bytes each; each takes so long, and a little
+/// Ten all-reduces by this many ranks on this many hosts, of this many bytes each; each takes this long, and a little
 /// longer for the ranks that do not come last.
 fn reduce(cluster: &mut Cluster, [ranks, hosts]: [u32; 2], bytes: u64, ms: u64) {
     for rank in 0..ranks {

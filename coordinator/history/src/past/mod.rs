@@ -32,7 +32,7 @@ pub use seen::{
 
 /// More rows than fit into memory with ease.
 const MAX_ROWS: usize = 4_000_000;
-/// Files are merged while they are read; so often is looked again.
+/// How often files are looked for again: they are merged while they are read.
 const MAX_LISTINGS: usize = 5;
 /// Fine-grained rows of longer stretches are more than is of use.
 const MAX_SECOND_SPAN: Duration = Duration::from_hours(1);

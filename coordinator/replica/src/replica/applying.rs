@@ -146,7 +146,7 @@ impl Replica {
         true
     }
 
-    /// The snapshot that [`Effect::TakeSnapshot`] asked for. Another one is not wanted any more.
+    /// The snapshot that [`Effect::TakeSnapshot`] asked for. Another one is not wanted any longer.
     pub fn handle_snapshot(&mut self, index: u64, state: Vec<u8>) {
         let Some(due) = self.snapshot_due.take_if(|due| due.index == index) else {
             return;

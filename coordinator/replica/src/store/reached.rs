@@ -139,7 +139,7 @@ pub(super) fn found<D: Disk>(disk: &D, log: &Path) -> Result<Option<Reach>, LogE
     }
 }
 
-/// Refuses to go on where there is no log any more.
+/// Refuses to go on where there is no log any longer.
 pub(super) fn expect_none<D: Disk>(disk: &D, log: &Path) -> Result<(), LogError> {
     match found(disk, log)? {
         None => Ok(()),

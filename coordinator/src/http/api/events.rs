@@ -53,7 +53,7 @@ struct Viewer {
 }
 
 impl Viewer {
-    /// Nothing more when its token is not good any more, or when the cache is gone.
+    /// Nothing more when its token is not good any longer, or when the cache is gone.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if self.looked_at.elapsed() >= ACCESS_CHECK_INTERVAL {

@@ -10,7 +10,7 @@ use reweave_common::operator::Refused;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// An election takes about so long.
+/// An election takes about this long.
 const RETRY_AFTER_S: u16 = 1;
 
 /// As RFC 9457 has it.

@@ -140,7 +140,7 @@ impl RateLimits {
         }
     }
 
-    /// A token that is not good any more is a stranger's.
+    /// A token that is not good any longer is a stranger's.
     fn forget(&self, visitor: Option<&Visitor>) {
         if let Some(visitor) = visitor {
             self.lock().known.remove(visitor);

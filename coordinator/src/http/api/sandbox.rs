@@ -47,7 +47,7 @@ type JsonBody<T> = Result<Json<T>, JsonRejection>;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Plays {
-    /// `2026-11-20T14:00:00Z`, or `15m` for so long ago.
+    /// `2026-11-20T14:00:00Z`, or `15m` for this long ago.
     from: Option<String>,
     to: Option<String>,
     /// The table that `reweave sim flows` takes.

@@ -56,8 +56,8 @@ pub(super) async fn resume(
     steer(&served, &visitor, &headers, (path, Steering::Resume)).await
 }
 
-/// Gives a plan up: what was done is taken back, in an order in which nothing is lost; one that has not begun
-/// is withdrawn. For operators.
+/// Gives a plan up: what was done is rolled back, in an order in which nothing is lost; one that has not begun is
+/// withdrawn. For operators.
 #[utoipa::path(
     post,
     path = "/plans/{generation}/abort",

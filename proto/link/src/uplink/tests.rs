@@ -40,7 +40,7 @@ impl MemberProtocol for Plain {
 const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// A coordinator that lets one agent in, and stands still from then on: in its runtime nothing is
-/// driven any more.
+/// driven any longer.
 struct Frozen {
     address: SocketAddr,
     _stays: mpsc::Sender<()>,
@@ -114,8 +114,8 @@ async fn only_coordinator_is_waited_for() {
     assert!(after > IDLE_TIMEOUT / 2, "{after:?}");
 }
 
-/// A coordinator in the same runtime, and the line of an agent whose certificate has lived so long of
-/// its day.
+/// A coordinator in the same runtime, and the line of an agent whose certificate has lived this
+/// long of its day.
 struct Renewing {
     home: TempDir,
     authority: Authority,

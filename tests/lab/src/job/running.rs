@@ -162,7 +162,7 @@ fn spawn(nodes: &Nodes, job: &Job, rank: usize) -> Result<Child, LabError> {
     let mut command: Command = nodes.command(job.hosts[rank], &program.to_string_lossy());
     command
         .arg("worker")
-        // Out of the terminal's reach: a rank that Ctrl-C kills could not report any more.
+        // Out of the terminal's reach: a rank that Ctrl-C kills could not report any longer.
         .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());

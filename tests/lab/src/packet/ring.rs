@@ -123,7 +123,7 @@ impl HeaderRing {
 impl Drop for HeaderRing {
     #[allow(unsafe_code, reason = "what was mapped is unmapped")]
     fn drop(&mut self) {
-        // SAFETY: the mapping has this size, and nothing refers to it any more.
+        // SAFETY: the mapping has this size, and nothing refers to it any longer.
         let _ = unsafe { munmap(self.memory, BLOCK_COUNT * BLOCK_BYTES) };
     }
 }

@@ -48,7 +48,7 @@ pub enum Did {
     Rested,
     Worked,
     Says(Report),
-    /// This step was not taken any more.
+    /// This step was not taken any longer.
     Died,
 }
 

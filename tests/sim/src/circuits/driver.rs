@@ -12,7 +12,7 @@ use reweave_driver::moves::Moves;
 use super::device::Device;
 use crate::actor::{Life, Step};
 
-/// A device that has not moved yet is looked at so often.
+/// A device that has not moved yet is looked at this often.
 const MAX_POLLS: usize = 3;
 
 #[derive(Debug, Clone)]

@@ -29,7 +29,7 @@ pub enum Fault {
     /// In the midst of following an instruction, after this many further steps.
     DiesAfter(Guest, usize),
     SessionBreaks(Guest),
-    /// It does nothing for so long.
+    /// It does nothing for this long.
     Hangs(Guest, Duration),
     DiskIsFull(Guest, bool),
     /// Its kernel takes this many more changes, or any number of them again.

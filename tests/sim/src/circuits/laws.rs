@@ -16,7 +16,7 @@ use super::light::{Cabling, Drivers, Lost, Nodes, Port};
 use super::wishes::Wishes;
 use crate::laws::Acted;
 
-/// A port is idle for so long before anything of it moves.
+/// A port is idle for this long before anything of it moves.
 const MIN_IDLE_TIME: Duration = Duration::from_millis(200);
 /// The share of its capacity that every node keeps while circuits move.
 pub const MIN_CAPACITY_SHARE: f64 = 0.25;

@@ -27,11 +27,11 @@ use crate::wire::{SessionId, Weather, Wire};
 use crate::{SimulatedDelays, TICK_INTERVAL};
 
 pub(super) const DELAYS: SimulatedDelays = SimulatedDelays::DEFAULT_DELAYS;
-/// What an agent or a driver does step by step takes so long.
+/// What an agent or a driver does step by step takes this long.
 const STEP_TIMES: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(8)];
 /// A plan ends so soon once everything works again.
 pub const PLAN_TIMEOUT: Duration = Duration::from_mins(1);
-/// For so long light is there, and then not, where it comes and goes.
+/// For this long light is there, and then not, where it comes and goes.
 const FLICKER_INTERVAL: Duration = Duration::from_millis(200);
 /// Until every agent has been heard often enough for a plan.
 const WARM_UP_TIME: Duration = Duration::from_secs(4);

@@ -32,10 +32,10 @@ pub struct Agreed {
     /// This many got the answer that they are admitted, by one leader or another.
     pub passes: u64,
     pub answers: u64,
-    /// This many plans were given up by people, and so often an earlier coordinator was in the way of that.
+    /// This many plans were given up by people, and this often an earlier coordinator was in the way of that.
     pub steered: u64,
     pub too_early: u64,
-    /// So often the cluster version was lowered.
+    /// How often the cluster version was lowered.
     pub lowered: u64,
 }
 
@@ -214,7 +214,7 @@ impl Agreed {
         self.state.rollouts().next().is_none() && self.approved.is_subset(&ended)
     }
 
-    /// How many plans were kept, and how many taken back.
+    /// How many plans were kept, and how many rolled back.
     pub fn ended(&self) -> [u64; 2] {
         use reweave_core::Outcome::{Committed, RolledBack};
         let count = |is: &dyn Fn(&reweave_core::Outcome) -> bool| {

@@ -22,7 +22,7 @@ pub struct Laws {
     looked: BTreeMap<u64, (u64, u64)>,
     /// While most disks are full and all know: the last entry of any log when it had come to that.
     decided_until: Option<u64>,
-    /// So often it came to that.
+    /// How often it came to that.
     pub undecided: u64,
     /// Nodes whose disks were full at a look.
     found_full: BTreeSet<u64>,
@@ -58,7 +58,8 @@ impl Laws {
         );
     }
 
-    /// When most disks are full, all know it, and nothing is on its way any more, nothing of a client or the core is decided.
+    /// When most disks are full, all know it, and nothing is on its way any longer, nothing of a client or the core is
+    /// decided.
     pub fn look_at_disks(&mut self, nodes: &BTreeMap<u64, Node>) {
         let full = nodes.iter().filter(|(_, node)| node.is_full());
         let full: BTreeSet<_> = full.map(|(id, _)| *id).collect();

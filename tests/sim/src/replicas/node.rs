@@ -322,7 +322,7 @@ impl Node {
         Ok(())
     }
 
-    /// Of what was on its way to the disk, some gets there. Agents that had a session have none any more.
+    /// Of what was on its way to the disk, some gets there. Agents that had a session have none any longer.
     pub fn lose_power(&mut self) -> BTreeMap<NodeId, SessionId> {
         let is_whole = self.writing.as_ref().is_some_and(|batch| batch.is_whole);
         // A file that is replaced takes more operations than one that is appended to.

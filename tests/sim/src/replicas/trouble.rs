@@ -24,7 +24,7 @@ const FAST_DELAYS: SimulatedDelays = SimulatedDelays {
     idle: [Duration::from_millis(1), Duration::from_millis(300)],
     echoes: Duration::from_secs(1),
 };
-/// Everything works again; then so long at most until all is well.
+/// Everything works again; then this long at most until all is well.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(10);
 const REST_TIME: Duration = Duration::from_millis(500);
 /// One strike is this many troubles, at most.
@@ -53,10 +53,10 @@ counts! {
         taken_back,
         /// How often another came to lead in the middle of a rollout.
         inherited,
-        /// This many plans were given up by people, and so often an earlier coordinator was in the way of that.
+        /// This many plans were given up by people, and this often an earlier coordinator was in the way of that.
         steered,
         too_early,
-        /// So often the cluster version was lowered, and this many coordinators went back amid trouble.
+        /// How often the cluster version was lowered, and this many coordinators went back amid trouble.
         lowered,
         went_back,
         /// Disks that were full at a look, and disks that were refused because they were damaged.
@@ -65,7 +65,7 @@ counts! {
         /// Letters of several parts that came, and those that were cut off with their connection.
         in_parts,
         cut_off,
-        /// How often most disks were full, and nothing was decided any more.
+        /// How often most disks were full, and nothing was decided any longer.
         undecided,
     }
     max {

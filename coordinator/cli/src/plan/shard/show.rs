@@ -20,7 +20,7 @@ use crate::plan::topology::others_as_given;
 pub(super) struct Answer {
     shards: Vec<Shard>,
     waiting: Vec<Queued>,
-    /// Jobs that ran before and are not wanted any more.
+    /// Jobs that ran before and are not wanted any longer.
     ended: Vec<String>,
     free: Vec<String>,
     /// What is done, in order, and why.

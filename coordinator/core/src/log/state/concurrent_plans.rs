@@ -54,8 +54,8 @@ impl State {
         }
     }
 
-    /// Offers that were made for what this plan has changed are of no use any more; all others stand, on what
-    /// is in force now.
+    /// Offers that were made for what this plan has changed are of no use any longer; all others stand, on what is in
+    /// force now.
     pub(super) fn make_room(&mut self, at: Moment, claims: &ResourceSet, by: Generation) {
         let reasons = vec![Reason::Superseded { by }];
         self.drop_offers_sharing(at, claims, &Outcome::Withdrawn { reasons });

@@ -573,7 +573,7 @@ impl State {
         self.history.drain(..forgotten);
     }
 
-    /// What it has changed is not there any more for offers that were made for it.
+    /// What it has changed is not there any longer for offers that were made for it.
     fn end(&mut self, at: Moment, generation: Generation, outcome: Outcome) {
         let mut rollouts = self.rollouts.iter();
         let found = rollouts.position(|it| it.plan.generation == generation);

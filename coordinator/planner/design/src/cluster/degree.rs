@@ -17,8 +17,8 @@ pub struct Degree {
     pub ports: usize,
     pub iteration_ms: f64,
     pub fat_tree_ms: f64,
-    /// Where the fat tree is faster: with how many ports it would not be any more. Nothing when no
-    /// number of ports that was tried will do.
+    /// Where the fat tree is faster: with how many ports it would not be any longer. Nothing when
+    /// no number of ports that was tried will do.
     pub enough_ports: Option<usize>,
 }
 

@@ -173,8 +173,8 @@ impl<'g> Ground<'g> {
         simulate(&network, self.request.work, go_on).map_err(TopologyError::from)
     }
 
-    /// What an iteration takes at least with these ports: the busiest processor computes so long, or
-    /// the busiest host sends so long over all of its ports.
+    /// What an iteration takes at least with these ports: the busiest processor computes this long,
+    /// or the busiest host sends this long over all of its ports.
     pub fn bound_ms(&self, iteration: &Iteration) -> f64 {
         let busiest = self.demand(iteration).busiest_host();
         let sending_ms = busiest * 8.0 / self.request.whole_rate().bits_per_s() as f64 * 1e3;

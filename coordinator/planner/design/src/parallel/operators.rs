@@ -186,7 +186,7 @@ impl Search<'_> {
         held
     }
 
-    /// What one part of an operator needs that is split so often.
+    /// What one part of an operator needs that is split this often.
     pub(super) fn part(&self, nth: usize, parts: usize) -> Bytes {
         let kind = &self.model.operators[nth].timing;
         timing(self.timings, kind, parts as u32).map_or(Bytes::ZERO, |timing| timing.memory)

@@ -75,7 +75,7 @@ pub struct Pairing<D> {
     pub bound_ms: Option<f64>,
 }
 
-/// So often topology and ways to deal out take turns at most.
+/// How often topology and ways to deal out take turns at most.
 const MAX_TURNS: usize = 6;
 /// For this many of the ways of a turn a topology is sought.
 const MAX_CANDIDATES_PER_TURN: usize = 3;

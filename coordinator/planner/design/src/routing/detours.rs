@@ -42,8 +42,8 @@ impl Routes {
     }
 }
 
-/// The fewest entries that must change so that nothing crosses a cable any more, in either direction.
-/// Changed in this order, no circle arises on the way. Nothing where some have no other way.
+/// The fewest entries that must change so that nothing crosses a cable any longer, in either direction. Changed in this
+/// order, no circle arises on the way. Nothing where some have no other way.
 pub fn detours(routes: &Routes, [a, b]: Pair) -> Option<Vec<Entry>> {
     let hosts = 0..routes.lanes().hosts() as u32;
     let mut entries = Vec::new();

@@ -13,7 +13,7 @@ use crate::routing::{Entry, Routes, detours};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
     pub failed: Failed,
-    /// Nothing where some cannot reach each other any more.
+    /// Nothing where some cannot reach each other any longer.
     pub iteration_ms: Option<f64>,
 }
 

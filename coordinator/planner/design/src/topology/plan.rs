@@ -96,7 +96,7 @@ pub struct Proposal {
 pub struct Lost {
     /// As it was in the end, with what limits took from it and what ports were left for.
     pub what: String,
-    /// What its fullest lane carries takes so long.
+    /// What its fullest lane carries takes this long.
     pub screened_ms: f64,
     pub mean_hops: f64,
     /// Nothing when the screening was enough to tell.
@@ -310,7 +310,7 @@ const MAX_ROUTED_LARGE: usize = 2;
 struct Sketch {
     design: Design,
     mean_hops: f64,
-    /// If all lanes could be filled alike, all bytes would take so long.
+    /// If all lanes could be filled alike, all bytes would take this long.
     least_ms: f64,
 }
 
@@ -380,7 +380,7 @@ pub struct Draft {
     pub design: Design,
     pub routes: Routes,
     pub distances: Distances,
-    /// What its fullest lane carries takes so long.
+    /// What its fullest lane carries takes this long.
     pub screened_ms: f64,
 }
 

@@ -44,7 +44,7 @@ pub enum Failed {
     Cable(Pair),
     /// The port of the first host at the cable to the second.
     Port { of: u32, towards: u32 },
-    /// All cables of a host; it sends and forwards nothing any more.
+    /// All cables of a host; it sends and forwards nothing any longer.
     Host(u32),
     /// An optical switch or patch panel, by its number.
     Panel(usize),
@@ -68,8 +68,8 @@ impl Failed {
     }
 }
 
-/// New routes over what is left of a design; its cables stay where they are. Hosts that failed take
-/// no part in the job any more.
+/// New routes over what is left of a design; its cables stay where they are. Hosts that failed take no part in the job
+/// any longer.
 pub fn repair(
     design: &Design,
     before: Option<&Routes>,

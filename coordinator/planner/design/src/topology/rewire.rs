@@ -218,7 +218,7 @@ pub(super) fn without(limits: &Limits, design: &Design, failed: &[Failed]) -> Li
     left
 }
 
-/// No port of a panel works any more.
+/// No port of a panel works any longer.
 fn empty(limits: &mut Limits, nth: usize) {
     let Limits { ports, panels, .. } = limits;
     let Some(panel) = panels.get_mut(nth) else {

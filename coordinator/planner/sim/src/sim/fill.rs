@@ -183,7 +183,7 @@ impl Shares<'_> {
     }
 
     /// A bottleneck of others keeps its level where that fills it just as well. Where it does not,
-    /// it certifies nothing any more, and will be found out.
+    /// it certifies nothing any longer, and will be found out.
     fn level_at(&self, link: u32, level: i64) -> i64 {
         let it = &self.links[link as usize];
         if it.opened == self.repair || it.bounds == 0 {
@@ -214,7 +214,7 @@ impl Shares<'_> {
         }
     }
 
-    /// Opens the bottlenecks that were touched and certify nothing any more.
+    /// Opens the bottlenecks that were touched and certify nothing any longer.
     fn open_violated(&mut self, all: bool) {
         for nth in 0..self.touched.len() {
             let link = self.touched[nth];

@@ -38,10 +38,10 @@ pub struct Effects {
     pub head_of_line: f64,
     /// How many seeds of the switches' hash are tried; none leaves traffic spread evenly.
     pub seeds: u32,
-    /// Messages that come at once to one port wait for so long for each that is before them.
+    /// Messages that come at once to one port wait for this long for each that is before them.
     pub incast: SimTime,
-    /// Messages that meet on a link between the ends' own wait for what each sender before them has
-    /// under way, which is as much as it sends in so long.
+    /// Messages that meet on a link between the ends' own wait for what each sender before them has under way, which is
+    /// as much as it sends in this long.
     pub uplinks: SimTime,
     /// Queues build up there only; everywhere where there is nothing.
     pub only: Option<Queue>,

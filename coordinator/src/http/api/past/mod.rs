@@ -65,7 +65,7 @@ pub(super) async fn spans(
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct When {
-    /// The moment, as `2026-11-20T14:00:00Z`, or `15m` for so long ago.
+    /// The moment, as `2026-11-20T14:00:00Z`, or `15m` for this long ago.
     at: String,
 }
 

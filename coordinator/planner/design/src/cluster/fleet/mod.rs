@@ -293,7 +293,7 @@ impl Fleet {
         });
     }
 
-    /// Changes the shard of a running job, which stands still for so long.
+    /// Changes the shard of a running job, which stands still for this long.
     fn change(&mut self, nth: usize, shard: Shard, what: What, why: String, gain: Option<Gain>) {
         if self.start_instead(nth, &shard) {
             return;

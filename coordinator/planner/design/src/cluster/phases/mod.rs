@@ -38,7 +38,7 @@ pub struct Phases {
     pub shifts_us: Vec<u64>,
     /// By job, how long its iteration lasts then: a little longer where lengths must fit together.
     pub periods_us: Vec<u64>,
-    /// After so long all begins again.
+    /// After this long all begins again.
     pub circle_us: u64,
     /// What is asked of links beyond what they carry in a circle, in megabit: when all begin at
     /// once, and so shifted.
@@ -113,7 +113,7 @@ pub fn shift(beats: &[PeriodicDemand], links_gbps: &[f64]) -> Option<Phases> {
 
 /// This many shifts of all jobs are tried at most.
 const MAX_SHIFT_TRIES: usize = 50_000;
-/// So often each job may be shifted again when it knows where the others are.
+/// How often each job may be shifted again when it knows where the others are.
 const SHIFT_ROUNDS: usize = 3;
 
 struct Turning<'t> {

@@ -9,7 +9,7 @@ use reweave_sim::workload::Settings;
 
 use crate::cluster::{Block, Forming, Ground, Host, Spread, Switching, Training, Trunk, Unfit};
 
-/// On any number of servers: each computes for so long, and then all reduce so much.
+/// On any number of servers: each computes for this long, and then all reduce so much.
 #[derive(Debug)]
 pub(super) struct Reduces {
     pub(super) compute_ms: u64,

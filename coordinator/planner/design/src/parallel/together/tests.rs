@@ -75,7 +75,7 @@ impl BertSearch {
         pairing
     }
 
-    /// On ports of 10 Gb/s, when an iteration on the switch takes so long.
+    /// On ports of 10 Gb/s, when an iteration on the switch takes this long.
     fn again(&self, on_switch_ms: f64, pairing: &mut Pairing<Parallelism>) {
         let searching = Searching {
             model: &self.search,

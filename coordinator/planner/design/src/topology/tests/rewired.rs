@@ -5,7 +5,7 @@ use super::*;
 use crate::crew::Alone;
 use crate::topology::rewire::without;
 
-/// What comes of a failure with this many iterations left and so long for each circuit.
+/// What comes of a failure with this many iterations left and this long for each circuit.
 fn after(
     request: &Request,
     failed: Failed,

@@ -347,7 +347,7 @@ fn plan_pins_at_no_unpinnable_switch() {
     assert_eq!(planned(&snapshot, &Policy::default()), None);
 }
 
-/// The job of these flows does nothing but send, or rests for so long.
+/// The job of these flows does nothing but send, or rests for this long.
 fn beating(scene: &Scene, flows: &[usize], gap_ms: u64) -> Snapshot {
     let snapshot = scene.snapshot();
     let carried = flows.iter().map(|&flow| {

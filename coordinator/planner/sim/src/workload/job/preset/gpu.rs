@@ -42,7 +42,7 @@ impl Gpu {
         KNOWN_GPUS.into_iter().find(|gpu| gpu.name == name)
     }
 
-    /// What takes so long on the measured processor, on this one.
+    /// What takes this long on the measured processor, on this one.
     pub(super) fn scaled(&self, kind: Kind, cost: Cost) -> Cost {
         cost.times(match kind.is_arithmetic() {
             true => H200.peak_tflops / self.peak_tflops,
