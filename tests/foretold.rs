@@ -63,7 +63,7 @@ fn judged() {
     let plans = plans.map_or(DEFAULT_PLANS, |it| it.parse().expect("a number of plans"));
     println!("| drawn | before | foretold | measured | off by | outcome |");
     println!("|---|---|---|---|---|---|");
-    // Where flows only meet now and then there is nothing to mend, as far as is seen.
+    // Where flows only meet now and then there is nothing to repair, as far as is seen.
     let lived = (0..2 * plans).filter_map(lived);
     let told: Vec<_> = lived.take(plans as usize).collect();
     assert_eq!(told.len() as u64, plans, "there are too few to judge by");

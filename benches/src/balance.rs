@@ -1,4 +1,4 @@
-//! Imbalance of many flows, and the moves that mend it.
+//! Imbalance of many flows, and the moves that repair it.
 
 use reweave_common::fabric::Fabric;
 use reweave_common::split_mix::SplitMix64;

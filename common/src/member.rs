@@ -119,7 +119,7 @@ impl DenyList {
         self.0.get(member).is_some_and(|last| admitted <= *last)
     }
 
-    /// All of these are shut out as well.
+    /// All of these are revoked as well.
     pub fn add(&mut self, more: Self) {
         for (member, up_to) in more.0 {
             self.deny(member, up_to);
@@ -140,7 +140,7 @@ impl DenyList {
         })
     }
 
-    /// Whether it was ever shut out.
+    /// Whether it was ever revoked.
     pub fn names(&self, member: &Member) -> bool {
         self.0.contains_key(member)
     }

@@ -13,7 +13,7 @@ use crate::scene::{Over, Scene, Thirds};
 const COORDINATOR_ADDRESSES: [&str; 3] = ["10.255.0.1:7332", "10.255.0.1:7342", "10.255.0.1:7352"];
 /// At these ports of the station itself, they tell how they are.
 pub(crate) const PAGE_PORTS: [u16; 3] = [7334, 7344, 7354];
-/// Rates on a machine with few processors say little, and what is held shall be tried again soon.
+/// Rates on a machine with few processors say little, and what is held should be tried again soon.
 const POLICY_TOML: &str =
     "[policy]\ntolerance = 1.0\nretry_held_after_ms = 3000\nsettle_ms = 100\nreadings = 1\n";
 /// Beside the folder that the commands by hand use.

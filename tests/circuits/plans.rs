@@ -50,7 +50,7 @@ fn is_shown() {
     assert!(said.contains("unsound"), "{said}");
 }
 
-/// An agent that is started says at once what its interfaces bear, and gives them what they shall.
+/// An agent that is started says at once what its interfaces bear, and gives them what they should.
 fn unlike() {
     let mut cluster = Cluster::up(Over::Restconf);
     let own = ["ip", "link", "set", "fab2", "address", "0c:42:a1:00:00:07"];

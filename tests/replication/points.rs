@@ -298,7 +298,7 @@ fn stalled_leader_alone_serves_nothing_stale() {
     }
 }
 
-/// Nothing is decided meanwhile, so nothing but the newcomer's need makes a snapshot that knows it.
+/// Nothing is decided meanwhile, so nothing but the new member's need makes a snapshot that knows it.
 #[test]
 fn newcomer_votes_without_new_decisions() {
     for seed in 0..10 {

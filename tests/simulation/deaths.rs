@@ -41,7 +41,7 @@ const DEATH_STORIES: [Story; 4] = [
     Story::Pointless,
 ];
 
-/// A collision, and an operator who wants it mended as often as it takes.
+/// A collision, and an operator who wants it repaired as often as it takes.
 fn tell(story: Story, prepare: impl FnOnce(&mut World)) -> (World, Ended) {
     let mut world = led(Mode::Manual, 7, Weather::FAIR_WEATHER);
     world.start_job("train");
@@ -166,7 +166,7 @@ fn three_spines() -> Scenario {
     Scenario::parse("three.toml", &scenario, fabric).expect("it is sound")
 }
 
-/// A collision that a pin for good has mended, and another one after it. A coordinator that dies is away for long.
+/// A collision that a pin for good has repaired, and another one after it. A coordinator that dies is away for long.
 fn pinned_once() -> World {
     let scenario = three_spines();
     let fabric = Arc::new(scenario.fabric.clone());

@@ -131,7 +131,7 @@ fn is_explained(stage: &Stage) {
     assert!(link.contains("leaf0-spine0"), "{link}");
 }
 
-/// What is played, on which hosts by rank, and what shall be found of the job by this name: stages that go to the
+/// What is played, on which hosts by rank, and what should be found of the job by this name: stages that go to the
 /// other rack and back, tensors that two hosts split, and all-reduces by two, four and eight ranks.
 const ISOLATED_JOBS: [(&str, &[&str], Class, &str); 3] = [
     (

@@ -225,7 +225,7 @@ pub(crate) fn listen(members: &Members, agents: Range<usize>) -> Heard {
     heard
 }
 
-/// Has this one shut out, until that is acknowledged.
+/// Revokes this one, until that is acknowledged.
 pub(crate) async fn shut_out(operator: &mut Operator, name: &str) {
     let member = Member {
         role: Role::Viewer,

@@ -20,8 +20,8 @@ pub enum JobOrder {
         name: String,
         ring_bits_per_s: Option<Rate>,
     },
-    /// What mends its ways is planned, checked and carried out, as far as the policy lets it; or nothing is
-    /// changed for it.
+    /// What repairs its ways is planned, checked and carried out, as far as the policy lets it; or nothing is changed
+    /// for it.
     Start { may_change: bool },
     /// It is over: what was held for it is let go.
     End,

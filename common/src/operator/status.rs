@@ -55,7 +55,7 @@ pub struct Status {
     /// Who was not let in lately, the latest first.
     pub refused: Vec<RefusedPeer>,
     pub invitations: Vec<OpenInvitation>,
-    /// Members that are shut out.
+    /// Members that are revoked.
     pub revoked: Vec<Member>,
     pub opticals: Vec<OpticalStatus>,
     pub probes: ProbeStatus,

@@ -1,17 +1,17 @@
 //! The independent judge of a plan: may it be applied, in any order of its switches? And of the migration by which
 //! tables and circuits are changed: may this step follow on the last?
 //!
-//! It shares no code with the planner, not even the routes, so that a mistake there does not
-//! approve itself here. It never searches, and never mends: it says what is wrong and where.
+//! It shares no code with the planner, not even the routes, so that a mistake there does not approve itself here. It
+//! never searches, and never repairs: it says what is wrong and where.
 //!
 //! For every flow that is pinned before or after, the ways of its packets before and after the plan
 //! are laid over each other. A switch that has followed the plan and one that has not may then meet
 //! in any mixture. If nothing circles in the union, nothing circles in any mixture; where each node
 //! has one next hop the reverse holds too. Flows without pins go as before, downhill.
 //!
-//! Loads are judged by measured rates, of plans that pin flows, and only where they do clear harm: a rate that was measured is
-//! what a flow got, not what it would send. The rule and its reasons stand in `loads`. What becomes of rates is foretold with
-//! the plan, and measured after it.
+//! Loads are judged by measured rates, of plans that pin flows, and only where they do clear harm: a rate that was
+//! measured is what a flow got, not what it would send. The rule and its reasons stand in `loads`. What becomes of
+//! rates is predicted with the plan, and measured after it.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};

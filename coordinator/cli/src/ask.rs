@@ -119,7 +119,7 @@ impl Reach {
         Ok(found.collect())
     }
 
-    /// Where newcomers are heard: at the port after.
+    /// Where new members are heard: at the port after.
     pub(crate) fn doors(&self) -> Result<Vec<SocketAddr>, CliError> {
         let beside = |to: SocketAddr| SocketAddr::new(to.ip(), to.port().saturating_add(1));
         Ok(self.addresses()?.into_iter().map(beside).collect())

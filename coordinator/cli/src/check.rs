@@ -358,7 +358,7 @@ mod tests {
 
     const RING_CIRCUITS: [[u16; 2]; 3] = [[1, 2], [3, 4], [5, 6]];
 
-    /// With all tables there shall be in one round.
+    /// With all tables there should be in one round.
     fn on_its_way() -> Plan {
         let plan = serde_json::to_value(opened(&ring(), "ocs0", "3-4")).unwrap();
         by_course(&json!([plan["tables"]]))

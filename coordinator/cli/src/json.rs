@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use crate::error::CliError;
 
-/// Why it is not what it shall be.
+/// Why it is not what it should be.
 #[derive(Debug, Error)]
 pub(crate) enum Misread {
     #[error(transparent)]

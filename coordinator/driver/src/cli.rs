@@ -275,7 +275,7 @@ impl Service {
     }
 }
 
-/// Where circuits shall be moved by hand.
+/// Where circuits should be moved by hand.
 enum Order {
     /// To these, from those if they are known.
     To(CircuitSet, Option<CircuitSet>),

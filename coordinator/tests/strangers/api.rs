@@ -482,7 +482,7 @@ async fn scrapes_and_page_share_one_look() {
     panic!("each is a look of its own");
 }
 
-/// Restarts keep it, being shut out ends it, and no token makes another.
+/// Restarts keep it, being revoked ends it, and no token makes another.
 #[tokio::test]
 async fn token_lasts_until_maker_is_revoked() {
     let mut house = House::new();

@@ -1,4 +1,4 @@
-//! Joining, renewing and being shut out, as a node lives through it.
+//! Joining, renewing and being revoked, as a node lives through it.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -82,7 +82,7 @@ async fn node_joins_reports_and_is_revoked() {
         .await;
 }
 
-/// What it hears first that it can decode, and that is news of who is shut out.
+/// What it hears first that it can decode, and that is news of who is revoked.
 async fn denied(session: &Session) -> DenyList {
     loop {
         let heard = soon(session.receive(Channel::Commands)).await;
@@ -199,7 +199,7 @@ async fn coordinator_renews_its_own_certificate() {
         })
         .await;
     assert_eq!(status.coordinators[0].name, "c0");
-    // What was asked with the old one goes on, and newcomers see the new one.
+    // What was asked with the old one goes on, and new members see the new one.
     let renewed = Identity::load(&house.path("c0")).unwrap();
     assert_eq!(renewed.problem(SystemTime::now() + 20 * ONE_HOUR), None);
     joined(&house, "h1").await;

@@ -1,5 +1,5 @@
 //! The emulated optical switch: does traffic follow the circuits it is asked for, and does it go
-//! wrong in each of the ways it shall?
+//! wrong in each of the ways it should?
 
 mod support;
 

@@ -233,7 +233,7 @@ impl Agent {
         process.hear_news();
     }
 
-    /// What the kernel holds, after it was made to hold what it shall.
+    /// What the kernel holds, after it was made to hold what it should.
     fn read_pins(
         &mut self,
         network: &mut Network,

@@ -68,7 +68,7 @@ pub(super) trait Vendor: Send + Sync {
 
     fn tell(&self, desired: &[RouteRule]) -> Result<RoutePush, SwitchError>;
 
-    /// Whether it takes away what shall go before it adds what comes.
+    /// Whether it takes away what should go before it adds what comes.
     fn removes_first(&self) -> bool {
         false
     }

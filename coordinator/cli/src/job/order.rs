@@ -18,7 +18,7 @@ use crate::page::Page;
 use crate::sim::replay::rate;
 use crate::{Output, apply, duration, print, show};
 
-/// How often is looked whether something can be mended yet.
+/// How often is looked whether something can be repaired yet.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Register a job and its hosts; a repeated call confirms that the job still runs

@@ -91,7 +91,7 @@ impl Probes {
         }
     }
 
-    /// How many flows shall cross each.
+    /// How many flows should cross each.
     fn times(&self) -> Result<u32, CliError> {
         for (option, value) in [("--rate", self.rate), ("--flow-rate", self.flow_rate)] {
             if !(value > 0.0 && value.is_finite()) {

@@ -1,4 +1,4 @@
-//! Who is admitted and who is not: tokens, what becomes of them over restarts, and being shut out.
+//! Who is admitted and who is not: tokens, what becomes of them over restarts, and being revoked.
 
 use std::collections::BTreeMap;
 use std::slice;

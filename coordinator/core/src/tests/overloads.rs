@@ -9,8 +9,8 @@ use super::cluster::Cluster;
 use super::scene::*;
 use crate::Reason;
 
-/// A plan to mend a collision. By now the flow that would stay sends little, so that the other one is not held back; and where
-/// that would go, a third has come.
+/// A plan to repair a collision. By now the flow that would stay sends little, so that the other one is not held back;
+/// and where that would go, a third has come.
 fn outdated_plan() -> (Cluster, Generation) {
     let (mut cluster, flows, plan) = planned();
     let moved = moved(&cluster);

@@ -68,7 +68,7 @@ impl Replica {
             return Err(ChangeRefused::HandingOver(own));
         }
         let (needed, heard) = (voters.len() / 2 + 1, self.heard_of(&voters).count());
-        // A newcomer takes nothing away; it is good for something just when one is dead.
+        // A new member takes nothing away; it is good for something just when one is dead.
         let takes_away = voters.len() < self.members.configuration.voters.len();
         if takes_away && heard < needed {
             let voters = voters.len();

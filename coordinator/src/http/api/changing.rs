@@ -17,7 +17,7 @@ use super::visitor::Visitor;
 use super::wishes::Wish;
 use super::{ApiResult, Number, Options, Served, document, number, options};
 
-/// What would mend the cluster.
+/// What would repair the cluster.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Planned {
     /// Null when nothing would.
@@ -25,7 +25,7 @@ pub(super) struct Planned {
     not_seen: NotSeen,
 }
 
-/// Plans what would mend the cluster, or what is wished for; nothing is changed. For operators.
+/// Plans what would repair the cluster, or what is wished for; nothing is changed. For operators.
 #[utoipa::path(
     post,
     path = "/plans",

@@ -46,7 +46,7 @@ pub(super) struct Key {
     key: Option<String>,
 }
 
-/// A request that shall be answered once. Without a key, each is another.
+/// A request that should be answered once. Without a key, each is another.
 pub(super) struct Idempotency {
     key: Option<(Visitor, String)>,
     /// What is asked, so that a key is not taken for two things.

@@ -168,7 +168,7 @@ enum Topology {
     None,
 }
 
-/// Plans what mends its ways, and carries it out as far as the policy lets it. For operators.
+/// Plans what repairs its ways, and carries it out as far as the policy lets it. For operators.
 #[utoipa::path(
     post,
     path = "/jobs/{job}/start",

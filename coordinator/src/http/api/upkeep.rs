@@ -14,7 +14,7 @@ use super::problem::Problem;
 use super::visitor::Visitor;
 use super::{ApiResult, Name, Served, document, name};
 
-/// How far the work shall come.
+/// How far the work should come.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Work {

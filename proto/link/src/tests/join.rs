@@ -1,4 +1,4 @@
-//! How newcomers get their certificates, and who gets none.
+//! How new members get their certificates, and who gets none.
 
 use std::fs;
 use std::net::SocketAddr;

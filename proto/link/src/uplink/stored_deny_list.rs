@@ -21,7 +21,7 @@ pub struct StoredDenyList {
 }
 
 impl StoredDenyList {
-    /// Shuts out those that were when a member last ran here.
+    /// Revokes those that were when a member last ran here.
     pub fn load(folder: &Path, identity: &Identity) -> Result<Self, CertificateError> {
         let path = folder.join(REVOCATIONS_FILE);
         match fs::read(&path) {

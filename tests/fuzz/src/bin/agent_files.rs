@@ -1,4 +1,4 @@
-//! What an agent finds in its folder when it starts: the pins in force, and who is shut out.
+//! What an agent finds in its folder when it starts: the pins in force, and who is revoked.
 
 #![no_main]
 

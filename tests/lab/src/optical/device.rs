@@ -1,5 +1,5 @@
 //! The switch at work: orders come in, mirrors move, light goes and comes, and some of it goes
-//! wrong if it shall.
+//! wrong if it should.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};

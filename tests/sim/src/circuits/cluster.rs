@@ -235,7 +235,7 @@ impl Cluster {
         (&mut self.laws, sight, state)
     }
 
-    /// All that an agent has to say, after it has mended what went astray.
+    /// All that an agent has to say, after it has repaired what went astray.
     pub fn sample(&mut self, now: Moment, id: NodeId) -> Sample {
         let Self {
             cabling,

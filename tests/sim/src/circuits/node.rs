@@ -89,7 +89,7 @@ impl Node {
         }
     }
 
-    /// Mends what has gone astray, when there is nothing else to do; whether nothing has.
+    /// Repairs what has gone astray, when there is nothing else to do; whether nothing has.
     pub fn keep(&mut self, is_up: impl Fn(&str) -> bool) -> bool {
         let Some(shell) = self.shell.as_mut().filter(|shell| shell.is_idle()) else {
             return false;

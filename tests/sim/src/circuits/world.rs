@@ -128,7 +128,7 @@ impl World {
         self.journeys().any(Migration::is_held)
     }
 
-    /// Whether a device that does not hold what it shall is said to be the reason.
+    /// Whether a device that does not hold what it should is said to be the reason.
     pub fn is_held_for_a_device(&self) -> bool {
         let mut reasons = self.journeys().filter_map(|it| it.held.as_ref()).flatten();
         reasons.any(|reason| matches!(reason, Reason::NotSwitched { .. }))

@@ -49,7 +49,7 @@ pub struct Running {
     pub waiting: BTreeMap<RequestId, Asker>,
     /// With what they found.
     pub reads: BTreeMap<ReadId, (Asker, u64)>,
-    /// People who asked, and newcomers who knocked.
+    /// People who asked, and new members who knocked.
     pub people: BTreeMap<u64, Plea>,
     /// Every request here has a number of its own.
     pub last_request: u64,

@@ -1,5 +1,5 @@
-//! People who invite, shut out, look and approve, and newcomers who knock. Each wants one thing after
-//! the other, and asks again until there is an answer or its patience ends.
+//! Operators who invite, revoke, look and approve, and new members who knock. Each wants one thing
+//! after the other, and asks again until there is an answer or its patience ends.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use reweave_core::{LATEST_MINOR, NoEntry, Pass};
 use crate::chance::Chance;
 
 const TOKEN_TTL: Duration = Duration::from_mins(10);
-/// So few that they are shut out and invited again.
+/// So few that they are revoked and invited again.
 const NAME_COUNT: usize = 4;
 const MAX_ATTEMPTS: u64 = 8;
 

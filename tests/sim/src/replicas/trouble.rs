@@ -45,7 +45,7 @@ counts! {
         haunted,
         added,
         removed,
-        /// This many people were answered, and newcomers let in.
+        /// This many people were answered, and new members let in.
         heard,
         let_in,
         instructed,

@@ -230,7 +230,7 @@ impl World<'_> {
         })
     }
 
-    /// What may be wrong without evidence, and what cannot be mended.
+    /// What may be wrong without evidence, and what cannot be repaired.
     pub(crate) fn not_seen(&self) -> NotSeen {
         let nodes = self.known.fabric.nodes();
         let silent = nodes.filter(|(node, _)| !self.known.is_heard(*node));

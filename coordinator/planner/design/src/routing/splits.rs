@@ -51,7 +51,7 @@ impl Routes {
         lanes.filter(|(_, weight)| *weight > 0)
     }
 
-    /// Sets the weights of a host from what it shall send over each of its lanes.
+    /// Sets the weights of a host from what it should send over each of its lanes.
     pub(super) fn split(&mut self, at: u32, to: u32, amounts: &[f64]) {
         let total: f64 = amounts.iter().sum();
         let range = self.lanes.from(at);

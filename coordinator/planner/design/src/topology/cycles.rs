@@ -10,7 +10,7 @@ use super::reach::Reach;
 use super::wiring::Wiring;
 use crate::crew::InTime;
 
-/// Attempts at mending a ring, for each of its hosts.
+/// Attempts at repairing a ring, for each of its hosts.
 const REPAIRS_PER_HOST: usize = 64;
 
 /// A ring through these hosts whose cables are allowed and not in the wiring yet. Nothing where

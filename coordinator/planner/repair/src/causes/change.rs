@@ -124,7 +124,7 @@ impl Change {
         format!("{of} went from {before} to {after} {ago_s:.0} s ago")
     }
 
-    /// Whether it is so still: what was mended loses nothing more.
+    /// Whether it is so still: what was repaired loses nothing more.
     fn lasts(&self, values: &[f64]) -> bool {
         let lately = &values[values.len().saturating_sub(RECENT_VALUES)..];
         median(&mut lately.to_vec()) > (self.before + self.after) / 2.0

@@ -1,4 +1,4 @@
-//! What is wrong with how a live cluster's flows are spread, and what would mend it.
+//! What is wrong with how a live cluster's flows are spread, and what would repair it.
 //!
 //! What a flow asks for is not what it gets: on a full hop it gets less. So each flow is first given what its own two
 //! ends would let it have; [`rebalance`](crate::rebalance) then finds the fewest moves after which no hop carries more

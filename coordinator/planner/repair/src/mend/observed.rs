@@ -38,7 +38,7 @@ impl<'s> Observed<'s> {
         self.fresh(hop).is_some() && !self.is_closed(hop.link)
     }
 
-    /// Whether nothing goes over it, or shall.
+    /// Whether nothing goes over it, or should.
     pub(super) fn is_closed(&self, link: LinkId) -> bool {
         self.is_down(link) || self.snapshot.drained.contains(&link)
     }

@@ -1,4 +1,4 @@
-//! What would mend it: the fewest moves that give the slowest of the flows concerned the most.
+//! What would repair it: the fewest moves that give the slowest of the flows concerned the most.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use super::model::Model;
 use super::predict::Oracle;
 use crate::Policy;
 
-/// The plan that mends the findings; none when nothing would, or not beyond doubt.
+/// The plan that repairs the findings; none when nothing would, or not beyond doubt.
 pub fn plan(snapshot: &Snapshot, findings: &[Finding], policy: &Policy) -> Option<Plan> {
     let model = Model::new(snapshot, policy);
     let losers = indices_of_losers(&model, findings);
@@ -107,7 +107,7 @@ impl<'m> Draft<'m> {
         rates.min().unwrap_or(Rate::from_bits_per_s(0))
     }
 
-    /// All that shall be pinned afterwards: the pins of before, without those of flows that have
+    /// All that should be pinned afterwards: the pins of before, without those of flows that have
     /// ended or now go another way, and those of the new ways.
     fn pins(&self) -> Vec<Pin> {
         let snapshot = self.model.observed.snapshot;

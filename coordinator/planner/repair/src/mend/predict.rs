@@ -8,7 +8,7 @@ use reweave_common::units::Rate;
 use super::best::Weighed;
 use super::model::Model;
 
-/// Foretells the rates under other assignments from the measured rates and the present shares.
+/// Predicts the rates under other assignments from the measured rates and the present shares.
 pub(super) struct Oracle<'m> {
     model: &'m Model<'m>,
     present: &'m Weighed,

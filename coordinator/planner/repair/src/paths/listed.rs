@@ -44,7 +44,7 @@ pub struct Listed {
     pub fields: Fields,
     pub bytes: u64,
     pub path: Vec<Hop>,
-    /// Whether the way was traced, and not foretold.
+    /// Whether the way was traced, and not predicted.
     pub traced: bool,
     pub job: Option<String>,
     pub movable: Movable,
@@ -85,7 +85,7 @@ pub enum Doubt {
     Contradiction {
         flows: Vec<usize>,
     },
-    /// The hash that foretells ways foretells others than were traced.
+    /// The hash that predicts ways predicts others than were traced.
     OtherHash {
         traced: usize,
         otherwise: usize,
@@ -98,8 +98,7 @@ pub struct Table {
     pub doubts: Vec<Doubt>,
 }
 
-/// Reads flows; `file` is the name that errors call it by. Ways that are not given are foretold by
-/// the hash.
+/// Reads flows; `file` is the name that errors call it by. Ways that are not given are predicted by the hash.
 pub fn parse(
     file: &str,
     text: &str,
@@ -321,7 +320,7 @@ impl Table {
         self.flows.retain(|flow| !out.contains(&flow.id));
     }
 
-    /// Where packets with the same fields were traced, nothing has to be foretold.
+    /// Where packets with the same fields were traced, nothing has to be predicted.
     fn follow_traces(&mut self) {
         let traced = self.flows.iter().filter(|flow| flow.traced);
         let known = traced.map(|flow| (flow.fields, flow.path.clone()));
@@ -347,7 +346,7 @@ impl Table {
         }
     }
 
-    /// A path says which nodes a flow passes, and not by which of parallel links: so far hashing foretells it.
+    /// A path says which nodes a flow passes, and not by which of parallel links: so far hashing predicts it.
     fn foretell_cables(&mut self, fabric: &Fabric) {
         for flow in &mut self.flows {
             let mut hops = flow.path.iter();

@@ -1,4 +1,4 @@
-//! Ways of flows as they are traced, foretold and learned, and what is not believed.
+//! Ways of flows as they are traced, predicted and learned, and what is not believed.
 
 use reweave_common::fabric::Fabric;
 use reweave_common::routes::Routes;
@@ -177,7 +177,7 @@ fn errors_name_line_and_column() {
     );
 }
 
-/// Each link of a group is foretold as often as the others, and ways lead where they shall.
+/// Each link of a group is predicted as often as the others, and ways lead where they should.
 #[test]
 fn predicted_paths_are_shortest_covering_links() {
     let fabric = fabric();

@@ -37,7 +37,7 @@ const MAX_PORTS: usize = 1024;
 pub struct Options {
     /// By link: the share of packets it loses.
     pub lossy: BTreeMap<LinkId, f64>,
-    /// Links that shall carry nothing.
+    /// Links that should carry nothing.
     pub drained: BTreeSet<LinkId>,
     /// Hops that no flow is to be sent over.
     pub closed: BTreeSet<Hop>,

@@ -197,7 +197,7 @@ struct Sorting<'a, 'f> {
 type Between = (NodeId, NodeId, Vec<usize>);
 
 impl Sorting<'_, '_> {
-    /// The first link on its way that shall carry nothing.
+    /// The first link on its way that should carry nothing.
     fn drained(&self, flow: &Listed) -> Option<LinkId> {
         let mut links = flow.path.iter().map(|hop| hop.link);
         links.find(|link| self.options.drained.contains(link))

@@ -1,4 +1,5 @@
-//! What switches shall give each of their links, where ways that are as short are not worth the same.
+//! What switches should give each of their links, where ways that are as short are not worth the
+//! same.
 
 use std::collections::BTreeMap;
 

@@ -185,7 +185,7 @@ fn factors_of(parts: &[[f64; PART_COUNT]], groups: &[&[usize]]) -> Option<[f64; 
         .then_some(factors)
 }
 
-/// What columns are, and what they shall come to.
+/// What columns are, and what they should come to.
 type Line = (Vec<f64>, f64);
 
 /// The factors of the columns that come closest to the last one; nothing where columns are alike.

@@ -38,7 +38,7 @@ use asking::CLIENT_THINK_TIMES;
 use pleading::OPERATOR_THINK_TIMES;
 
 pub const TICK_INTERVAL: Duration = Duration::from_millis(10);
-/// They ask, approve, invite, shut out and knock.
+/// They ask, approve, invite, revoke and knock.
 const OPERATOR_COUNT: usize = 3;
 const NETWORK_DELAYS: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(2)];
 /// A coordinator that loses power at an operation on its disk, or finds no room there, starts again after this.

@@ -1,4 +1,4 @@
-//! People and newcomers: whom they ask, and how often.
+//! People and new members: whom they ask, and how often.
 
 use std::time::Duration;
 

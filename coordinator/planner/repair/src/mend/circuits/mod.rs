@@ -229,7 +229,7 @@ fn strains(board: &Board<'_>, wiring: &Wiring, sent: &[Sent]) -> Option<Vec<Stra
     net.strains(sent)
 }
 
-/// Links that carry nothing, or shall not, though they have light.
+/// Links that carry nothing, or should not, though they have light.
 fn closed(model: &Model<'_>) -> BTreeSet<LinkId> {
     let links = model.observed.fabric().links().map(|(link, _)| link);
     let closed = links.filter(|link| model.observed.is_closed(*link));
