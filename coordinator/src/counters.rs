@@ -76,7 +76,7 @@ impl Ending {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fate {
     Taken,
-    /// Tried again and again in vain.
+    /// Tried again and again without success.
     Failed,
     /// Too much waited before it.
     Dropped,

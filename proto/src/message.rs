@@ -49,8 +49,8 @@ pub enum CoordinatorMessage {
         chain_pem: Option<String>,
     },
     Probe(ProbeList),
-    /// Nothing is to be had here: another coordinator leads, there if that is known. A member that stays is called when
-    /// that changes.
+    /// This coordinator does not lead: another does, at this address where that is known. A member that stays is called
+    /// when that changes.
     Elsewhere(Option<SocketAddr>),
     /// This one has come to lead.
     Here,
@@ -106,8 +106,8 @@ pub enum Order<T> {
     Renewed {
         chain_pem: Option<String>,
     },
-    /// Nothing is to be had here: another coordinator leads, there if that is known. A member that stays is called when
-    /// that changes.
+    /// This coordinator does not lead: another does, at this address where that is known. A member that stays is called
+    /// when that changes.
     Elsewhere(Option<SocketAddr>),
     /// This one has come to lead.
     Here,

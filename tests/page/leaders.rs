@@ -6,7 +6,7 @@ use super::browser::Browser;
 use super::play::must;
 use super::{operators_page, photograph, view};
 
-/// Over TLS, where the page is to be had from other machines.
+/// Over TLS, where the page is served to other machines.
 pub(crate) fn page_follows_new_leader() {
     let mut stage = must(Stage::up(Setting::DEMO_SETTING, Labs::Hidden));
     must(stage.lead_by_three());

@@ -177,7 +177,7 @@ pub(crate) struct Coordinator {
     session: Session,
     addresses: Vec<SocketAddr>,
     identity: Identity,
-    /// Who leads, as the last one said that was asked in vain.
+    /// Who leads, as the last one said that was asked without an answer.
     named: Option<SocketAddr>,
 }
 

@@ -31,7 +31,7 @@ pub(crate) enum PeerMessage {
     Answer(Answer),
     /// A coordinator without a signer asks one that has one. Without a request: whether it has one.
     Certify(Option<Wish>),
-    /// The chain that was wished for, or nothing where it is not given.
+    /// The chain that was requested, or nothing where it is not given.
     Certified(Option<String>),
     /// How long its signer is valid, if it has one; sent to peers of 1.1.
     Signs {

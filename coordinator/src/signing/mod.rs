@@ -51,7 +51,7 @@ pub(crate) struct Signing {
     signer: Option<Arc<Authority>>,
     validity: Option<Validity>,
     neighbours: Option<Neighbours>,
-    /// Without a signer: whether others were asked in vain.
+    /// Without a signer: whether others were asked without an answer.
     nobody_signs: Arc<AtomicBool>,
 }
 

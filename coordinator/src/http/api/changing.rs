@@ -25,7 +25,7 @@ pub(super) struct Planned {
     not_seen: NotSeen,
 }
 
-/// Plans what would repair the cluster, or what is wished for; nothing is changed. For operators.
+/// Plans what would repair the cluster, or what is requested; nothing is changed. For operators.
 #[utoipa::path(
     post,
     path = "/plans",

@@ -36,8 +36,8 @@ const MAX_QUEUED_REPORTS: usize = 8;
 const MAX_QUEUED_ANSWERS: usize = 64;
 /// Clocks drift slowly, and are set rarely.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(10);
-/// How often is looked whether anything was heard; after this many looks in vain something is said
-/// that must be acknowledged, and after this many the coordinator is given up for another.
+/// How often is looked whether anything was heard; after this many looks without success something is said that must be
+/// acknowledged, and after this many the coordinator is given up for another.
 const LIVENESS_INTERVAL: Duration = Duration::from_millis(100);
 const PING_AFTER_CHECKS: u32 = 5;
 const GIVE_UP_AFTER_CHECKS: u32 = 12;

@@ -151,7 +151,7 @@ impl Trouble {
         self
     }
 
-    /// Trouble for this long, then calm: then every client is answered, and all come to be the same.
+    /// Trouble for this long, then calm: then every client is answered, and all become the same.
     pub fn live(self, duration: Duration) -> (Life, Cluster) {
         let end = self.world.now() + duration;
         self.live_while(|cluster| cluster.now() < end)

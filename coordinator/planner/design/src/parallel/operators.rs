@@ -168,7 +168,7 @@ impl Walk {
 }
 
 impl Search<'_> {
-    /// Changes take as much work as what they change, by and large.
+    /// Changes take as much work as what they change, roughly.
     fn tries(&self, iteration: &Iteration, course: &Timeline) -> u32 {
         let one = course.work + WORK_PER_TASK * iteration.tasks().len() as u64;
         let most = (MAX_WORK_PER_TURN / one.max(1)).clamp(*TRIES_RANGE.start(), *TRIES_RANGE.end());

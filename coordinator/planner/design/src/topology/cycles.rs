@@ -102,7 +102,7 @@ pub(super) fn shorten(
     }
 }
 
-/// This many hops lead to all, by and large.
+/// This many hops lead to all, roughly.
 const TYPICAL_DIAMETER_HOPS: usize = 5;
 
 /// Two cables a-b and c-d of a ring that become a-c and b-d.

@@ -1,4 +1,4 @@
-//! What a rank of a preset needs of its memory, by and large.
+//! What a rank of a preset needs of its memory, roughly.
 //!
 //! Training in mixed precision keeps, for each parameter, its bf16 value, its gradient, and twelve
 //! bytes of the optimizer (the full value and two moments); zero stages deal these out. Of a sample,
