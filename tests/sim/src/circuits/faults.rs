@@ -9,7 +9,7 @@ use reweave_core::State;
 use super::cluster::Cluster;
 use super::device::Ailment;
 use super::light::{Plug, Port};
-use super::world::{Event, PLAN_TIMEOUT, RHYTHM, World};
+use super::world::{DELAYS, Event, PLAN_TIMEOUT, World};
 use crate::chance::Chance;
 use crate::coordinator::{Death, Guest};
 use crate::wire::Weather;
@@ -156,7 +156,7 @@ impl World {
         if !self.run_until(PLAN_TIMEOUT, |world| !world.is_busy()) {
             self.fail("it never ends");
         }
-        self.run_for(RHYTHM.echoes);
+        self.run_for(DELAYS.echoes);
         self.cluster.look_at_rest(self.schedule.now());
         self.run_for(Duration::from_millis(1));
     }
