@@ -85,7 +85,8 @@ impl<'a> Mesh<'a> {
     pub(crate) fn new(
         ground: &'a Ground<'a>,
         destination: NodeId,
-        (next, led_anew): (&'a Columns<'a>, &BTreeSet<NodeId>),
+        next: &'a Columns<'a>,
+        led_anew: &BTreeSet<NodeId>,
         pinned: &'a BTreeMap<NodeId, LinkId>,
     ) -> Self {
         let state = State::OnTheWay { next, pinned };
