@@ -101,7 +101,7 @@ fn measure(name: &str, mut search: Box<dyn Search>) {
     );
 }
 
-fn mean_ms(times: &[reweave_sim::sim::SimTime]) -> f64 {
+fn mean_ms(times: &[reweave_sim::engine::SimTime]) -> f64 {
     times.iter().map(|time| time.millis()).sum::<f64>() / times.len() as f64
 }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use reweave_common::split_mix::SplitMix64;
-use reweave_sim::sim::{self, Outcome, Problem, SimTime, raw};
+use reweave_sim::engine::{self, Outcome, Problem, SimTime, raw};
 
 use crate::cost::timed;
 use crate::sim::patterns;
@@ -116,7 +116,7 @@ impl Race {
 }
 
 fn simulate(problem: &Problem) -> Outcome {
-    sim::simulate(problem, u64::MAX).expect("the problem is sound")
+    engine::simulate(problem, u64::MAX).expect("the problem is sound")
 }
 
 fn ask(program: &str, mode: &str, what: &str) -> Said {

@@ -39,6 +39,7 @@ declare -A tests=(
     [replica]="--package reweave-replica --lib"
     [driver]="--package reweave-driver --lib"
     [proto]="--package reweave-proto --lib"
+    [repair]="--package reweave-repair --lib"
     [history]="--package reweave-history --lib"
     [common]="--package reweave-common --lib"
     [kernel]="--package reweave-agent --test kernel"

@@ -168,8 +168,7 @@ fn planned(seed: u64) -> Vec<(Scene, Plan)> {
 impl Scene {
     fn plan(&self) -> Option<Plan> {
         let (snapshot, policy) = (self.snapshot(), Policy::default());
-        let findings = reweave_repair::diagnose(&snapshot, &policy);
-        reweave_repair::plan(&snapshot, &findings, &policy)
+        reweave_repair::repair(&snapshot, &policy).into_plan()
     }
 
     fn check(&self, plan: &Plan) -> Result<(), Vec<Unsound>> {

@@ -34,21 +34,22 @@ pub(crate) fn deadlock(network: &Network<'_>, next: &Tables, pins: &[Pin]) -> Op
     }
     let concerned = concerned(network, next, pins);
     let is_concerned = |to: NodeId| concerned.as_ref().is_none_or(|some| some.contains(&to));
-    deadlock_towards(network, (next, pins), is_concerned)
+    deadlock_towards(network, next, pins, is_concerned)
 }
 
 /// By what goes to these destinations, and all that goes on as now.
 pub(crate) fn deadlock_towards(
     network: &Network<'_>,
-    (next, pins): (&Tables, &[Pin]),
+    next: &Tables,
+    pins: &[Pin],
     is_concerned: impl Fn(NodeId) -> bool,
 ) -> Option<Unsound> {
     let ground = Ground::of(network);
-    let meanwhile = waits(&ground, (next, pins), is_concerned);
+    let meanwhile = waits(&ground, next, pins, is_concerned);
     if meanwhile.is_empty() {
         return None;
     }
-    let mut all = waits(&ground, (&Tables::new(), network.pins), |_| true);
+    let mut all = waits(&ground, &Tables::new(), network.pins, |_| true);
     let new: Vec<_> = meanwhile.difference(&all).copied().collect();
     all.extend(&new);
     let circle = new.into_iter().find_map(|wait| closed_by(&all, wait))?;
@@ -83,7 +84,8 @@ fn concerned(network: &Network<'_>, next: &Tables, pins: &[Pin]) -> Option<BTree
 /// Of what goes to these destinations.
 pub(crate) fn waits(
     ground: &Ground<'_>,
-    (next, pins): (&Tables, &[Pin]),
+    next: &Tables,
+    pins: &[Pin],
     is_concerned: impl Fn(NodeId) -> bool,
 ) -> Waits {
     let mut waits = Waits::new();
@@ -92,7 +94,7 @@ pub(crate) fn waits(
     let pinned = pinned(network, pins);
     let (nobody, no_pins) = (BTreeSet::new(), BTreeMap::new());
     for to in fabric.endpoints().filter(|to| is_concerned(*to)) {
-        let mesh = Mesh::new(ground, to, (&tables, &nobody), &no_pins);
+        let mesh = Mesh::new(ground, to, &tables, &nobody, &no_pins);
         let sources: Vec<_> = fabric.endpoints().filter(|from| *from != to).collect();
         let way = BufferWalk { network, next, to };
         way.walk(&sources, |at| mesh.links(at), &mut waits);
@@ -194,9 +196,10 @@ impl BufferWalk<'_> {
         };
         let (mut stays, mut rises) = (false, false);
         for tables in held {
-            match raises(tables) {
-                true => rises = true,
-                false => stays = true,
+            if raises(tables) {
+                rises = true;
+            } else {
+                stays = true;
             }
         }
         let classes = [stays.then_some(class), rises.then_some(class + 1)];

@@ -82,9 +82,10 @@ impl CourseCheck {
             return None;
         }
         let arrives = strip(&self.now.tables) == strip(tables) && self.now.circuits == *circuits;
-        Some(match arrives {
-            true => Ok(()),
-            false => Err(vec![Unsound::LeadsElsewhere]),
+        Some(if arrives {
+            Ok(())
+        } else {
+            Err(vec![Unsound::LeadsElsewhere])
         })
     }
 }
@@ -184,9 +185,10 @@ pub(crate) fn at_rest(
     let everybody: BTreeSet<_> = plan.tables.keys().copied().collect();
     let lost = |to| {
         // Where circuits move, nodes without an instruction go other ways, too.
-        let concerned = match moves {
-            true => &everybody,
-            false => changed_hops.get(&to)?,
+        let concerned = if moves {
+            &everybody
+        } else {
+            changed_hops.get(&to)?
         };
         let concerned = concerned.iter().copied();
         let mesh = Mesh::at_rest(&ground, to, &tables, concerned);
@@ -253,7 +255,7 @@ fn judge_round(network: &Network<'_>, round: &Round) -> Vec<Unsound> {
         let flows = pinned.get(&destination).into_iter();
         let flows = flows.flat_map(BTreeMap::values);
         for pins in iter::once(&unpinned).chain(flows) {
-            let mesh = Mesh::new(&ground, destination, (&next, &nodes), pins);
+            let mesh = Mesh::new(&ground, destination, &next, &nodes, pins);
             let mishap = mesh.mishap();
             found.extend(mishap.map(|mishap| told(network, destination, mishap)));
         }

@@ -192,7 +192,7 @@ fn judge_flows([network, after]: [&Network<'_>; 2], planned: &[Pin]) -> Vec<Unso
         let ground = ground.get_or_init(|| Ground::of(network));
         let hops_left = ground.hops_to(destination);
         for flow in of_destination {
-            let faults = ways::judge((ground, &hops_left), flow, destination, &flows[&flow]);
+            let faults = ways::judge(ground, &hops_left, flow, destination, &flows[&flow]);
             found.insert(flow, faults);
         }
     }

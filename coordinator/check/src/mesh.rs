@@ -85,7 +85,8 @@ impl<'a> Mesh<'a> {
     pub(crate) fn new(
         ground: &'a Ground<'a>,
         destination: NodeId,
-        (next, changed_hops): (&'a TablesByDestination<'a>, &BTreeSet<NodeId>),
+        next: &'a TablesByDestination<'a>,
+        changed_hops: &BTreeSet<NodeId>,
         pinned: &'a BTreeMap<NodeId, LinkId>,
     ) -> Self {
         let state = State::OnTheWay { next, pinned };

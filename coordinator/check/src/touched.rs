@@ -71,9 +71,10 @@ impl<'a> Touches<'a> {
         let links = sent.path.clone().unwrap_or_else(ways);
         let shares = !links.is_disjoint(&self.claims.links);
         let is_foreseen = self.claims.flows.contains(&sent.flow);
-        match self.changes_routes && shares && self.claims.destinations.contains(&sent.to) {
-            true => Some(Touch::Moved),
-            false => (shares || is_foreseen).then_some(Touch::Slowed),
+        if self.changes_routes && shares && self.claims.destinations.contains(&sent.to) {
+            Some(Touch::Moved)
+        } else {
+            (shares || is_foreseen).then_some(Touch::Slowed)
         }
     }
 }

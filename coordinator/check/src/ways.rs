@@ -19,7 +19,8 @@ type HopsLeft = [Vec<Option<usize>>; 2];
 /// Where links are down, routers elsewhere may have heard of it and send around, or not yet, or they never will. The
 /// plan must be sound either way; where it is not, one of them is reported.
 pub(crate) fn judge(
-    (ground, hops_left): (&Ground<'_>, &HopsLeft),
+    ground: &Ground<'_>,
+    hops_left: &HopsLeft,
     flow: FlowKey,
     destination: NodeId,
     pins: &FlowPins,

@@ -29,7 +29,7 @@ use reweave_link::join::{JoinError, TokenError};
 use reweave_link::pki::PkiError;
 use reweave_repair::causes::EvidenceError;
 use reweave_sim::collectives::CollectiveError;
-use reweave_sim::sim::SimError;
+use reweave_sim::engine::SimError;
 use reweave_sim::workload::SimulationError;
 use reweave_sim::workload::history::ReplayError;
 use reweave_sim::workload::job::operators::OperatorError;

@@ -71,8 +71,8 @@ impl fmt::Display for Whose {
 #[derive(Serialize)]
 pub(crate) struct Shown<'a> {
     cluster: Whose,
-    plan: Option<&'a Plan>,
-    not_seen: &'a NotSeen,
+    pub(crate) plan: Option<&'a Plan>,
+    pub(crate) not_seen: &'a NotSeen,
     /// Of each part of the above, so that a reader can tell what was edited.
     marks: BTreeMap<String, String>,
 }

@@ -71,7 +71,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Arg, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use reweave_common::exit_code::BAD_USAGE;
 use reweave_common::operator::{
-    AgentStatus, Findings, NotSeen, Record, Refused, Request, Response, Status, Steering,
+    AgentStatus, Findings, JobStatus, NotSeen, Record, Refused, Request, Response, Status, Steering,
 };
 use reweave_common::plan::Generation;
 use serde::Serialize;
@@ -312,6 +312,28 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     }
 }
 
+/// The status, in which people see findings too.
+#[derive(Serialize)]
+#[serde(transparent)]
+struct StatusAnswer {
+    status: Box<Status>,
+    #[serde(skip)]
+    findings: Findings,
+    #[serde(skip)]
+    detail: Detail,
+}
+
+impl Report for StatusAnswer {
+    fn lay_out(&self, page: &mut Page) {
+        let Self {
+            status,
+            findings,
+            detail,
+        } = self;
+        show::status(page, status, findings, &Names::of(status), *detail);
+    }
+}
+
 fn show_status(
     reach: &Reach,
     output: Output,
@@ -329,10 +351,13 @@ fn show_status(
         Output::Table => found_by(&mut coordinator, status.generation),
         _ => none_under(status.generation),
     };
-    print(output, &status, |page| {
-        show::status(page, &status, &findings, &Names::of(&status), detail);
-    })?;
-    Ok(exit.code(needs_a_person(&status, &findings)))
+    let answer = StatusAnswer {
+        status,
+        findings,
+        detail,
+    };
+    print_report(output, &answer)?;
+    Ok(exit.code(needs_a_person(&answer.status, &answer.findings)))
 }
 
 fn needs_a_person(status: &Status, findings: &Findings) -> bool {
@@ -361,9 +386,47 @@ fn show_standing(answers: &[Answer], output: Output) -> Result<ExitCode, CliErro
     let leader = None;
     let nobody_leads = CliError::Refused(Refused::NotLeading { leader });
     if let Some(seen) = Leaderless::of(answers) {
-        print(output, &seen, |page| show::leaderless(page, &seen))?;
+        print_report(output, &seen)?;
     }
     Err(nobody_leads)
+}
+
+impl Report for Leaderless {
+    fn lay_out(&self, page: &mut Page) {
+        show::leaderless(page, self);
+    }
+}
+
+#[derive(Serialize)]
+#[serde(transparent)]
+struct FindingsAnswer {
+    findings: Findings,
+    #[serde(skip)]
+    names: Names,
+    /// Only people see which jobs a collision hurts.
+    #[serde(skip)]
+    jobs: Vec<JobStatus>,
+}
+
+impl Report for FindingsAnswer {
+    fn lay_out(&self, page: &mut Page) {
+        show::findings(page, &self.findings, &self.names, &self.jobs);
+    }
+}
+
+#[derive(Serialize)]
+#[serde(transparent)]
+struct OfferAnswer<'a> {
+    offer: Shown<'a>,
+    #[serde(skip)]
+    names: Names,
+}
+
+impl Report for OfferAnswer<'_> {
+    fn lay_out(&self, page: &mut Page) {
+        show::plan(page, self.offer.plan, &self.names);
+        show::not_seen(page, self.offer.not_seen, &self.names);
+    }
 }
 
 #[derive(Serialize)]
@@ -410,24 +473,23 @@ fn show_found(
     let names = Names::of(&coordinator.status()?);
     match coordinator.ask(request)? {
         Response::Findings(findings) => {
-            // Which jobs a collision hurts is printed for people alone.
             let jobs = match output {
                 Output::Table => coordinator.jobs()?,
                 _ => Vec::new(),
             };
-            print(output, &findings, |page| {
-                show::findings(page, &findings, &names, &jobs);
-            })?;
-            Ok(!findings.findings.is_empty())
+            let answer = FindingsAnswer {
+                findings,
+                names,
+                jobs,
+            };
+            print_report(output, &answer)?;
+            Ok(!answer.findings.findings.is_empty())
         }
         Response::Plan { plan, not_seen } => {
             let cluster = Whose::of(coordinator.identity());
-            let answer = Shown::new(cluster, plan.as_deref(), &not_seen)?;
-            keep.keep(&answer)?;
-            print(output, &answer, |page| {
-                show::plan(page, plan.as_deref(), &names);
-                show::not_seen(page, &not_seen, &names);
-            })?;
+            let offer = Shown::new(cluster, plan.as_deref(), &not_seen)?;
+            keep.keep(&offer)?;
+            print_report(output, &OfferAnswer { offer, names })?;
             Ok(plan.is_some())
         }
         Response::Refused(refused) => Err(CliError::Refused(refused)),

@@ -194,7 +194,7 @@ fn buffer_waits_match_all_mixtures() {
         let (nothing, circuits) = (Tables::new(), Circuits::new());
         let network = lossless(&site, &before, &nothing, &circuits);
         let all = |_: NodeId| true;
-        let found = waits(&Ground::of(&network), (&round, &[]), all).into_iter();
+        let found = waits(&Ground::of(&network), &round, &[], all).into_iter();
         let found = found.map(|wait| wait.map(|(link, node, _)| (link, node)));
         prop_assert_eq!(&found.collect::<BTreeSet<Wait>>(), &expected);
         let mut old = BTreeSet::new();
@@ -226,7 +226,7 @@ fn unchanged_destinations_close_no_deadlock() {
             ..lossless(&site, &before, &unsure, &circuits)
         };
         let found = deadlock(&network, &round, &next_pins).is_some();
-        let towards_all = deadlock_towards(&network, (&round, &next_pins), |_| true).is_some();
+        let towards_all = deadlock_towards(&network, &round, &next_pins, |_| true).is_some();
         prop_assert_eq!(found, towards_all);
         let count = if found { &circles } else { &clean };
         count.set(count.get() + 1);

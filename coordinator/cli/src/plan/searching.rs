@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use reweave_design::parallel::Progress;
-use reweave_sim::sim;
+use reweave_sim::engine;
 
 use crate::voice::tell_as_is;
 
@@ -49,9 +49,9 @@ impl Searching {
     }
 
     /// The same of simulations that tell how sure a prediction is.
-    pub(super) fn weighs(&self, progress: sim::Progress) -> bool {
+    pub(super) fn weighs(&self, progress: engine::Progress) -> bool {
         self.say(|| {
-            let sim::Progress { done, tasks } = progress;
+            let engine::Progress { done, tasks } = progress;
             format!("interval: {done} of {tasks} simulations")
         })
     }

@@ -11,7 +11,7 @@ use reweave_common::units::Rate;
 use reweave_sim::collectives::{
     self, Algorithm as Known, Collective, CollectiveError, bound, bus_factor,
 };
-use reweave_sim::sim::network::Network;
+use reweave_sim::engine::network::Network;
 use reweave_sim::workload;
 use serde::Serialize;
 

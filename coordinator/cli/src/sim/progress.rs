@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
-use reweave_sim::sim;
+use reweave_sim::engine;
 
 use crate::voice::tell_as_is;
 
@@ -33,7 +33,7 @@ impl Progress {
         }
     }
 
-    pub(crate) fn see(&mut self, progress: sim::Progress) {
+    pub(crate) fn see(&mut self, progress: engine::Progress) {
         let (since, pause) = match self.shown {
             Some(at) => (at.elapsed(), PROGRESS_INTERVAL),
             None => (self.began.elapsed(), FIRST_PROGRESS_TIMEOUT),
@@ -60,8 +60,8 @@ pub(super) fn millis(began: Instant) -> f64 {
     began.elapsed().as_micros() as f64 / 1e3
 }
 
-fn line(progress: sim::Progress, what: &str, since: Duration) -> String {
-    let sim::Progress { done, tasks } = progress;
+fn line(progress: engine::Progress, what: &str, since: Duration) -> String {
+    let engine::Progress { done, tasks } = progress;
     let part = done as f64 / tasks.max(1) as f64;
     let full = (part * BAR_CELLS as f64) as usize;
     let bar = format!(
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn progress_line_shows_share_and_time() {
         let at = |done, tasks| {
-            let progress = sim::Progress { done, tasks };
+            let progress = engine::Progress { done, tasks };
             line(progress, "points", Duration::from_secs(12))
         };
         assert_eq!(

@@ -8,7 +8,7 @@ use reweave_common::explicit_paths::ExplicitPaths;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::iteration::Iteration;
-use reweave_sim::sim::SimTime;
+use reweave_sim::engine::SimTime;
 use reweave_sim::workload::effects::{self, Effects, Interval, Setting};
 use reweave_sim::workload::losses::Loss;
 use reweave_sim::workload::{self, LaneLoad, Network, Settings};

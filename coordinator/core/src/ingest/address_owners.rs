@@ -123,9 +123,10 @@ impl Addresses {
         is_here: impl Fn(NodeId) -> bool,
     ) -> Vec<HandedOver> {
         for contest in self.contests.values_mut() {
-            contest.away = match is_here(contest.believed) {
-                true => None,
-                false => contest.away.or(Some(now)),
+            contest.away = if is_here(contest.believed) {
+                None
+            } else {
+                contest.away.or(Some(now))
             };
         }
         let (fixed, owners) = (&self.fixed, &self.owners);

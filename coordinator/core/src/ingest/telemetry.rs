@@ -203,10 +203,11 @@ impl Ingest {
     }
 
     pub(crate) fn handle_driver(&mut self, optical: OpticalId, is_there: bool) {
-        match is_there {
-            true => self.driven.insert(optical),
-            false => self.driven.remove(&optical),
-        };
+        if is_there {
+            self.driven.insert(optical);
+        } else {
+            self.driven.remove(&optical);
+        }
     }
 
     pub(crate) fn is_driven(&self, optical: OpticalId) -> bool {

@@ -81,13 +81,11 @@ fn of_told(
         ways: ways.clone(),
     };
     let sendings = between(sendings, hosts);
-    match sendings.is_empty() {
-        true => vec![pair(None, told.rate)],
-        false => {
-            let pairs = sendings.iter();
-            pairs.map(|it| pair(Some(numbers(it)), it.rate)).collect()
-        }
+    if sendings.is_empty() {
+        return vec![pair(None, told.rate)];
     }
+    let pairs = sendings.iter();
+    pairs.map(|it| pair(Some(numbers(it)), it.rate)).collect()
 }
 
 /// All that probes and answers take from one to the other.

@@ -98,9 +98,10 @@ impl TraceTargets {
 
     fn note_elephants(&mut self, known: Measurements<'_>) {
         let world = known.world();
-        let least = match world.holds_flows_back() {
-            true => known.least_throttled(),
-            false => known.least_elephant,
+        let least = if world.holds_flows_back() {
+            known.least_throttled()
+        } else {
+            known.least_elephant
         };
         let flows = world.flows().into_iter();
         let elephants = flows.filter(|state| state.rate >= least);

@@ -36,9 +36,10 @@ impl ReadIndex {
 
     /// `is_sought` when the others are asked already.
     pub(super) fn push(&mut self, id: u64, proposed: u64, is_sought: bool) {
-        let certainty = match is_sought {
-            true => Certainty::Sought,
-            false => Certainty::Open,
+        let certainty = if is_sought {
+            Certainty::Sought
+        } else {
+            Certainty::Open
         };
         let asker = Asker {
             proposed,

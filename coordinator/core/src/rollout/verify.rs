@@ -46,9 +46,10 @@ pub(crate) fn judge(plan: &Plan, before: &[Before], after: &After, policy: &Poli
         .chain(suffering(&flows, &concerned, policy))
         .chain(delayed(&iterations, policy))
         .collect();
-    let decision = match reasons.is_empty() {
-        true => Decision::Commit,
-        false => Decision::RollBack { reasons },
+    let decision = if reasons.is_empty() {
+        Decision::Commit
+    } else {
+        Decision::RollBack { reasons }
     };
     Verdict {
         decision,

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use reweave_sim::sim::{self, SimTime};
+use reweave_sim::engine::{self, SimTime};
 
 const DATA_VARIABLE: &str = "REWEAVE_REFERENCE_DATA";
 /// The tables show nanoseconds, rounded.
@@ -50,8 +50,8 @@ fn cases(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn agrees(case: &Path) -> Result<(), Failed> {
-    let problem = sim::raw::parse(&case.display().to_string(), &fs::read_to_string(case)?)?;
-    let outcome = sim::simulate(&problem, 1 << 32)?;
+    let problem = engine::raw::parse(&case.display().to_string(), &fs::read_to_string(case)?)?;
+    let outcome = engine::simulate(&problem, 1 << 32)?;
     let expected = fs::read_to_string(case.with_extension("expect"))?;
     let mut compared = 0;
     for line in expected.lines().filter(|line| !line.starts_with('#')) {

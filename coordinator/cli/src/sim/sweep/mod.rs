@@ -15,7 +15,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 
 use clap::Args;
-use reweave_sim::sim;
+use reweave_sim::engine;
 use serde_json::{Map, Number, Value, json};
 
 use super::input;
@@ -253,7 +253,7 @@ fn gathered(points: usize, receiver: &Receiver<(usize, Value)>) -> Vec<Value> {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
-        progress.see(sim::Progress {
+        progress.see(engine::Progress {
             done,
             tasks: points,
         });

@@ -229,7 +229,7 @@ impl State {
                 plan,
                 generation,
                 moves,
-            } => self.switch(plan, (generation, token), moves),
+            } => self.switch(plan, generation, token, moves),
             Change::CircuitObserved { optical, readback } => self.observe(optical, readback),
             Change::LightCame { generation } => self.on_journey(generation, Migration::light_came),
             Change::Held {
@@ -511,7 +511,8 @@ impl State {
     fn switch(
         &mut self,
         plan: Generation,
-        (generation, token): (Generation, Token),
+        generation: Generation,
+        token: Token,
         moves: BTreeMap<OpticalId, Move>,
     ) {
         let is_newer = generation > self.newest;

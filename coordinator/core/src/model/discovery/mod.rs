@@ -67,9 +67,10 @@ impl Chosen {
             by_weight.entry(weight).or_default().insert(ends, signs);
         }
         for (weight, pairs) in by_weight.into_iter().rev() {
-            match weight > Sign::Subnet.weight() {
-                true => self.take(pairs),
-                false => self.leave_out(&pairs),
+            if weight > Sign::Subnet.weight() {
+                self.take(pairs);
+            } else {
+                self.leave_out(&pairs);
             }
         }
         self.take_traced(traced);
@@ -212,9 +213,10 @@ impl<'p> Sight<'p> {
         let known = fabric.nodes().map(|(_, node)| DiscoveredNode {
             name: node.name.clone(),
             role: node.role,
-            doubts: match self.reporting.contains(&node.name) {
-                true => vec![],
-                false => vec!["its agent does not report".to_owned()],
+            doubts: if self.reporting.contains(&node.name) {
+                vec![]
+            } else {
+                vec!["its agent does not report".to_owned()]
             },
         });
         let ends = links.iter().flat_map(|link| &link.ends);

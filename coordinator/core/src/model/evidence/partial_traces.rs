@@ -46,9 +46,10 @@ impl Seen {
             links: vec![],
         };
         Self {
-            way: match seen.is_empty() {
-                true => out_of_sight,
-                false => named(known, &seen).and_on(out_of_sight),
+            way: if seen.is_empty() {
+                out_of_sight
+            } else {
+                named(known, &seen).and_on(out_of_sight)
             },
             is_cut_short,
         }

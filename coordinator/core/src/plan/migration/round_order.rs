@@ -42,7 +42,7 @@ impl Change {
             if left.is_empty() {
                 break;
             }
-            let going = RoundQueue::new((self, pace), &left, &far).going();
+            let going = RoundQueue::new(self, pace, &left, &far).going();
             turns.extend(going.into_iter().map(|node| (node, round)));
         }
         Some(turns)
@@ -89,7 +89,8 @@ struct RoundQueue<'a> {
 
 impl<'a> RoundQueue<'a> {
     fn new(
-        (change, pace): (&'a Change, RoundWidth),
+        change: &'a Change,
+        pace: RoundWidth,
         left: &'a BTreeSet<NodeId>,
         far: &'a BTreeMap<NodeId, usize>,
     ) -> Self {
@@ -118,9 +119,10 @@ impl<'a> RoundQueue<'a> {
             self.tails.entry(head).or_default().push(node);
         }
         self.missing.insert(node, heads.len());
-        let queue = match heads.is_empty() {
-            true => &mut self.ready,
-            false => &mut self.waiting,
+        let queue = if heads.is_empty() {
+            &mut self.ready
+        } else {
+            &mut self.waiting
         };
         queue.insert((self.far[&node], node));
     }

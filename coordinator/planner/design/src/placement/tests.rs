@@ -242,6 +242,17 @@ fn shuffled_ring_crosses_each_rack_once() {
     );
 }
 
+#[test]
+fn given_order_scores_without_search() {
+    let fabric = fabric(4, 8);
+    let (hosts, demand, pairs) = (shuffled(&fabric, 3), ring(32), Pairs::new());
+    let request = request(&fabric, &demand, &hosts, &pairs);
+    let given = left_alone(&request).unwrap();
+    let best = place(&request).unwrap();
+    assert_eq!(given.order, hosts);
+    assert_eq!([given.before_s, given.after_s], [best.before_s; 2]);
+}
+
 /// One megabyte over ten gigabits a second.
 const NARROW_S: f64 = 8e-4;
 

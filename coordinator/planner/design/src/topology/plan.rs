@@ -8,7 +8,7 @@ use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_common::iteration::Iteration;
 use reweave_common::units::Rate;
-use reweave_sim::sim::Progress;
+use reweave_sim::engine::Progress;
 use reweave_sim::workload::effects::{Effects, Interval, Purse, Setting};
 use reweave_sim::workload::{self, Evaluation, Network, Settings};
 

@@ -26,6 +26,12 @@ pub(super) type Detours = BTreeMap<usize, Detour>;
 /// All choices of so few moves are weighed; of more, each move by itself.
 const MAX_EXHAUSTIVE_MOVES: usize = 8;
 
+#[cfg(test)]
+thread_local! {
+    /// Runs of the optimizer in this thread.
+    pub(super) static RUNS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 /// A choice of moves and what it brings.
 #[derive(Debug, Clone)]
 pub(super) struct Weighed {
@@ -59,6 +65,8 @@ pub(super) fn best(
     atlas: &mut Atlas<'_>,
     unpinnable: &BTreeSet<NodeId>,
 ) -> Answer {
+    #[cfg(test)]
+    RUNS.set(RUNS.get() + 1);
     let weighing = Weighing { model };
     let present = weighing.weigh(Detours::new());
     let all = detours(model, atlas, unpinnable);

@@ -28,8 +28,7 @@ use model::Model;
 use observed::Observed;
 
 pub use circuits::{Suited, Unsuited, foretold, suited};
-pub use collisions::diagnose;
-pub use plan::plan;
+pub use collisions::{CollisionRepair, repair};
 pub use wished::{Promise, promised};
 
 /// How evenly the elephants with known paths are spread, switch by switch. Links that are down

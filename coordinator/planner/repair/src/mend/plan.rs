@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use reweave_common::finding::Finding;
 use reweave_common::plan::{Alternative, LostBecause, Pin, Plan, Prediction, Report};
-use reweave_common::snapshot::Snapshot;
 use reweave_common::units::Rate;
 
 use super::atlas;
@@ -12,17 +11,22 @@ use super::best::{Answer, Weighed, best};
 use super::iterations::foretold;
 use super::model::Model;
 use super::predict::Oracle;
-use crate::Policy;
 
-/// The plan that repairs the findings; none when nothing would, or not beyond doubt.
-pub fn plan(snapshot: &Snapshot, findings: &[Finding], policy: &Policy) -> Option<Plan> {
-    let model = Model::new(snapshot, policy);
-    let losers = indices_of_losers(&model, findings);
+/// The plan that repairs the findings, from the answer by which they were found; none when nothing would, or not beyond
+/// doubt.
+pub(super) fn plan(model: &Model<'_>, findings: &[Finding], answer: Answer) -> Option<Plan> {
+    let losers = indices_of_losers(model, findings);
     if losers.is_empty() {
         return None;
     }
-    let answer = best(&model, &mut atlas(&model.observed), &snapshot.unpinnable);
-    let draft = Draft::new(&model, &answer, &losers);
+    let unpinnable = &model.observed.snapshot.unpinnable;
+    let answer = if unpinnable.is_empty() {
+        answer
+    } else {
+        // Findings are those of a network that holds pins everywhere: what is best without some is another question.
+        best(model, &mut atlas(&model.observed), unpinnable)
+    };
+    let draft = Draft::new(model, &answer, &losers);
     draft.is_gain_for_any(&losers).then(|| draft.plan(findings))
 }
 

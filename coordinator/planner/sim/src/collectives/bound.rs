@@ -15,7 +15,7 @@ use reweave_common::iteration::Operation;
 use super::flow::{FlowGraph, UNBOUNDED_CAPACITY};
 use super::twins;
 use super::{Collective, CollectiveError};
-use crate::sim::network::{Compass, Costs, Network};
+use crate::engine::network::{Compass, Costs, Network};
 
 /// A graph with whole capacities in which some nodes are hosts.
 #[derive(Debug, Clone)]

@@ -11,9 +11,9 @@ use reweave_repair::paths::ecmp::Ecmp;
 use super::pipelined::{self, Tree, TreeDirection};
 use super::schedule::{Round, Schedule};
 use super::{Algorithm, Collective, CollectiveError, Played, Watch, packing, patterns, play};
-use crate::sim::SimTime;
-use crate::sim::must_fit;
-use crate::sim::network::Network;
+use crate::engine::SimTime;
+use crate::engine::must_fit;
+use crate::engine::network::Network;
 
 /// Finer pieces than these cost more to simulate than they tell.
 const MAX_SENDS_IN_PIECES: usize = 1 << 19;

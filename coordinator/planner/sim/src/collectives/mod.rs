@@ -31,7 +31,7 @@ pub use played::{Played, Watch, play};
 pub use schedule::{Round, Schedule, Send};
 pub(crate) use steady::Swing;
 
-use crate::sim::{ProblemError, SimError};
+use crate::engine::{ProblemError, SimError};
 
 /// How a collective is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

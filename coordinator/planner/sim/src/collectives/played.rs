@@ -7,8 +7,8 @@ use reweave_repair::paths::ecmp::{Ecmp, Fields};
 
 use super::schedule::{Round, Schedule, Send};
 use super::{Collective, CollectiveError};
-use crate::sim::network::{Compass, Network, NetworkPath};
-use crate::sim::{self, Outcome, PathIndex, Problem, Progress, SimError, SimTime, TaskIndex};
+use crate::engine::network::{Compass, Network, NetworkPath};
+use crate::engine::{self, Outcome, PathIndex, Problem, Progress, SimError, SimTime, TaskIndex};
 
 /// Schedules of more sends than this do not fit into memory.
 const MAX_SENDS: usize = 1 << 26;
@@ -144,7 +144,7 @@ impl Stage<'_> {
         for &[before, after] in waits {
             problem.add_wait(before, after)?;
         }
-        Ok(sim::watched(&problem, self.limit, self.watch)?)
+        Ok(engine::watched(&problem, self.limit, self.watch)?)
     }
 
     fn path<'s>(

@@ -12,7 +12,7 @@ use reweave_repair::paths::ecmp::{Ecmp, Fields};
 
 use super::method::{Chain, Method};
 use super::{Algorithm, Collective, CollectiveError};
-use crate::sim::network::{Compass, Network, NetworkPath};
+use crate::engine::network::{Compass, Network, NetworkPath};
 
 /// The port by which RDMA over Ethernet is known.
 const ROCE_PORT: u16 = 4791;
@@ -177,7 +177,7 @@ mod tests {
 
     use super::*;
     use crate::collectives::{self, Schedule, Send, patterns};
-    use crate::sim::network::Costs;
+    use crate::engine::network::Costs;
 
     const HOSTS: usize = 16;
     const LANE_BYTES: f64 = 1e8;

@@ -16,8 +16,8 @@ use std::fmt;
 use reweave_common::fabric::Fabric;
 use reweave_common::input::InputError;
 
-use crate::sim::Progress;
-use crate::sim::network::Costs;
+use crate::engine::Progress;
+use crate::engine::network::Costs;
 use crate::workload::SimulationError;
 use crate::workload::history::{ReplayError, Replayed, Routing, Seen, replay};
 

@@ -8,8 +8,8 @@ use reweave_repair::paths::ecmp::Ecmp;
 use super::measured::{Calibration, Parts};
 use super::{ALGORITHMS, Combination, PROTOCOLS, Protocol};
 use crate::collectives::{self, Algorithm, Collective, CollectiveError, Swing};
-use crate::sim::SimTime;
-use crate::sim::network::{Costs, Network};
+use crate::engine::SimTime;
+use crate::engine::network::{Costs, Network};
 
 /// What is simulated, and on what.
 #[derive(Debug, Clone)]

@@ -175,10 +175,10 @@ fn tree_estimate_matches_simulation() {
         ..ground(&fabric, 400)
     };
     let choices = swept(&only);
-    let network = crate::sim::network::Network::of(
+    let network = crate::engine::network::Network::of(
         &fabric,
-        crate::sim::network::Costs {
-            start_up: crate::sim::SimTime::from_micros(14.0).unwrap(),
+        crate::engine::network::Costs {
+            start_up: crate::engine::SimTime::from_micros(14.0).unwrap(),
             ..Default::default()
         },
     );

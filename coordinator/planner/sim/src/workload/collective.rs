@@ -8,7 +8,7 @@ use reweave_common::iteration::Operation;
 
 use super::lowering::SimulationError;
 use super::network::{Network, NetworkError, Steps};
-use crate::sim::must_fit;
+use crate::engine::must_fit;
 
 /// Pieces that go at once, as often as there are rounds; a round begins when the one before is over.
 #[derive(Debug, Clone, PartialEq)]

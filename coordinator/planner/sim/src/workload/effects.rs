@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::lowering::{Lowered, SimulationError, simulate_while};
 use super::network::{Network, Settings, Spreading, Steps};
-use crate::sim::{self, Progress, SimTime};
+use crate::engine::{self, Progress, SimTime};
 
 /// What each step of a collective costs before it is under way. At 5 us, published packet-level
 /// iterations that are bound by many small collectives come out within 0.2 %.
@@ -302,7 +302,7 @@ impl Setting<'_> {
         let lowered = Lowered::of(self.iteration, self.network)?;
         let outcome = purse.pays(
             |limit| {
-                sim::watched(&lowered.problem, limit, &mut |_| go_on())
+                engine::watched(&lowered.problem, limit, &mut |_| go_on())
                     .map_err(SimulationError::from)
             },
             |it| it.work,

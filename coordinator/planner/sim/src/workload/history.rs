@@ -8,8 +8,8 @@ use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_repair::paths::ecmp::{Ecmp, Fields};
 
-use crate::sim::network::{Compass, Costs, Network, NetworkPath, Part};
-use crate::sim::{
+use crate::engine::network::{Compass, Costs, Network, NetworkPath, Part};
+use crate::engine::{
     self, Outcome, PathIndex, Problem, ProblemError, Progress, SimError, SimTime, TaskIndex,
 };
 
@@ -103,7 +103,7 @@ pub fn replay(
         stage.add(burst)?;
     }
     stage.add_waits(seen)?;
-    let outcome = sim::watched(&stage.problem, limit, watch).map_err(ReplayError::Course)?;
+    let outcome = engine::watched(&stage.problem, limit, watch).map_err(ReplayError::Course)?;
     let times = stage.acts.iter().map(|act| act.took(&outcome));
     Ok(Replayed {
         times: times.collect(),

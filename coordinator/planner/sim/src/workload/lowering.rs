@@ -13,8 +13,8 @@ use super::collective::{Chain, ChainHop, Piece};
 use super::network::{Network, NetworkError, Spreading};
 use super::queues::Queues;
 use crate::collectives::CollectiveError;
-use crate::sim::network::Part;
-use crate::sim::{self, PathIndex, Problem, ProblemError, SimError, SimTime, TaskIndex};
+use crate::engine::network::Part;
+use crate::engine::{self, PathIndex, Problem, ProblemError, SimError, SimTime, TaskIndex};
 
 /// Why there is no time to tell.
 #[derive(Debug, Clone, PartialEq)]
@@ -112,7 +112,7 @@ pub fn simulate_while(
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<Timeline, SimulationError> {
     let lowered = Lowered::of(iteration, network)?;
-    let outcome = sim::watched(&lowered.problem, limit, &mut |_| go_on())?;
+    let outcome = engine::watched(&lowered.problem, limit, &mut |_| go_on())?;
     Ok(lowered.timeline(iteration, &outcome))
 }
 
@@ -126,7 +126,7 @@ pub fn simulate_within(
 ) -> Result<Option<Timeline>, SimulationError> {
     let lowered = Lowered::of(iteration, network)?;
     let most = SimTime::from_seconds(most_ms / 1e3).unwrap_or(SimTime::MAX);
-    let outcome = sim::watched_within(&lowered.problem, limit, most, &mut |_| go_on())?;
+    let outcome = engine::watched_within(&lowered.problem, limit, most, &mut |_| go_on())?;
     Ok(outcome.map(|it| lowered.timeline(iteration, &it)))
 }
 
@@ -169,7 +169,7 @@ impl Lowered {
         Ok(Self { problem, spans })
     }
 
-    pub(super) fn timeline(&self, iteration: &Iteration, outcome: &sim::Outcome) -> Timeline {
+    pub(super) fn timeline(&self, iteration: &Iteration, outcome: &engine::Outcome) -> Timeline {
         let start = |span: &Span| outcome.starts[span.first as usize];
         let finish = |span: &Span| outcome.finishes[span.last as usize];
         let finish: Vec<_> = self.spans.iter().map(finish).collect();

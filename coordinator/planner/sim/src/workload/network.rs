@@ -13,8 +13,8 @@ use reweave_repair::paths::ecmp::{Ecmp, Fields, Label};
 use super::choice::{Choices, Findings};
 use super::effects::Effects;
 use super::evaluation;
-use crate::sim::network::{self, Compass, Costs, NetworkPath, Part};
-use crate::sim::{Outcome, Problem, SimTime};
+use crate::engine::network::{self, Compass, Costs, NetworkPath, Part};
+use crate::engine::{Outcome, Problem, SimTime};
 
 /// How the steps of a ring are simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

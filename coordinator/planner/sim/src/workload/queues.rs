@@ -6,7 +6,7 @@ use reweave_common::ids::Rank;
 
 use super::effects::Queue;
 use super::network::Network;
-use crate::sim::SimTime;
+use crate::engine::SimTime;
 
 /// Of messages that are sent at once. Each waits for those that were here before it.
 pub(super) struct Queues<'q> {

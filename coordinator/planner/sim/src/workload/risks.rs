@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::effects::{Effects, Purse, Queue, Setting};
 use super::evaluation::LaneLoad;
 use super::lowering::SimulationError;
-use crate::sim::{Progress, SimTime};
+use crate::engine::{Progress, SimTime};
 
 /// What a link may cost, by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]

@@ -10,7 +10,7 @@ use super::lowering::{Lowering, SimulationError, Span};
 use super::network::Steps;
 use super::queues::Queues;
 use crate::collectives::{Round, Schedule, Send};
-use crate::sim::TaskIndex;
+use crate::engine::TaskIndex;
 
 /// The flows of one send, and what is over when all of them are.
 struct Sent {

@@ -9,10 +9,10 @@ use reweave_common::moment::Moment;
 use reweave_common::traffic::Burst;
 use reweave_formats::topoopt;
 use reweave_repair::paths::ecmp::Ecmp;
+use reweave_sim::engine::network::Costs;
 use reweave_sim::sandbox::{
     Compared, Effort, Traffic, Variant, VariantFile, as_seen, compare, compare_jobs,
 };
-use reweave_sim::sim::network::Costs;
 use reweave_sim::workload::job::{JobFile, Work};
 use serde_json::Value;
 

@@ -151,7 +151,7 @@ fn play(
     });
     let seats = players.iter().map(seat).collect();
     let ends = judge.times(&Candidate { fabric, seats })?;
-    let mean = |(end, &shift): (&reweave_sim::sim::SimTime, &u64)| {
+    let mean = |(end, &shift): (&reweave_sim::engine::SimTime, &u64)| {
         (end.millis() - shift as f64 / 1e3) / f64::from(SIMULATED_ITERATIONS)
     };
     Ok(ends.iter().zip(shifts_us).map(mean).collect())

@@ -10,7 +10,7 @@ use reweave_common::units::Rate;
 
 use super::plans::planned;
 use crate::tests::scene::{Scene, mbps};
-use crate::{Policy, diagnose};
+use crate::{Policy, repair};
 
 const SPINE0_PATH: [&str; 3] = ["leaf0", "spine0", "leaf1"];
 const BEAT_PERIOD: Duration = Duration::from_millis(200);
@@ -71,7 +71,8 @@ fn beating(scene: &Scene, job: &Job) -> PeriodicJob {
 }
 
 fn found(snapshot: &Snapshot) -> Vec<Collision> {
-    let findings = diagnose(snapshot, &Policy::default()).into_iter();
+    let findings = repair(snapshot, &Policy::default()).into_findings();
+    let findings = findings.into_iter();
     findings
         .filter_map(|finding| match finding {
             Finding::EcmpCollision(collision) => Some(collision),

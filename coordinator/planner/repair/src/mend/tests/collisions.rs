@@ -11,7 +11,7 @@ use reweave_common::units::Rate;
 use crate::mend::best::best;
 use crate::mend::{Model, atlas};
 use crate::tests::scene::{Scene, mbps};
-use crate::{Policy, diagnose};
+use crate::{Policy, repair};
 
 const SPINE0_PATH: [&str; 3] = ["leaf0", "spine0", "leaf1"];
 const SPINE1_PATH: [&str; 3] = ["leaf0", "spine1", "leaf1"];
@@ -29,7 +29,8 @@ fn found(scene: &Scene) -> Vec<Collision> {
 }
 
 fn found_in(snapshot: &Snapshot) -> Vec<Collision> {
-    let findings = diagnose(snapshot, &Policy::default()).into_iter();
+    let findings = repair(snapshot, &Policy::default()).into_findings();
+    let findings = findings.into_iter();
     findings
         .filter_map(|finding| match finding {
             Finding::EcmpCollision(collision) => Some(collision),

@@ -8,8 +8,9 @@ use reweave_common::snapshot::{Hop, PeriodicJob, Snapshot};
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Bytes;
 
+use crate::mend::best::RUNS;
 use crate::tests::scene::{Scene, mbps};
-use crate::{Policy, diagnose, plan};
+use crate::{Policy, repair};
 
 const SPINE0_PATH: [&str; 3] = ["leaf0", "spine0", "leaf1"];
 
@@ -21,7 +22,7 @@ fn two_meet() -> Scene {
 }
 
 pub(super) fn planned(snapshot: &Snapshot, policy: &Policy) -> Option<Plan> {
-    plan(snapshot, &diagnose(snapshot, policy), policy)
+    repair(snapshot, policy).into_plan()
 }
 
 fn planned_for(scene: &Scene) -> Option<Plan> {
@@ -134,15 +135,22 @@ fn no_flow_pays_for_another() {
 }
 
 #[test]
-fn plan_needs_finding_and_sure_gain() {
-    let scene = two_meet();
-    let (mut snapshot, policy) = (scene.snapshot(), Policy::default());
-    assert_eq!(plan(&snapshot, &[], &policy), None);
-    let findings = diagnose(&snapshot, &policy);
+fn plan_needs_sure_gain() {
+    let mut snapshot = two_meet().snapshot();
     for flow in &mut snapshot.flows {
         flow.rate_range = [mbps(20), mbps(70)];
     }
-    assert_eq!(plan(&snapshot, &findings, &policy), None);
+    assert_eq!(planned(&snapshot, &Policy::default()), None);
+}
+
+#[test]
+fn collision_is_optimized_once() {
+    let (snapshot, policy) = (two_meet().snapshot(), Policy::default());
+    let runs_before = RUNS.get();
+    let repair = repair(&snapshot, &policy);
+    assert_eq!(repair.findings().len(), 1);
+    assert!(repair.into_plan().is_some());
+    assert_eq!(RUNS.get() - runs_before, 1);
 }
 
 #[test]
@@ -343,8 +351,10 @@ fn plan_pins_at_no_unpinnable_switch() {
     let plan = planned(&snapshot, &Policy::default()).unwrap();
     assert_eq!(plan.pins, [pin(&scene, 0, "leaf0", "spine1")]);
     snapshot.unpinnable = BTreeSet::from([scene.node("leaf0")]);
-    assert_eq!(diagnose(&snapshot, &Policy::default()).len(), 1);
-    assert_eq!(planned(&snapshot, &Policy::default()), None);
+    let policy = Policy::default();
+    let repair = repair(&snapshot, &policy);
+    assert_eq!(repair.findings().len(), 1);
+    assert_eq!(repair.into_plan(), None);
 }
 
 /// The job of these flows does nothing but send, or rests for this long.

@@ -9,7 +9,7 @@ use reweave_common::ids::LinkId;
 use reweave_common::iteration::Iteration;
 
 use super::Seat;
-use crate::sim::{self, LinkIndex, Problem, SimTime, TaskIndex, Work};
+use crate::engine::{self, LinkIndex, Problem, SimTime, TaskIndex, Work};
 use crate::workload::lowering::{Lowered, SimulationError};
 use crate::workload::network::{Network, Settings};
 
@@ -107,7 +107,7 @@ fn bound(problem: &Problem) -> SimTime {
     }
     let longest_s = busy_s.into_iter().chain(computing_s).fold(0.0, f64::max);
     let longest = SimTime::from_seconds(longest_s * (1.0 - ROUNDING_TOLERANCE)).unwrap_or_default();
-    longest.max(sim::longest_chain(problem))
+    longest.max(engine::longest_chain(problem))
 }
 
 /// When the last task of each part is done, if all begin at once, and the work that this took.
@@ -116,7 +116,7 @@ pub(super) fn simulate(
     limit: u64,
 ) -> Result<(Vec<SimTime>, u64), SimulationError> {
     if let [only] = parts {
-        let outcome = sim::simulate(&only.problem, limit)?;
+        let outcome = engine::simulate(&only.problem, limit)?;
         return Ok((vec![outcome.makespan()], outcome.work));
     }
     let mut links: BTreeMap<Lane, LinkIndex> = BTreeMap::new();
@@ -132,7 +132,7 @@ pub(super) fn simulate(
         together.append(&part.problem, link)?;
         ends.push(together.tasks());
     }
-    let outcome = sim::simulate(&together, limit)?;
+    let outcome = engine::simulate(&together, limit)?;
     let mut first = 0;
     let last_of = |end: usize| {
         let tasks = &outcome.finishes[std::mem::replace(&mut first, end)..end];

@@ -55,7 +55,7 @@ fn alone_ms(fabric: &Fabric, operation: Operation, bytes: u64, algorithm: Algori
         operation,
         bytes: bytes as f64,
     };
-    let network = crate::sim::network::Network::of(fabric, Costs::default());
+    let network = crate::engine::network::Network::of(fabric, Costs::default());
     let ecmp = Ecmp::default();
     let played = collectives::time(
         &collective,

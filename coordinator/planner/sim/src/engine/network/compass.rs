@@ -143,7 +143,7 @@ mod tests {
     use reweave_common::fabric::{Fabric, Role};
 
     use super::*;
-    use crate::sim::network::Costs;
+    use crate::engine::network::Costs;
 
     /// As one looks at it: from the destination, over everything, past what forwards.
     fn by_looking(fabric: &Fabric, to: NodeId) -> Vec<Option<u32>> {
