@@ -10,16 +10,16 @@ use std::time::{Duration, SystemTime};
 use reweave_common::error::error_chain;
 use reweave_common::lock::lock;
 use reweave_common::time_span::TimeSpan;
-use reweave_link::{Identity, LinkError, Role, Session, connect};
+use reweave_link::{Channel, Identity, LinkError, Role, Session, connect};
 use reweave_proto::since_version::came_with;
-use reweave_replica::{FolderId, Member, MemberId, Message};
+use reweave_replica::{Answer, FolderId, Member, MemberId, Message};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{interval, sleep};
 
 use super::cluster::Cluster;
 use super::engine::{Replication, Task};
-use super::peer_messages::PeerMessage;
+use super::peer_messages::{PeerMessage, PeerMessageReceiver, Unheard};
 
 /// Messages to one peer that have not been sent yet. There is never more in them than Raft has under
 /// way to one peer.
@@ -212,9 +212,28 @@ impl Keeper {
             return error;
         }
         *lock(&self.post.session) = Some(Arc::clone(&session));
-        let ended = hand_on(&session, own, peer_messages).await;
+        let ended = tokio::select! {
+            ended = hand_on(&session, own, peer_messages) => ended,
+            ended = self.hear_answers(&session) => ended,
+        };
         *lock(&self.post.session) = None;
         ended
+    }
+
+    /// The members that the other coordinator has applied: it answers introductions with them. One that was added may lead,
+    /// and the entry that added it may be missing here.
+    async fn hear_answers(&self, session: &Session) -> LinkError {
+        let mut answers = PeerMessageReceiver::new(session, Channel::Commands);
+        loop {
+            match answers.receive().await {
+                Ok(PeerMessage::Answer(Answer::Member { members, .. })) => {
+                    self.replication.put_vouched(self.id, members);
+                }
+                Ok(_) => {}
+                // Messages to it go on as long as there is a session.
+                Err(Unheard::Lost | Unheard::NoMessage) => return session.closed().await,
+            }
+        }
     }
 
     async fn reach(&self) -> Result<Session, LinkError> {

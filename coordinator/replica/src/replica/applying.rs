@@ -109,6 +109,7 @@ impl Replica {
         self.effects.push_back(Effect::Restore { index, state });
         let members = self.members.clone();
         self.effects.push_back(Effect::Membership(members));
+        self.report_awaited();
     }
 
     /// The file is to begin with a snapshot of this entry or a later one: builds that are to start from it do not read all

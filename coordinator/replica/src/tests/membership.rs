@@ -1,9 +1,11 @@
 //! Who takes part changes while the others go on.
 
+use std::iter;
+
 use super::room::{Room, member};
 use crate::{
-    Change, ChangeRefused, Content, Entry, FolderId, Kind, Member, MemberId, Members, Message,
-    Step, Transition, Welcome,
+    Change, ChangeRefused, Content, Effect, Entry, FolderId, Kind, Member, MemberId, Members,
+    Message, Step, Transition, Welcome,
 };
 
 fn change(room: &mut Room, leader: u64, change: &Change) -> Result<(), ChangeRefused> {
@@ -248,6 +250,9 @@ fn added_member_is_expected_before_commit() {
     replica.handle_message(append).unwrap();
     assert!(!replica.members().hears(id, "c4", folder), "not applied");
     assert!(replica.expects(id, "c4", folder));
+    let mut effects = iter::from_fn(|| replica.poll_effect());
+    let has_way = |it: Effect| matches!(it, Effect::Awaited(to_come) if to_come.contains_key(&id));
+    assert!(effects.any(has_way), "answers need a way to it");
     assert!(!replica.expects(id, "c9", folder), "by another name");
     assert!(
         !replica.expects(MemberId(5), "c4", folder),
