@@ -101,6 +101,17 @@ pub enum ProposalRefused {
     },
 }
 
+/// Why there is no snapshot of a state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error(
+    "a state of {length_bytes} bytes fits no snapshot: the limit is {limit_bytes} bytes. The log \
+     keeps all entries since the last snapshot"
+)]
+pub struct StateOversized {
+    pub length_bytes: usize,
+    pub limit_bytes: usize,
+}
+
 /// The leader has seen this replica hold more of the log than it holds now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error(

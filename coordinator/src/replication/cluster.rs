@@ -57,6 +57,12 @@ impl Directory {
         awaited.is_some_and(|member| member.name == name)
     }
 
+    /// Whether a member has this name, or one to come.
+    pub(crate) fn has_name(&self, name: &str) -> bool {
+        let mut awaited = self.awaited.values();
+        self.members.named(name).next().is_some() || awaited.any(|member| member.name == name)
+    }
+
     /// All but this one, with those to come.
     pub(crate) fn peers(&self) -> impl Iterator<Item = (MemberId, &Member)> {
         let known = &self.members.of;

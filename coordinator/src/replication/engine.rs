@@ -317,7 +317,10 @@ impl Engine {
                 }
             }
             Task::Snapshot { index, state } => {
-                self.durable.replica_mut().handle_snapshot(index, state);
+                let made = self.durable.replica_mut().handle_snapshot(index, state);
+                if let Err(error) = made {
+                    tracing::error!("log compaction failed: {}", error_chain(&error));
+                }
             }
             Task::CompactTo { index } => self.durable.replica_mut().compact_to(index),
             Task::Change { reply, .. } if !self.may_decide => {

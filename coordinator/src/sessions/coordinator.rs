@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use reweave_common::error::error_chain;
 use reweave_common::lock::lock;
 use reweave_link::{Channel, Session, TokenBucket};
+use reweave_proto::parts::{MAX_LETTER_BYTES, MAX_SNAPSHOT_LETTER_BYTES};
 use reweave_replica::{Answer, FolderId, Message};
 
 use super::agent::{skew_us, time_of_day};
@@ -94,11 +95,23 @@ impl Peer<'_> {
     async fn hear_on(&self, channel: Channel) -> Result<(), Fault> {
         let mut peer_messages = PeerMessageReceiver::new(self.session, channel);
         loop {
-            match peer_messages.receive().await {
+            let limit_bytes = || self.max_message_bytes(channel);
+            match peer_messages.receive_within(limit_bytes).await {
                 Ok(peer_message) => self.take(peer_message).await?,
                 Err(Unheard::Lost) => return Ok(()),
                 Err(Unheard::NoMessage) => return Err(Fault::NoMessage),
             }
+        }
+    }
+
+    /// Snapshots come from members alone: a certificate alone takes no more memory than other messages do.
+    fn max_message_bytes(&self, channel: Channel) -> usize {
+        let name = &self.session.peer().name;
+        let cluster = self.context.cluster.borrow();
+        if channel == Channel::Telemetry && cluster.directory.has_name(name) {
+            MAX_SNAPSHOT_LETTER_BYTES
+        } else {
+            MAX_LETTER_BYTES
         }
     }
 

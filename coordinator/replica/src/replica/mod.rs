@@ -18,8 +18,8 @@ use crate::memory::Memory;
 use crate::reads::Reads;
 use crate::timing::{Timing, Turn};
 use crate::wire::{Configuration, Entry, Kind, MemberId, Message, Snapshot, Vote};
-pub use applying::Proposal;
 use applying::SnapshotDue;
+pub use applying::{MAX_STATE_BYTES, Proposal};
 pub use leading::MAX_PROPOSAL_BYTES;
 
 /// The initial state of a cluster, the same for all founders.

@@ -380,7 +380,8 @@ impl Cluster {
                 state,
             } => {
                 self.in_life(node, life, |running| {
-                    running.replica_mut().handle_snapshot(index, state);
+                    let made = running.replica_mut().handle_snapshot(index, state);
+                    made.expect("no state here is that long");
                 });
             }
             Event::Start { node } => self.start(node),
