@@ -101,6 +101,37 @@ fn dead_member_replaced_in_one_step() {
     assert_eq!(room.state(4), ["on"]);
 }
 
+/// The replaced member ends, and without it two of the three before have to agree on the next entry.
+#[test]
+fn replacement_waits_for_other_voters() {
+    let mut room = Room::of(3);
+    let leader = room.elect();
+    let others: Vec<_> = (1..=3).filter(|&id| id != leader).collect();
+    let [old, away] = [others[0], others[1]];
+    room.join(4);
+    room.cut_off.insert(away);
+    room.tick(21);
+    let id = MemberId(4);
+    let newcomer = Member {
+        replaces: Some(MemberId(old)),
+        ..member(4)
+    };
+    let add = Change::Add {
+        id,
+        member: newcomer,
+    };
+    change(&mut room, leader, &add).unwrap();
+    room.tick(60);
+    assert!(room.seats[&leader].replica.members().is_learner(id));
+    room.propose(leader, "meanwhile");
+    assert_eq!(room.state(leader), ["meanwhile"]);
+    room.cut_off.clear();
+    room.tick(60);
+    let mut expected = vec![leader, away, 4];
+    expected.sort_unstable();
+    assert_eq!(voters(&room, leader), expected);
+}
+
 #[test]
 fn invalid_membership_changes_are_refused() {
     let mut room = Room::of(3);
