@@ -14,6 +14,8 @@ use crate::seeds::assert_linearizable;
 
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(5);
 const CLIENT_COUNT: usize = 3;
+/// The first that comes to three.
+const ADDED_ID: MemberId = MemberId(4);
 
 fn settled(seed: u64) -> Cluster {
     let mut cluster = Cluster::new(seed, 3, CLIENT_COUNT);
@@ -319,6 +321,78 @@ fn newcomer_votes_without_new_decisions() {
         };
         let came = cluster.run_until(PROGRESS_TIMEOUT, votes);
         assert!(came, "seed {seed}: {}", cluster.standing());
+    }
+}
+
+/// Adds a coordinator, and takes out a follower, while the other follower is away. Gives the one that was away.
+fn changed_while_away(cluster: &mut Cluster) -> u64 {
+    let leader = cluster.leader().expect("a client was answered");
+    let mut others = (1..=3).filter(|id| *id != leader);
+    let (Some(away), Some(gone)) = (others.next(), others.next()) else {
+        panic!("there are three");
+    };
+    let id = ADDED_ID;
+    cluster.enter(&Saved::joining(id, Vec::new(), Members::default()));
+    cluster.isolate(away);
+    let add = Change::Add {
+        id,
+        member: member(id.0),
+    };
+    let votes = |members: Members| members.votes(ADDED_ID);
+    comes_to_be(cluster, &add, votes);
+    let gone = MemberId(gone);
+    let remove = Change::Remove { id: gone };
+    comes_to_be(cluster, &remove, |members| !members.of.contains_key(&gone));
+    away
+}
+
+/// Asks again until it is so.
+fn comes_to_be(cluster: &mut Cluster, change: &Change, is_so: impl Fn(Members) -> bool) {
+    let is_done = |cluster: &Cluster| cluster.members().is_some_and(&is_so);
+    let done = (0..20).any(|_| {
+        cluster.change(change);
+        cluster.run_until(Duration::from_millis(500), is_done)
+    });
+    assert!(done, "{change:?}: {}", cluster.standing());
+}
+
+/// Leaders lose power until it is this one that leads.
+fn comes_to_lead(cluster: &mut Cluster, id: u64) {
+    let leads = |cluster: &Cluster| cluster.leader() == Some(id);
+    let any_leads = |cluster: &Cluster| cluster.leader().is_some();
+    for _ in 0..20 {
+        if leads(cluster) {
+            return;
+        }
+        if let Some(leader) = cluster.leader() {
+            cluster.kill(leader, Duration::from_millis(20));
+        }
+        assert!(cluster.run_until(PROGRESS_TIMEOUT, any_leads));
+    }
+    panic!("{id} never leads: {}", cluster.standing());
+}
+
+/// It has missed the entry that added the leader, and hears it once the third vouches for it. From then on those two decide.
+#[test]
+fn follower_hears_leader_it_missed() {
+    for seed in 0..10 {
+        let mut cluster = settled(seed);
+        let away = changed_while_away(&mut cluster);
+        comes_to_lead(&mut cluster, ADDED_ID.0);
+        cluster.cut.clear();
+        let knows = |cluster: &Cluster| {
+            let running = cluster.nodes[&away].running.as_ref();
+            running.is_some_and(|it| it.replica().members().votes(ADDED_ID))
+        };
+        let came = cluster.run_until(PROGRESS_TIMEOUT, knows);
+        assert!(came, "seed {seed}: {}", cluster.standing());
+        let third = (1..=3).find(|&id| {
+            let is_member = |members: Members| members.of.contains_key(&MemberId(id));
+            id != away && cluster.members().is_some_and(is_member)
+        });
+        cluster.lose(third.expect("three are left"));
+        assert!(goes_on(&mut cluster), "seed {seed}: {}", cluster.standing());
+        assert_linearizable(&cluster.history);
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use reweave_common::error::error_chain;
 use reweave_common::operator::{MemberOrder, Refused};
 use reweave_replica::{
-    Applied, Batch, Change, DurableReplica, Effect, FolderId, LogError, MemberId, Message,
+    Applied, Batch, Change, DurableReplica, Effect, FolderId, LogError, MemberId, Members, Message,
     Persisted, ProposalRefused, ReadId, RequestId, Saved, Standing, Status, Timing,
 };
 use tokio::sync::{oneshot, watch};
@@ -42,6 +42,11 @@ pub(crate) enum Task {
         message: Message,
         name: String,
         folder: FolderId,
+    },
+    /// The members that this one has applied, as it says over a session of its own.
+    Vouched {
+        by: MemberId,
+        members: Members,
     },
     Unreachable(MemberId),
     Propose {
@@ -108,6 +113,10 @@ impl Replication {
             name,
             folder,
         });
+    }
+
+    pub(crate) fn put_vouched(&self, by: MemberId, members: Members) {
+        self.put_counted(Task::Vouched { by, members });
     }
 
     fn put_counted(&self, task: Task) {
@@ -295,6 +304,10 @@ impl Engine {
                     self.durable.handle_message(message)?;
                 }
             }
+            Task::Vouched { by, members } => {
+                self.messages.fetch_sub(1, Ordering::Relaxed);
+                self.durable.replica_mut().handle_vouched(by, members);
+            }
             Task::Unreachable(peer) => self.durable.replica_mut().handle_unreachable(peer),
             Task::Propose { request, payload } => self.propose(request, payload),
             Task::Read(read) => {
@@ -303,7 +316,10 @@ impl Engine {
                 }
             }
             Task::Snapshot { index, state } => {
-                self.durable.replica_mut().handle_snapshot(index, state);
+                let made = self.durable.replica_mut().handle_snapshot(index, state);
+                if let Err(error) = made {
+                    tracing::error!("log compaction failed: {}", error_chain(&error));
+                }
             }
             Task::CompactTo { index } => self.durable.replica_mut().compact_to(index),
             Task::Change { reply, .. } if !self.may_decide => {
@@ -404,6 +420,10 @@ impl Engine {
                 if !members.of.is_empty() && !members.of.contains_key(&id) {
                     return Err(ReplicationError::TakenOut { id });
                 }
+            }
+            Effect::Awaited(awaited) => {
+                self.directory.set_awaited(awaited);
+                self.publish();
             }
             Effect::Unreadable { index } => return Err(ReplicationError::Unreadable { index }),
         }

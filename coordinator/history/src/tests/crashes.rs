@@ -131,6 +131,29 @@ fn failed_merge_cleanup_is_repeated() {
     }
 }
 
+/// Files that were written are there, and some of those that they replace are there again.
+#[test]
+fn power_loss_keeps_each_row_once() {
+    for at in 0..changes() {
+        for first in [0, 1] {
+            let disk = Disk::default();
+            disk.set(Fault::DeadAfter(at));
+            live(&mut chronicle(&disk, 1), FIRST_SECOND..LAST_SECOND);
+            let before = seconds(&disk);
+            disk.set(Fault::None);
+            disk.lose_power(first);
+            all_are_whole(&disk);
+            assert_eq!(seconds(&disk), before, "change {at}");
+            let mut next = chronicle(&disk, 2);
+            (0..40).for_each(|minute| {
+                next.advance(second(LAST_SECOND + 60 * minute)).unwrap();
+            });
+            assert_eq!(seconds(&disk), before, "change {at}, later");
+            assert_eq!(rows_of_all_files(&disk), before.len(), "change {at}");
+        }
+    }
+}
+
 /// Up to and with the first merge of links: found by the first file that says it is merged.
 fn changes_until_merge() -> usize {
     (0..changes())

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::exact::decode_exact;
 use crate::{
-    Applied, Effect, Founding, Journal, Member, MemberId, Members, Message, ReadId, Replica,
-    RequestId, Saved, Standing, Timing,
+    Applied, Effect, Founding, Journal, MAX_STATE_BYTES, Member, MemberId, Members, Message,
+    ReadId, Replica, RequestId, Saved, Standing, Timing,
 };
 
 pub(super) fn member(id: u64) -> Member {
@@ -42,6 +42,8 @@ pub(super) struct Seat {
     leads_in: Option<u64>,
     /// There is no room for a new file, and the old one grows on.
     pub(super) is_full: bool,
+    /// No snapshot holds the state.
+    pub(super) is_oversized: bool,
 }
 
 #[derive(Default)]
@@ -63,6 +65,7 @@ impl Seat {
             restored: 0,
             leads_in: None,
             is_full: false,
+            is_oversized: false,
         }
     }
 
@@ -93,9 +96,13 @@ impl Seat {
                 self.state = decoded(&state);
                 self.restored += 1;
             }
+            Effect::TakeSnapshot { index } if self.is_oversized => {
+                let state = vec![0; MAX_STATE_BYTES + 1];
+                self.replica.handle_snapshot(index, state).unwrap_err();
+            }
             Effect::TakeSnapshot { index } => {
                 let state = postcard::to_stdvec(&self.state).unwrap();
-                self.replica.handle_snapshot(index, state);
+                self.replica.handle_snapshot(index, state).unwrap();
             }
             Effect::ReadReady(read) => self.ready.push(read),
             _ => {}

@@ -55,6 +55,9 @@ pub struct Running {
     pub last_request: u64,
     /// What each peer reads, and when it was heard last.
     pub read_by: BTreeMap<u64, (u16, Moment)>,
+    /// Members to come: there is a connection to them.
+    pub awaited: BTreeSet<MemberId>,
+    pub ticks: u64,
     /// Peers whose disks were full when they were last heard.
     full: BTreeSet<MemberId>,
     /// As the office heard it last.
@@ -79,6 +82,8 @@ impl Running {
             people: BTreeMap::new(),
             last_request: 0,
             read_by: BTreeMap::new(),
+            awaited: BTreeSet::new(),
+            ticks: 0,
             full: BTreeSet::new(),
             may_decide: true,
             seats: BTreeMap::new(),

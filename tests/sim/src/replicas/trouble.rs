@@ -1,6 +1,7 @@
 //! Everything that may go wrong, several things at once, as chance wants it: with coordinators and
 //! their disks and lines, and with the agents that they lead.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use reweave_common::moment::Moment;
@@ -43,6 +44,8 @@ counts! {
         killed,
         replaced,
         haunted,
+        /// Members that knew none of those that were left.
+        stranded,
         added,
         removed,
         /// This many people were answered, and new members let in.
@@ -451,14 +454,8 @@ impl Trouble {
             pairs.all(|(client, before)| client.answered > before + 2)
         };
         self.comes_to_be("clients are answered", all_answered);
-        let end = self.world.now() + RECOVERY_TIMEOUT;
-        while self.world.now() < end && self.errand.is_some() {
-            self.world.run_for(REST_TIME);
-            self.run_errand();
-        }
-        let errand = format!("{:?} is done", self.errand);
-        let is_done = self.errand.is_none();
-        self.comes_to_be(&errand, |_| is_done);
+        self.finish_errand();
+        self.replace_stranded();
         if self.cluster().goes_back() {
             self.go_back();
         } else {
@@ -470,6 +467,29 @@ impl Trouble {
         self.comes_to_be("nothing is under way", |cluster| cluster.agreed.is_over());
         self.world.look_at_rest();
         self.comes_to_be("states are the same", same_everywhere);
+    }
+
+    fn finish_errand(&mut self) {
+        let end = self.world.now() + RECOVERY_TIMEOUT;
+        while self.world.now() < end && self.errand.is_some() {
+            self.world.run_for(REST_TIME);
+            self.run_errand();
+        }
+        let errand = format!("{:?} is done", self.errand);
+        let is_done = self.errand.is_none();
+        self.comes_to_be(&errand, |_| is_done);
+    }
+
+    /// A coordinator was away while all were replaced that it knows, and so none vouches for those that came. An operator puts
+    /// another in its place.
+    fn replace_stranded(&mut self) {
+        while let Some(old) = stranded(self.cluster()) {
+            self.life.stranded += 1;
+            self.cluster().lose(old);
+            let new = self.newcomer();
+            self.errand = Some(Errand::Replace { old, new });
+            self.finish_errand();
+        }
     }
 
     /// The rest of them do, too.
@@ -528,6 +548,28 @@ impl Errand {
             Self::Remove { old } => is_gone(old),
         }
     }
+}
+
+/// One that knows neither the leader nor any other from which the way leads there.
+fn stranded(cluster: &Cluster) -> Option<u64> {
+    let (members, leader) = (cluster.members()?, cluster.leader()?);
+    let mut reached = BTreeSet::from([MemberId(leader)]);
+    let knows_any = |id: &MemberId, reached: &BTreeSet<MemberId>| {
+        let running = cluster.nodes.get(&id.0).and_then(|it| it.running.as_ref());
+        running.is_none_or(|it| {
+            let known = &it.replica().members().of;
+            known.is_empty() || known.keys().any(|other| reached.contains(other))
+        })
+    };
+    let mut found = usize::MAX;
+    while found > 0 {
+        let left = members.of.keys().filter(|id| !reached.contains(id));
+        let more: Vec<_> = left.filter(|id| knows_any(id, &reached)).copied().collect();
+        found = more.len();
+        reached.extend(more);
+    }
+    let mut left = members.of.keys().filter(|id| !reached.contains(id));
+    left.next().map(|id| id.0)
 }
 
 /// All that take part have applied the same, and no client waits.

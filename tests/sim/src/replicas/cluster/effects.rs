@@ -71,6 +71,9 @@ impl Cluster {
                     self.lose(id);
                 }
             }
+            Effect::Awaited(to_come) => {
+                self.running(id).awaited = to_come.into_keys().collect();
+            }
             Effect::Unreadable { index } => panic!("{id} cannot read entry {index}"),
         }
     }

@@ -8,6 +8,7 @@ mod pleading;
 mod posting;
 mod seating;
 mod versions;
+mod vouching;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -379,7 +380,8 @@ impl Cluster {
                 state,
             } => {
                 self.in_life(node, life, |running| {
-                    running.replica_mut().handle_snapshot(index, state);
+                    let made = running.replica_mut().handle_snapshot(index, state);
+                    made.expect("no state here is that long");
                 });
             }
             Event::Start { node } => self.start(node),
@@ -431,6 +433,7 @@ impl Cluster {
         self.carry_out(node);
         self.tell_room(node);
         self.tell_min_version(node);
+        self.hear_members(node);
     }
 
     /// As the loop of the product does.
@@ -525,14 +528,16 @@ impl Cluster {
         }
     }
 
-    /// What another says under a known number is not heard. Unknown numbers are those of new members here, which begin
-    /// without knowing any member.
+    /// What another says under a known number is not heard, nor is an unknown number that the replica does not expect. New
+    /// members begin here without knowing any member, and hear all.
     fn is_heard(&self, message: &Message, by: Option<&Running>) -> bool {
         let from = direction(message).0;
-        let folder = self.nodes[&from].folder;
+        let (folder, name) = (self.nodes[&from].folder, format!("c{from}"));
         let hears = |by: &Running| {
-            let (members, name) = (by.replica().members(), format!("c{from}"));
-            members.hears(message.from, &name, folder) || members.may_be_new(message.from, &name)
+            let (replica, members) = (by.replica(), by.replica().members());
+            members.of.is_empty()
+                || members.hears(message.from, &name, folder)
+                || replica.expects(message.from, &name, folder)
         };
         by.is_some_and(hears)
     }
