@@ -629,3 +629,35 @@ fn change_losing_quorum_is_refused() {
     trio.answers();
     assert_eq!(trio.members().len(), 2);
 }
+
+/// By agents, who hear of it at once, and of its return.
+#[test]
+fn removed_coordinator_is_refused_until_added() {
+    let mut trio = Trio::started();
+    let (leader, _) = trio.leader_after(0);
+    trio.come_to_be([1, 2, 3]);
+    let beside = beside();
+    let _inside = beside.enter();
+    let line = trio.line_to(&trio.addresses);
+    let removed = trio.path("certificates/agents/h0/removed.json");
+    let gone = (leader + 1) % 3;
+    let name = format!("c{gone}");
+    let is_refused = || {
+        let removed = fs::read_to_string(&removed).unwrap_or_default();
+        removed.contains(&format!("\"{name}\""))
+    };
+    trio.kill(gone);
+    let out = trio.member(&["remove", &name]);
+    assert!(out.status.success(), "{out:?}");
+    wait(|| is_refused().then_some(()));
+
+    fs::remove_dir_all(trio.path(&format!("data{gone}"))).expect("it was there");
+    let back = trio.member(&["add", &name, &trio.addresses[gone]]);
+    assert!(back.status.success(), "{back:?}");
+    trio.start(gone);
+    let kept = (1..=3).filter(|&number| number != gone as u64 + 1);
+    let expected: Vec<_> = kept.chain([4]).collect();
+    trio.come_to_be(expected.try_into().expect("three"));
+    wait(|| (!is_refused()).then_some(()));
+    beside.block_on(line.close());
+}

@@ -150,6 +150,11 @@ impl DenyList {
         self.0.iter().map(|(member, last)| (member, *last))
     }
 
+    /// Only of members that this holds of.
+    pub fn retain(&mut self, holds: impl Fn(&Member) -> bool) {
+        self.0.retain(|member, _| holds(member));
+    }
+
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -157,6 +162,16 @@ impl DenyList {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
+}
+
+/// By which a certificate is refused.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DenyLists {
+    /// Their certificates are refused, and all that their signers signed.
+    pub revoked: DenyList,
+    /// Coordinators that were removed. Their own certificates are refused alone: of one that led, its signer has signed those
+    /// of all agents.
+    pub removed: DenyList,
 }
 
 /// A SHA-256, of a value that is not shown itself.
@@ -224,6 +239,16 @@ mod tests {
         assert_eq!(grown, later);
         assert_eq!(later.beyond(&later), Some(DenyList::default()));
         assert_eq!(earlier.beyond(&later), None);
+    }
+
+    #[test]
+    fn retained_members_stay_denied() {
+        let [c1, c2] = ["c1", "c2"].map(|name| Member::new(Role::Coordinator, name));
+        let mut list = DenyList::default();
+        list.deny(c1.clone(), Admission(7));
+        list.deny(c2.clone(), Admission(7));
+        list.retain(|member| member.name != "c1");
+        assert!(!list.names(&c1) && list.denies(&c2, Admission(7)));
     }
 
     #[test]

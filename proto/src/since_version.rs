@@ -35,7 +35,11 @@ impl SinceVersion for CoordinatorMessage {
     fn since(&self) -> u16 {
         let is_later = matches!(
             self,
-            Self::Coordinators(_) | Self::DeniedMore(_) | Self::Closely(_) | Self::Unconfirmed(_)
+            Self::Coordinators(_)
+                | Self::DeniedMore(_)
+                | Self::Closely(_)
+                | Self::Unconfirmed(_)
+                | Self::Removed(_)
         );
         u16::from(is_later)
     }
@@ -49,7 +53,11 @@ impl SinceVersion for DriverMessage {
 
 impl<T> SinceVersion for Order<T> {
     fn since(&self) -> u16 {
-        u16::from(matches!(self, Self::Coordinators(_) | Self::DeniedMore(_)))
+        let is_later = matches!(
+            self,
+            Self::Coordinators(_) | Self::DeniedMore(_) | Self::Removed(_)
+        );
+        u16::from(is_later)
     }
 }
 

@@ -292,6 +292,7 @@ fn denied() -> impl Strategy<Value = CoordinatorMessage> {
     prop_oneof![
         deny_list().prop_map(CoordinatorMessage::Denied),
         deny_list().prop_map(CoordinatorMessage::DeniedMore),
+        deny_list().prop_map(CoordinatorMessage::Removed),
     ]
 }
 

@@ -43,13 +43,15 @@ const GOLDEN_1_1: &str = include_str!("../../shapes/1.1.txt");
 const GOLDEN_VERSION: Version = Version { major: 1, minor: 1 };
 
 /// What came with 1.1, in each list of kinds at its end.
-const KINDS_SINCE_1_1: [NewKind; 17] = [
+const KINDS_SINCE_1_1: [NewKind; 19] = [
     ("CoordinatorMessage", "CoordinatorMessage", "Closely"),
     ("CoordinatorMessage", "CoordinatorMessage", "Coordinators"),
     ("CoordinatorMessage", "CoordinatorMessage", "DeniedMore"),
+    ("CoordinatorMessage", "CoordinatorMessage", "Removed"),
     ("CoordinatorMessage", "CoordinatorMessage", "Unconfirmed"),
     ("Order", "Order", "Coordinators"),
     ("Order", "Order", "DeniedMore"),
+    ("Order", "Order", "Removed"),
     ("Request", "Request", "cluster-version"),
     ("Request", "Request", "lanes"),
     ("Request", "Request", "reorder"),

@@ -103,6 +103,27 @@ async fn revoked_signer_voids_its_certificates() {
     session(&mut listener, &other).await;
 }
 
+/// Of one that led, its signer has signed the certificates of all agents.
+#[tokio::test]
+async fn removed_coordinator_keeps_its_signatures() {
+    let cluster = Cluster::new("lab");
+    let ours = cluster.coordinator();
+    let signed = certified(&cluster, &signer(&cluster, "c1"), "h1", 9);
+    let removed = cluster.member(Role::Coordinator, "c1");
+    let (mut listener, _) = listen(&ours);
+    let (accepted, _connected) = session(&mut listener, &removed).await;
+    let c1 = Member::new(Role::Coordinator, "c1");
+    ours.deny_removed(denying(&c1, 20));
+    let ended = soon(accepted.shut_out()).await;
+    let LinkError::ShutOut(why) = ended else {
+        panic!("{ended:?}");
+    };
+    let is_removed = PeerRefusal::Removed { theirs: c1 };
+    assert_eq!(why, is_removed);
+    assert_eq!(refused(&ours, &removed).await, is_removed);
+    session(&mut listener, &signed).await;
+}
+
 /// One authority may have several clusters.
 #[tokio::test]
 async fn signer_of_other_cluster_is_refused() {

@@ -196,6 +196,7 @@ pub fn came_with(change: &Change) -> u16 {
             Change::Steered { .. }
                 | Change::ConfirmIntent { .. }
                 | Change::ClusterVersionLowered { .. }
+                | Change::CoordinatorsRemoved { .. }
         )
     };
     u16::from(change.parts().iter().any(is_later))
