@@ -76,6 +76,7 @@ impl SinceVersion for Request {
                 | Self::Lanes { .. }
                 | Self::Reorder { .. }
                 | Self::ClusterVersion { .. }
+                | Self::DenyLists
         );
         u16::from(is_later)
     }
@@ -85,7 +86,11 @@ impl SinceVersion for Response {
     fn since(&self) -> u16 {
         let is_later = matches!(
             self,
-            Self::Standing(_) | Self::Steered { .. } | Self::Lanes(_) | Self::ClusterVersion { .. }
+            Self::Standing(_)
+                | Self::Steered { .. }
+                | Self::Lanes(_)
+                | Self::ClusterVersion { .. }
+                | Self::DenyLists(_)
         );
         u16::from(is_later)
     }

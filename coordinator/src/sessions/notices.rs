@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use reweave_common::error::error_chain;
-use reweave_common::member::{DenyList, DenyLists};
+use reweave_common::member::{DeniedCoordinators, DenyList, DenyLists};
 use reweave_link::{EncodedMessage, LinkError};
 use reweave_proto::message::{CoordinatorMessage, DriverOrder};
 use tokio::sync::watch;
@@ -103,6 +103,11 @@ impl Notice {
 
     pub(super) fn edition(&self) -> Edition {
         self.edition
+    }
+
+    /// For operators, who ask for them.
+    pub(super) fn of_coordinators(&self) -> DeniedCoordinators {
+        self.lists.of_coordinators()
     }
 
     /// What is news to a member that has these editions, or none.
@@ -223,6 +228,7 @@ mod tests {
         let removing = |count| DenyLists {
             revoked: denying(3),
             removed: denying(count),
+            ..DenyLists::default()
         };
         let all = |notice: &Notice| {
             let removed = notice.removed.as_ref().unwrap();

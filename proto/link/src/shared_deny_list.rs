@@ -32,6 +32,14 @@ impl SharedDenyList {
         });
     }
 
+    pub(crate) fn set_all(&self, lists: DenyLists) {
+        self.0.send_if_modified(|held| {
+            let changed = *held != lists;
+            *held = lists;
+            changed
+        });
+    }
+
     pub(crate) fn now(&self) -> watch::Ref<'_, DenyLists> {
         self.0.borrow()
     }

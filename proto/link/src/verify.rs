@@ -64,6 +64,16 @@ pub enum PeerRefusal {
     LivesTooLong { signer: Member },
 }
 
+impl PeerRefusal {
+    /// Whether the deny lists are the reason.
+    pub fn is_denial(&self) -> bool {
+        matches!(
+            self,
+            Self::Revoked { .. } | Self::Removed { .. } | Self::SignerRevoked { .. }
+        )
+    }
+}
+
 fn of(whose: Option<&Member>) -> String {
     whose.map_or_else(String::new, |member| format!(" as {member}"))
 }
@@ -248,7 +258,9 @@ impl PeerVerifier {
 impl Credentials {
     /// Why they are good no more, if so.
     pub(crate) fn denied_by(&self, lists: &DenyLists) -> Option<PeerRefusal> {
-        let DenyLists { revoked, removed } = lists;
+        let DenyLists {
+            revoked, removed, ..
+        } = lists;
         if revoked.denies(&self.member, self.admission) {
             let theirs = self.member.clone();
             return Some(PeerRefusal::Revoked { theirs });

@@ -587,5 +587,6 @@ pub(super) fn response() -> impl Strategy<Value = Response> {
         traces::response(),
         discovered::response(),
         members::standing(),
+        members::deny_lists(),
     ]
 }

@@ -171,6 +171,7 @@ fn response(
         Request::Revoke { member } => membership::revoke(turn, &asking, member),
         Request::Coordinators
         | Request::Standing
+        | Request::DenyLists
         | Request::ChangeMembers(_)
         | Request::Audit { .. } => Response::Refused(Refused::Membership {
             why: "the core does not answer membership requests".to_owned(),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::slice;
 use std::time::Duration;
 
-use reweave_common::member::{Admission, DenyLists, Digest, Member, Role};
+use reweave_common::member::{Admission, Digest, Member, Role};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{About, Mode, Refused, Request, Response};
 use reweave_common::time_span::TimeSpan;
@@ -435,8 +435,8 @@ fn removed(names: &[&str]) -> Input {
 
 /// Of c3: whether its own certificate of this admission is refused, and whether what its signer signed is too.
 fn denies_c3(cluster: &Cluster, admission: u64) -> [bool; 2] {
-    let DenyLists { revoked, removed } = cluster.core.state().membership().deny_lists();
-    [removed, revoked].map(|list| list.denies(&c3(), Admission(admission)))
+    let lists = cluster.core.state().membership().deny_lists();
+    [lists.removed, lists.revoked].map(|list| list.denies(&c3(), Admission(admission)))
 }
 
 /// Its signer has signed for others, and a token that is made afterwards admits it.
@@ -460,6 +460,17 @@ fn removed_coordinator_is_denied_at_once() {
     assert_eq!(denies_c3(&cluster, 0), [false, false], "it was added again");
     cluster.handle(removed(&["c3", "c4"]));
     assert_eq!(denies_c3(&cluster, now), [true, false]);
+}
+
+/// Members so tell later lists from earlier ones, also where the clock stands still.
+#[test]
+fn deny_lists_are_dated_by_log() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    let [gone, back] = [removed(&["c3"]), removed(&[])].map(|input| {
+        cluster.handle(input);
+        cluster.core.state().membership().deny_lists().as_of
+    });
+    assert!(Admission::default() < gone && gone < back);
 }
 
 /// Restarts and other leaders do not begin the delay again.

@@ -102,11 +102,7 @@ pub(crate) fn encode(list: &DenyList) -> Result<Vec<u8>, serde_json::Error> {
 
 pub(crate) fn decode(bytes: &[u8]) -> Result<DenyList, serde_json::Error> {
     let each: Vec<(Member, Admission)> = serde_json::from_slice(bytes)?;
-    let mut list = DenyList::default();
-    for (member, up_to) in each {
-        list.deny(member, up_to);
-    }
-    Ok(list)
+    Ok(each.into_iter().collect())
 }
 
 #[cfg(test)]

@@ -120,6 +120,7 @@ impl Membership {
     /// By which members refuse certificates.
     pub fn deny_lists(&self) -> DenyLists {
         DenyLists {
+            as_of: self.newest,
             revoked: self.denied.clone(),
             removed: self.removed.clone(),
         }
