@@ -19,7 +19,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use reweave_agent::session::AgentUplink;
 use reweave_link::uplink::{Certificate, Uplink, UplinkEvent};
-use reweave_link::{Channel, Dialer, Identity, LinkError, Role, Session, connect};
+use reweave_link::{Channel, Dialer, Identity, LinkError, Listener, Role, Session, connect};
 use reweave_proto::message::CoordinatorMessage;
 use reweave_tests::{Programs, STAGE_TIMEOUT, settings_of};
 use serde_json::Value;
@@ -243,6 +243,25 @@ impl Trio {
         reweave.arg("--identity");
         reweave.arg(self.path("certificates/operator"));
         reweave
+    }
+
+    /// As an operator, who knows this address alone.
+    fn status_at(&self, address: &str) -> Output {
+        let mut status = Command::new(self.programs.reweave());
+        status.args(["--coordinator", address, "status", "--identity"]);
+        status.arg(self.path("certificates/operator"));
+        status.output().expect("it was built")
+    }
+
+    /// Where a machine listens that has the certificate of this coordinator.
+    fn listen_as(&self, name: &str, runtime: &Handle) -> String {
+        let ours = Identity::load(&self.path("certificates/coordinators").join(name));
+        let anywhere = "127.0.0.1:0".parse().expect("an address");
+        let listener = Listener::bind(anywhere, &ours.expect("it was issued"), &[Role::Operator]);
+        let mut listener = listener.expect("a socket");
+        let address = listener.address().expect("it listens").to_string();
+        runtime.spawn(async move { while listener.accept().await.is_some() {} });
+        address
     }
 
     /// What an operator does about the members.
@@ -628,4 +647,49 @@ fn change_losing_quorum_is_refused() {
     assert!(gone.status.success(), "{gone:?}");
     trio.answers();
     assert_eq!(trio.members().len(), 2);
+}
+
+/// By agents and operators, who hear of it at once, and of its return.
+#[test]
+fn removed_coordinator_is_refused_until_added() {
+    let mut trio = Trio::started();
+    let (leader, _) = trio.leader_after(0);
+    trio.come_to_be([1, 2, 3]);
+    let beside = beside();
+    let _inside = beside.enter();
+    let line = trio.line_to(&trio.addresses);
+    let lists = ["agents/h0/removed.json", "operator/denied.json"];
+    let lists = lists.map(|list| trio.path("certificates").join(list));
+    let gone = (leader + 1) % 3;
+    let name = format!("c{gone}");
+    let is_listed = |list: &PathBuf| {
+        let list = fs::read_to_string(list).unwrap_or_default();
+        list.contains(&format!("\"{name}\""))
+    };
+    trio.kill(gone);
+    let out = trio.member(&["remove", &name]);
+    assert!(out.status.success(), "{out:?}");
+    wait(|| {
+        trio.members();
+        lists.iter().all(is_listed).then_some(())
+    });
+    let refused = trio.status_at(&trio.listen_as(&name, &beside));
+    let why = String::from_utf8_lossy(&refused.stderr);
+    let expected = format!("coordinator {name} was removed from the cluster");
+    assert!(why.contains(&expected), "{why}");
+
+    fs::remove_dir_all(trio.path(&format!("data{gone}"))).expect("it was there");
+    let back = trio.member(&["add", &name, &trio.addresses[gone]]);
+    assert!(back.status.success(), "{back:?}");
+    trio.start(gone);
+    let kept = (1..=3).filter(|&number| number != gone as u64 + 1);
+    let expected: Vec<_> = kept.chain([4]).collect();
+    trio.come_to_be(expected.try_into().expect("three"));
+    wait(|| {
+        trio.members();
+        (!lists.iter().any(is_listed)).then_some(())
+    });
+    let address = trio.addresses[gone].clone();
+    wait(|| trio.status_at(&address).status.success().then_some(()));
+    beside.block_on(line.close());
 }

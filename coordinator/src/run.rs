@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
-use reweave_common::member::DenyList;
+use reweave_common::member::DenyLists;
 use reweave_link::Identity;
 use reweave_replica::FolderId;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -261,8 +261,8 @@ struct Network {
     replication: Replication,
     peer_status: PeerStatus,
     local_health: LocalHealth,
-    /// Who is revoked, by what was agreed on.
-    denied: watch::Receiver<DenyList>,
+    /// Who is revoked or removed, by what was agreed on.
+    denied: watch::Receiver<DenyLists>,
     decisions: Decisions,
     endings: EventCounters<Ending>,
     /// To the trace collector.
@@ -366,22 +366,23 @@ fn keep_identity(
     (signing, ours)
 }
 
-/// Applies a revocation of the log at once, and notifies members then.
+/// Applies a revocation of the log at once, and notifies members then. A removed coordinator still gets its session here: it
+/// learns in it that it is none any more, and nothing else that it says is heard.
 fn follow_denied(
-    mut denied: watch::Receiver<DenyList>,
+    mut denied: watch::Receiver<DenyLists>,
     identity: Identity,
 ) -> Result<watch::Receiver<Arc<Notice>>, CoordinatorError> {
-    let list = denied.borrow_and_update().clone();
-    let first = Notice::first(list.clone()).map_err(|error| CoordinatorError::Notice {
+    let lists = denied.borrow_and_update().clone();
+    identity.deny(lists.revoked.clone());
+    let first = Notice::first(lists).map_err(|error| CoordinatorError::Notice {
         source: Box::new(error),
     })?;
     let (notices, told) = watch::channel(Arc::new(first));
-    identity.deny(list);
     tokio::spawn(async move {
         while denied.changed().await.is_ok() {
-            let list = denied.borrow_and_update().clone();
-            identity.deny(list.clone());
-            publish(&list, &notices);
+            let lists = denied.borrow_and_update().clone();
+            identity.deny(lists.revoked.clone());
+            publish(lists, &notices);
         }
     });
     Ok(told)

@@ -60,6 +60,8 @@ pub enum CoordinatorMessage {
     DeniedMore(DenyList),
     Closely(FastSampling),
     Unconfirmed(Unconfirmed),
+    /// All removed coordinators: their own certificates are refused, and what their signers signed is not.
+    Removed(DenyList),
 }
 
 impl From<Instruction> for CoordinatorMessage {
@@ -115,6 +117,8 @@ pub enum Order<T> {
     Coordinators(Vec<CoordinatorAddress>),
     /// These are revoked in addition to those sent before over this session.
     DeniedMore(DenyList),
+    /// All removed coordinators: their own certificates are refused, and what their signers signed is not.
+    Removed(DenyList),
 }
 
 impl From<Order<Instruction>> for CoordinatorMessage {
@@ -127,6 +131,7 @@ impl From<Order<Instruction>> for CoordinatorMessage {
             Order::Here => Self::Here,
             Order::Coordinators(seats) => Self::Coordinators(seats),
             Order::DeniedMore(list) => Self::DeniedMore(list),
+            Order::Removed(list) => Self::Removed(list),
         }
     }
 }
@@ -145,6 +150,7 @@ impl From<CoordinatorMessage> for Order<Instruction> {
             CoordinatorMessage::Here => Self::Here,
             CoordinatorMessage::Coordinators(seats) => Self::Coordinators(seats),
             CoordinatorMessage::DeniedMore(list) => Self::DeniedMore(list),
+            CoordinatorMessage::Removed(list) => Self::Removed(list),
         }
     }
 }

@@ -77,9 +77,7 @@ impl fmt::Display for Request {
         match self {
             Self::Plan => f.write_str("make a plan"),
             Self::Rewire { circuits } => write!(f, "make a plan for circuits {}", wanted(circuits)),
-            Self::Drain { links } => {
-                write!(f, "make a plan that drains {}", links.join(", "))
-            }
+            Self::Drain { links } => write!(f, "make a plan that drains {}", links.join(", ")),
             Self::Weigh { by_worth: true } => f.write_str("make a plan for UCMP weights"),
             Self::Weigh { by_worth: false } => f.write_str("make a plan for equal weights"),
             Self::Reorder { job } => write!(f, "make a plan that orders ranks of {job}"),
@@ -140,6 +138,7 @@ impl fmt::Display for Request {
             | Self::Jobs
             | Self::Registered
             | Self::Gate { .. }
+            | Self::DenyLists
             | Self::Lanes { .. } => f.write_str(VIEW_ACTION),
         }
     }

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::circuit::{CircuitSet, OpticalName};
-use crate::member::{Digest, Member, Role};
+use crate::member::{DeniedCoordinators, Digest, Member, Role};
 use crate::plan::Generation;
 use crate::time_span::TimeSpan;
 
@@ -219,6 +219,8 @@ pub enum Request {
     ClusterVersion {
         minor: Option<u16>,
     },
+    /// By which certificates of coordinators are refused, as far as the addressed one has applied the log.
+    DenyLists,
 }
 
 /// How an approved plan is applied.
@@ -277,6 +279,7 @@ impl Request {
             | Self::Standing
             | Self::Lanes { .. }
             | Self::ClusterVersion { minor: None }
+            | Self::DenyLists
             | Self::Renew { .. } => matches!(role, Role::Operator | Role::Viewer),
             Self::Plan
             | Self::Trace { anew: true, .. }
@@ -344,6 +347,7 @@ impl Request {
             | Self::Standing
             | Self::Lanes { .. }
             | Self::ClusterVersion { minor: None }
+            | Self::DenyLists
             | Self::Renew { .. } => false,
         }
     }
@@ -420,4 +424,5 @@ pub enum Response {
         /// An operator has lowered it to that, and no leader raises it by itself.
         lowered_by: Option<String>,
     },
+    DenyLists(DeniedCoordinators),
 }

@@ -5,7 +5,7 @@
 //! coordinator that restarts, or becomes leader, resumes from the state of its log. Moments must not go backwards,
 //! not even across leaders: see [`State::latest`].
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ use crate::log::command::{Change, Command, LATEST_MINOR};
 use crate::log::effect::{AuditRecord, Effect, Input, OperatorRequest, Outbox};
 use crate::log::policy::Policy;
 use crate::log::reason_list;
-use crate::log::state::{Migration, Rollout, State};
+use crate::log::state::{MAX_REVOKED_MEMBERS, Migration, Rollout, State};
 use crate::model::evidence::congested;
 use crate::model::idle_flows::{IdleFlows, LargeFlows};
 use crate::model::imbalance_history::ImbalanceHistory;
@@ -81,8 +81,8 @@ pub struct Core {
     disk_is_full: bool,
     /// The minor version of the protocol that all coordinators read.
     min_version: u16,
-    /// Coordinators that were removed long ago, and when.
-    lapsed: BTreeMap<String, Moment>,
+    /// Coordinators that the log's membership has removed, once that was said.
+    removed: Option<BTreeSet<String>>,
 }
 
 /// What the leader knows the cluster by.
@@ -265,7 +265,7 @@ impl Core {
             stirred: false,
             disk_is_full: false,
             min_version: 0,
-            lapsed: BTreeMap::new(),
+            removed: None,
         };
         core.senses.expect(&core.state);
         core
@@ -386,8 +386,10 @@ impl Core {
                 self.min_version = minor;
                 self.stirred = true;
             }
-            Input::Lapsed { coordinators } => {
-                self.lapsed = coordinators;
+            Input::Removed { coordinators } => {
+                // The membership's own log has no such bound.
+                let bounded = coordinators.into_iter().take(MAX_REVOKED_MEMBERS);
+                self.removed = Some(bounded.collect());
                 self.stirred = true;
             }
         }
@@ -599,6 +601,9 @@ impl Core {
                 turn.decide(Change::ClusterVersion { minor });
             }
             if turn.out.is_settled() {
+                api::handle_removals(&mut turn, self.removed.as_ref());
+            }
+            if turn.out.is_settled() {
                 self.drivers.advance(&mut turn);
             }
             if turn.out.is_settled() {
@@ -606,9 +611,6 @@ impl Core {
             }
             if turn.out.is_settled() {
                 self.registry.advance(&mut turn);
-            }
-            if turn.out.is_settled() {
-                api::revoke_lapsed(&mut turn, &self.lapsed);
             }
         }
         let membership = self.state.membership();

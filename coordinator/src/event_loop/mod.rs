@@ -6,7 +6,6 @@
 
 mod outboxes;
 mod plan_audit;
-mod removals;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,12 +18,13 @@ use reweave_common::error::error_chain;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::Instruction;
-use reweave_common::member::DenyList;
-use reweave_common::moment::Moment;
+use reweave_common::member::DenyLists;
 use reweave_common::operator::{Mode, Refused, Request, Response};
 use reweave_core::{
-    ClusterRole, Command, Effect, Input, LATEST_MINOR, NoEntry, Pass, Policy, State, UnreadableLog,
+    ClusterRole, Command, Effect, Input, LATEST_MINOR, NoEntry, Pass, Policy, REVOCATION_DELAY,
+    State, UnreadableLog,
 };
+use reweave_link::pki::MAX_MEMBER_VALIDITY;
 use reweave_proto::hello::PROTOCOL_VERSION;
 use reweave_replica::{MemberId, Proposal, ReadId, RequestId, Saved, Standing};
 use tokio::runtime::Runtime;
@@ -32,7 +32,7 @@ use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{oneshot, watch};
 
 use crate::audit::Audit;
-use crate::clock::{Clock, time_of_day};
+use crate::clock::Clock;
 use crate::counters::{Ending, EventCounters};
 use crate::data::of_another_version;
 use crate::decisions::Decisions;
@@ -44,10 +44,11 @@ use crate::recorder::{RecordError, Recorder};
 use crate::replication::{Cluster, Outcome, PeerStatus, Replication, ReplicationError, Task};
 use crate::traces::Traces;
 use outboxes::Outboxes;
-use removals::Removals;
 
 /// Entries have the versions of the protocol.
 const _: () = assert!(LATEST_MINOR == PROTOCOL_VERSION.minor);
+/// The signer of a removed coordinator is revoked when the last that it signed has expired, by clocks an hour apart.
+const _: () = assert!(REVOCATION_DELAY.as_secs() >= MAX_MEMBER_VALIDITY.as_secs() + 2 * 60 * 60);
 
 /// What is under way when the end comes may take this long.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -75,13 +76,10 @@ pub(crate) struct EventLoop {
     /// Joining members that wait.
     knocking: BTreeMap<u64, oneshot::Sender<Result<Pass, NoEntry>>>,
     last_request: u64,
-    /// Who is revoked, by what has been applied.
-    denied: watch::Sender<DenyList>,
+    /// Who is revoked or removed, by what has been applied.
+    denied: watch::Sender<DenyLists>,
     decisions: Decisions,
     endings: EventCounters<Ending>,
-    removals: Removals,
-    /// As the core heard it last.
-    lapsed: BTreeMap<String, Moment>,
 }
 
 /// The parts of an event loop.
@@ -108,11 +106,9 @@ impl EventLoop {
             replication: parts.replication,
             cluster: parts.cluster,
             peer_status: parts.peer_status,
-            denied: watch::Sender::new(parts.state.membership().denied().clone()),
+            denied: watch::Sender::new(parts.state.membership().deny_lists()),
             decisions: Decisions::default(),
             endings: EventCounters::default(),
-            removals: Removals::default(),
-            lapsed: BTreeMap::new(),
             clock: Clock::after(parts.state.latest()),
             mode: parts.policy.mode,
             office: ClusterRole::new(parts.policy, parts.fabric, parts.state, LATEST_MINOR),
@@ -130,8 +126,8 @@ impl EventLoop {
         }
     }
 
-    /// Follows who is revoked.
-    pub(crate) fn denied(&self) -> watch::Receiver<DenyList> {
+    /// Follows who is revoked or removed.
+    pub(crate) fn denied(&self) -> watch::Receiver<DenyLists> {
         self.denied.subscribe()
     }
 
@@ -250,7 +246,7 @@ impl EventLoop {
                 let ahead = leads.then(|| self.clock.ahead());
                 self.local_health.note_ahead(ahead.unwrap_or_default());
                 self.tell_min_version()?;
-                self.tell_lapsed()?;
+                self.tell_removed()?;
                 self.handle_input(Input::Tick)
             }
             Event::End => Ok(()),
@@ -269,18 +265,16 @@ impl EventLoop {
         }
     }
 
-    fn tell_lapsed(&mut self) -> Result<(), CoordinatorError> {
-        let (now, state) = (Instant::now(), self.office.state());
-        let at = time_of_day().max(state.latest());
-        let removed = self.cluster.borrow().directory.members().removed.clone();
-        let denied = state.membership().denied();
-        self.removals.follow(&removed, denied, now, at);
-        let coordinators = self.removals.lapsed(now);
-        if !self.office.leads() || coordinators == self.lapsed {
-            return Ok(());
+    fn tell_removed(&mut self) -> Result<(), CoordinatorError> {
+        let cluster = self.cluster.borrow();
+        let input = self
+            .office
+            .handle_removed(&cluster.directory.members().removed);
+        drop(cluster);
+        match input {
+            Some(input) => self.handle_input(input),
+            None => Ok(()),
         }
-        self.lapsed.clone_from(&coordinators);
-        self.handle_input(Input::Lapsed { coordinators })
     }
 
     fn follow(&mut self, outcome: Outcome) -> Result<(), CoordinatorError> {
@@ -366,7 +360,6 @@ impl EventLoop {
             state.in_force().generation
         );
         self.clock = Clock::after(state.latest());
-        self.lapsed.clear();
         if let Some(recorder) = &mut self.recorder {
             let written = recorder.leads(state);
             self.record(|_| written);
@@ -447,11 +440,12 @@ impl EventLoop {
     }
 
     fn publish_denied(&self) {
-        let denied = self.office.state().membership().denied();
+        let membership = self.office.state().membership();
         self.denied.send_if_modified(|published| {
-            let changed = published != denied;
+            let changed = published.revoked != *membership.denied()
+                || published.removed != *membership.removed();
             if changed {
-                published.clone_from(denied);
+                *published = membership.deny_lists();
             }
             changed
         });

@@ -578,6 +578,7 @@ fn summary(change: &Change) -> (&'static str, Option<NodeId>, Generation) {
         Change::ClusterVersionLowered { .. } => {
             ("cluster-version-lowered", None, Generation::default())
         }
+        Change::CoordinatorsRemoved { .. } => ("coordinators-removed", None, Generation::default()),
         Change::Together(_) => ("together", None, Generation::default()),
     }
 }

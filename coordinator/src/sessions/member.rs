@@ -139,7 +139,7 @@ pub(super) async fn instruct<K: Kind>(
     Ending::Replaced
 }
 
-/// So that no revoked coordinator commands it in our name.
+/// So that no revoked or removed coordinator commands it in our name.
 pub(super) async fn tell_of_denied<K: Kind>(session: &Session, context: &ServerContext) -> Ending {
     let mut notices = context.notices.clone();
     let mut told = None;

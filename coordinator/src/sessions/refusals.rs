@@ -91,7 +91,9 @@ impl Reason {
     fn judged(refusal: &PeerRefusal) -> Self {
         match refusal {
             PeerRefusal::Expired { .. } | PeerRefusal::NotYetValid { .. } => Self::Expired,
-            PeerRefusal::Revoked { .. } | PeerRefusal::SignerRevoked { .. } => Self::Revoked,
+            PeerRefusal::Revoked { .. }
+            | PeerRefusal::Removed { .. }
+            | PeerRefusal::SignerRevoked { .. } => Self::Revoked,
             PeerRefusal::WrongRole { .. } => Self::Role,
             _ => Self::Certificate,
         }

@@ -120,6 +120,30 @@ async fn older_agent_gets_only_known_kinds() {
     }
 }
 
+/// Viewers too, whichever coordinator they ask.
+#[tokio::test]
+async fn viewer_gets_denied_coordinators() {
+    let house = House::new();
+    let operator = house.operator().await;
+    for (role, name) in [(Role::Agent, "h0"), (Role::Coordinator, "c7")] {
+        let member = Member::new(role, name);
+        let revoked = ask(&operator, &Request::Revoke { member }).await;
+        assert!(matches!(revoked, Response::Revoked { .. }), "{revoked:?}");
+    }
+    let viewer = house.member(Role::Viewer, "val");
+    let session = soon(house.connect(&viewer)).await.unwrap();
+    let denied = soon(async {
+        loop {
+            match ask(&session, &Request::DenyLists).await {
+                Response::DenyLists(denied) if denied.revoked.is_empty() => {}
+                Response::DenyLists(denied) => return denied,
+                other => panic!("no lists: {other:?}"),
+            }
+        }
+    });
+    assert!(denied.await.revoked.keys().eq(["c7"]));
+}
+
 #[tokio::test]
 async fn used_token_stays_used_after_restart() {
     let mut house = House::new();

@@ -119,6 +119,15 @@ impl LinkError {
         }
     }
 
+    /// Whether the deny lists have each peer that was tried.
+    pub fn is_denial(&self) -> bool {
+        match self {
+            Self::Refused { source, .. } | Self::ShutOut(source) => source.is_denial(),
+            Self::NoneReached(failures) => failures.iter().all(Self::is_denial),
+            _ => false,
+        }
+    }
+
     /// What is wrong with that peer, without where it is.
     pub fn fault(&self) -> String {
         match self {

@@ -122,6 +122,11 @@ impl Identity {
         self.denied.set(list);
     }
 
+    /// The same of removed coordinators, whose signatures stay good.
+    pub fn deny_removed(&self, list: DenyList) {
+        self.denied.set_removed(list);
+    }
+
     pub(crate) fn denied(&self) -> &SharedDenyList {
         &self.denied
     }

@@ -14,6 +14,7 @@ pub mod chain;
 mod connect;
 #[doc(hidden)]
 pub mod decoders;
+mod deny_list_file;
 mod dialer;
 mod digest;
 pub mod durable_files;
@@ -45,6 +46,7 @@ mod tests;
 
 pub use backoff::Backoff;
 pub use connect::{connect, connect_as};
+pub use deny_list_file::{DenyListError, DenyListFile};
 pub use dialer::Dialer;
 pub use error::LinkError;
 pub use identity::Identity;

@@ -8,7 +8,7 @@ use bytes::{Buf, Bytes};
 use quinn::{Connection, Endpoint, RecvStream, SendDatagramError, SendStream, VarInt};
 use reweave_common::error::error_chain;
 use reweave_common::lock::lock;
-use reweave_common::member::DenyList;
+use reweave_common::member::DenyLists;
 pub use reweave_common::member::Member as Peer;
 use reweave_proto::frame::{self, FrameDecoder, MAX_ANSWER_BYTES, MAX_FRAME_BYTES};
 use reweave_proto::hello::Version;
@@ -211,7 +211,7 @@ pub struct Session {
     pub(crate) credentials: Credentials,
     /// Renewing the certificate moves it.
     pub(crate) good_until: std::sync::Mutex<SystemTime>,
-    pub(crate) denied: watch::Receiver<DenyList>,
+    pub(crate) denied: watch::Receiver<DenyLists>,
     pub(crate) build: String,
     pub(crate) version: Version,
     pub(crate) connection: Connection,
@@ -252,12 +252,12 @@ impl Session {
         *lock(&self.good_until) = until;
     }
 
-    /// Who is revoked, as this side knows it.
-    pub fn denied(&self) -> watch::Receiver<DenyList> {
+    /// Who is revoked or removed, as this side knows it.
+    pub fn denied(&self) -> watch::Receiver<DenyLists> {
         self.denied.clone()
     }
 
-    /// Waits until the peer is revoked, and closes the session then.
+    /// Waits until the peer is revoked or removed, and closes the session then.
     pub async fn shut_out(&self) -> LinkError {
         let mut denied = self.denied.clone();
         loop {

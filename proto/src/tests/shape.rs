@@ -43,14 +43,17 @@ const GOLDEN_1_1: &str = include_str!("../../shapes/1.1.txt");
 const GOLDEN_VERSION: Version = Version { major: 1, minor: 1 };
 
 /// What came with 1.1, in each list of kinds at its end.
-const KINDS_SINCE_1_1: [NewKind; 17] = [
+const KINDS_SINCE_1_1: [NewKind; 21] = [
     ("CoordinatorMessage", "CoordinatorMessage", "Closely"),
     ("CoordinatorMessage", "CoordinatorMessage", "Coordinators"),
     ("CoordinatorMessage", "CoordinatorMessage", "DeniedMore"),
+    ("CoordinatorMessage", "CoordinatorMessage", "Removed"),
     ("CoordinatorMessage", "CoordinatorMessage", "Unconfirmed"),
     ("Order", "Order", "Coordinators"),
     ("Order", "Order", "DeniedMore"),
+    ("Order", "Order", "Removed"),
     ("Request", "Request", "cluster-version"),
+    ("Request", "Request", "deny-lists"),
     ("Request", "Request", "lanes"),
     ("Request", "Request", "reorder"),
     ("Request", "Request", "standing"),
@@ -58,6 +61,7 @@ const KINDS_SINCE_1_1: [NewKind; 17] = [
     ("Response", "Refused", "cluster-version-too-low"),
     ("Response", "Refused", "version-stays"),
     ("Response", "Response", "cluster-version"),
+    ("Response", "Response", "deny-lists"),
     ("Response", "Response", "lanes"),
     ("Response", "Response", "standing"),
     ("Response", "Response", "steered"),

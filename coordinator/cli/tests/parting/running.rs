@@ -12,7 +12,7 @@ use reweave_common::operator::{
 use reweave_link::{Channel, Session};
 use tokio::time::timeout;
 
-use crate::scene::{Program, Scene};
+use crate::scene::{Program, Scene, request};
 use crate::timed::timed;
 
 /// No command waits longer for a coordinator, where nothing else was asked for.
@@ -185,7 +185,7 @@ async fn timed_absent_coordinator_delays_no_command() {
 /// None where the client has not waited.
 async fn asked(scene: &mut Scene) -> Option<(Session, Request)> {
     let session = scene.listener.accept().await.unwrap().ok()?;
-    let request = session.receive(Channel::Commands).await.ok()?;
+    let request = request(&session).await.ok()?;
     Some((session, request))
 }
 

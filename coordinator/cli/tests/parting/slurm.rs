@@ -9,7 +9,7 @@ use reweave_link::{Channel, Session};
 
 use crate::executable::write_executable;
 use crate::running::{nobody, registered, started};
-use crate::scene::Scene;
+use crate::scene::{Scene, request};
 
 fn script(name: &str, to: &str, identity: &Path) -> Command {
     let program = Path::new(env!("CARGO_BIN_EXE_reweave")).parent().unwrap();
@@ -51,7 +51,7 @@ async fn played(
     command.envs(variables.iter().copied());
     let ended = tokio::task::spawn_blocking(move || command.output().unwrap());
     let session = scene.listener.accept().await.unwrap().unwrap();
-    let request = session.receive(Channel::Commands).await.unwrap();
+    let request = request(&session).await.unwrap();
     session.send(Channel::Commands, &answer).await.unwrap();
     (request, ended.await.unwrap(), session)
 }

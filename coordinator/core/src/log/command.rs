@@ -162,6 +162,8 @@ pub enum Change {
     /// From here on nothing is decided that came after this minor version, and no leader raises it by itself. Each
     /// coordinator takes this entry and all before it out of its log, so that an earlier build reads what is left.
     ClusterVersionLowered { minor: u16, by: Author },
+    /// These coordinators are removed from now on, and no others. Their own certificates are refused.
+    CoordinatorsRemoved { coordinators: BTreeSet<String> },
 }
 
 impl Change {
@@ -205,7 +207,8 @@ impl Change {
             Self::Together(parts) => parts.iter().map(Self::since).max().unwrap_or_default(),
             Self::Steered { .. }
             | Self::ConfirmIntent { .. }
-            | Self::ClusterVersionLowered { .. } => 1,
+            | Self::ClusterVersionLowered { .. }
+            | Self::CoordinatorsRemoved { .. } => 1,
         }
     }
 

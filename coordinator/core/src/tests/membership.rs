@@ -1,6 +1,6 @@
 //! Who is admitted and who is not: tokens, what becomes of them over restarts, and being revoked.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::slice;
 use std::time::Duration;
 
@@ -10,10 +10,13 @@ use reweave_common::operator::{About, Mode, Refused, Request, Response};
 use reweave_common::time_span::TimeSpan;
 
 use super::cluster::Cluster;
+use super::network::Network;
 use super::scene::status;
 use crate::log::command::{Author, Change};
 use crate::log::state::{MAX_REVOKED_MEMBERS, MAX_TOKENS};
-use crate::{Effect, Input, NoEntry, Pass};
+use crate::{
+    ClusterRole, Effect, Input, LATEST_MINOR, NoEntry, Pass, Policy, REVOCATION_DELAY, State,
+};
 
 const TOKEN_DIGEST: Digest = Digest([7; 32]);
 const KEY_DIGEST: Digest = Digest([1; 32]);
@@ -419,33 +422,116 @@ fn revoked_members_limited_repeat_allowed() {
     assert_eq!(again, Response::Revoked { member });
 }
 
-/// Each new leader hears of it.
+fn c3() -> Member {
+    Member::new(Role::Coordinator, "c3")
+}
+
+fn removed(names: &[&str]) -> Input {
+    let coordinators = names.iter().map(|name| (*name).to_owned());
+    Input::Removed {
+        coordinators: coordinators.collect(),
+    }
+}
+
+/// Of c3: whether its own certificate of this admission is refused, and whether what its signer signed is too.
+fn denies_c3(cluster: &Cluster, admission: u64) -> [bool; 2] {
+    let lists = cluster.core.state().membership().deny_lists();
+    [lists.removed, lists.revoked].map(|list| list.denies(&c3(), Admission(admission)))
+}
+
+/// Its signer has signed for others, and a token that is made afterwards admits it.
+#[test]
+fn removed_coordinator_is_denied_at_once() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    cluster.handle(removed(&["c3"]));
+    let now = cluster.now().as_micros();
+    assert_eq!(
+        denies_c3(&cluster, 0),
+        [true, false],
+        "what was made by hand"
+    );
+    assert_eq!(denies_c3(&cluster, now), [true, false]);
+    assert_eq!(denies_c3(&cluster, now + 1), [false, false]);
+    cluster.restart();
+    let written = cluster.log.len();
+    cluster.handle(removed(&["c3"]));
+    assert_eq!(cluster.log.len(), written, "each new leader hears of it");
+    cluster.handle(removed(&["c4"]));
+    assert_eq!(denies_c3(&cluster, 0), [false, false], "it was added again");
+    cluster.handle(removed(&["c3", "c4"]));
+    assert_eq!(denies_c3(&cluster, now), [true, false]);
+}
+
+/// Members so tell later lists from earlier ones, also where the clock stands still.
+#[test]
+fn deny_lists_are_dated_by_log() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    let [gone, back] = [removed(&["c3"]), removed(&[])].map(|input| {
+        cluster.handle(input);
+        cluster.core.state().membership().deny_lists().as_of
+    });
+    assert!(Admission::default() < gone && gone < back);
+}
+
+/// Restarts and other leaders do not begin the delay again.
 #[test]
 fn removed_coordinator_is_revoked_once() {
     let mut cluster = Cluster::new(Mode::Manual);
-    let lapsed = |removed| Input::Lapsed {
-        coordinators: BTreeMap::from([("c3".to_owned(), removed)]),
-    };
-    let removed = cluster.now();
-    cluster.handle(lapsed(removed));
-    let c3 = Member::new(Role::Coordinator, "c3");
-    assert_eq!(status(&mut cluster).revoked, slice::from_ref(&c3));
-    let denies = |cluster: &Cluster, at| {
-        let denied = cluster.core.state().membership().denied();
-        denied.denies(&c3, Admission(at))
-    };
-    assert!(denies(&cluster, 0), "what was made by hand");
-    let written = cluster.log.len();
-    cluster.run_for(ONE_MINUTE);
+    cluster.handle(removed(&["c3"]));
+    cluster.stall(REVOCATION_DELAY - ONE_MINUTE);
     cluster.restart();
-    cluster.handle(lapsed(removed));
+    cluster.handle(removed(&["c3"]));
+    cluster.handle(Input::Tick);
+    assert!(
+        status(&mut cluster).revoked.is_empty(),
+        "agents renew still"
+    );
+    cluster.stall(ONE_MINUTE);
+    cluster.handle(Input::Tick);
+    assert_eq!(status(&mut cluster).revoked, slice::from_ref(&c3()));
+    let written = cluster.log.len();
+    cluster.stall(REVOCATION_DELAY);
+    cluster.restart();
+    cluster.handle(removed(&["c3"]));
     assert_eq!(cluster.log.len(), written);
     // A token has let it in since, and it was removed once more.
-    let again = cluster.now();
-    assert!(!denies(&cluster, again.as_micros()));
-    cluster.handle(lapsed(again));
-    assert!(denies(&cluster, again.as_micros()));
-    assert_eq!(cluster.log.len(), written + 1);
+    let again = cluster.now().as_micros();
+    cluster.handle(removed(&[]));
+    cluster.handle(removed(&["c3"]));
+    assert_eq!(denies_c3(&cluster, again), [true, false]);
+    cluster.stall(REVOCATION_DELAY + ONE_MINUTE);
+    cluster.handle(Input::Tick);
+    assert_eq!(denies_c3(&cluster, again), [true, true]);
+}
+
+/// Others end where they cannot read it.
+#[test]
+fn removal_waits_for_cluster_version() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    cluster.founded = 0;
+    cluster.restart();
+    cluster.handle(removed(&["c3"]));
+    assert!(cluster.log.is_empty(), "{:?}", cluster.log);
+    cluster.handle(Input::MinVersion { minor: 1 });
+    assert_eq!(denies_c3(&cluster, 0), [true, false]);
+}
+
+/// Ticks ask ten times a second.
+#[test]
+fn removals_are_reported_when_they_change() {
+    let (none, c3) = (BTreeSet::new(), BTreeSet::from(["c3".to_owned()]));
+    let fabric = Network::new(2, 3).fabric;
+    let state = State::founded(LATEST_MINOR);
+    let mut role = ClusterRole::new(Policy::default(), fabric, state, LATEST_MINOR);
+    assert_eq!(role.handle_removed(&c3), None, "it follows");
+    role.handle_elected(1, [], []);
+    assert_eq!(role.handle_removed(&none), None, "the log says the same");
+    assert_eq!(role.handle_removed(&c3), Some(removed(&["c3"])));
+    assert_eq!(role.handle_removed(&c3), None);
+    // Before it was decided.
+    assert_eq!(role.handle_removed(&none), Some(removed(&[])));
+    role.handle_elected(2, [], []);
+    assert_eq!(role.handle_removed(&c3), Some(removed(&["c3"])));
 }
 
 /// Each is an entry of the log.

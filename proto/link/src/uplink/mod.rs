@@ -241,8 +241,12 @@ async fn listen<D: MemberProtocol>(
             Ok(Order::Elsewhere(there)) => return SessionEnd::Elsewhere(there),
             // It is asked already.
             Ok(Order::Here) => {}
-            Ok(Order::Coordinators(seats)) if !shut_out.names(session) => known.note(seats),
-            Ok(Order::Coordinators(_)) => {}
+            Ok(Order::Coordinators(seats)) if !shut_out.names(session) => {
+                shut_out.readmit(&seats);
+                known.note(seats);
+            }
+            Ok(Order::Removed(list)) if !shut_out.names(session) => shut_out.note_removed(list),
+            Ok(Order::Coordinators(_) | Order::Removed(_)) => {}
             Err(error) => return SessionEnd::Lost(error),
         }
     }

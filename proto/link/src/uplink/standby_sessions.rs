@@ -218,9 +218,13 @@ impl StandbyContext {
                 Ok(Order::Denied(list)) => self.shut_out.note(list),
                 Ok(Order::DeniedMore(list)) => self.shut_out.note_more(list),
                 Ok(Order::Coordinators(seats)) if !self.shut_out.names(session) => {
+                    self.shut_out.readmit(&seats);
                     self.known.note(seats);
                 }
-                Ok(Order::Coordinators(_)) => {}
+                Ok(Order::Removed(list)) if !self.shut_out.names(session) => {
+                    self.shut_out.note_removed(list);
+                }
+                Ok(Order::Coordinators(_) | Order::Removed(_)) => {}
                 // Who leads is for the one to say that is asked.
                 Ok(Order::Elsewhere(_)) => {}
                 Ok(Order::Told(_) | Order::Renewed { .. }) | Err(_) => return false,

@@ -5,6 +5,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use reweave_common::instruction::Instruction;
+use reweave_common::member::{Admission, DenyList, Member};
 use reweave_common::sample::Sample;
 use reweave_proto::message::{AgentMessage, CoordinatorAddress, CoordinatorMessage};
 use tempfile::TempDir;
@@ -341,6 +342,25 @@ async fn lost_leader_is_replaced_by_caller() {
     let [asked, waits] = court.sessions().await;
     asked.close("it dies").await;
     assert!(matches!(court.line.next().await, Some(UplinkEvent::Lost)));
+    say(&waits, CoordinatorMessage::Here).await;
+    assert!(matches!(
+        court.line.next().await,
+        Some(UplinkEvent::Connected)
+    ));
+    court.expect_at(&waits).await;
+}
+
+/// Its own words would not say so.
+#[tokio::test]
+async fn removed_coordinator_loses_its_agent() {
+    let mut court = Court::new();
+    let [asked, waits] = court.sessions().await;
+    let mut list = DenyList::default();
+    list.deny(Member::new(Role::Coordinator, "c0"), Admission(7));
+    say(&waits, CoordinatorMessage::Removed(list)).await;
+    assert!(matches!(court.line.next().await, Some(UplinkEvent::Lost)));
+    let end = asked.closed().await;
+    assert!(matches!(end, LinkError::ClosedByPeer { .. }), "{end}");
     say(&waits, CoordinatorMessage::Here).await;
     assert!(matches!(
         court.line.next().await,

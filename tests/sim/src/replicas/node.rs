@@ -201,6 +201,7 @@ pub fn came_with(change: &Change) -> u16 {
             Change::Steered { .. }
                 | Change::ConfirmIntent { .. }
                 | Change::ClusterVersionLowered { .. }
+                | Change::CoordinatorsRemoved { .. }
         )
     };
     u16::from(change.parts().iter().any(is_later))

@@ -1,10 +1,10 @@
 //! Invited and revoked members.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-use reweave_common::member::{Admission, DenyList, Digest, Member, Role};
+use reweave_common::member::{Admission, DenyList, DenyLists, Digest, Member, Role};
 use reweave_common::moment::Moment;
 use reweave_common::operator::Refused;
 use serde::{Deserialize, Serialize};
@@ -31,8 +31,10 @@ pub struct Membership {
     denied: DenyList,
     /// Until they expire.
     visitors: BTreeMap<Digest, Visitor>,
-    /// The latest admission, or the latest one up to which a member was revoked.
+    /// The latest admission, or the latest one up to which a member was revoked or removed.
     newest: Admission,
+    /// Removed coordinators, each up to its removal: that is the moment too.
+    removed: DenyList,
 }
 
 /// In whose name a token asks.
@@ -109,6 +111,25 @@ pub(crate) enum AdmissionStatus {
 impl Membership {
     pub fn denied(&self) -> &DenyList {
         &self.denied
+    }
+
+    pub fn removed(&self) -> &DenyList {
+        &self.removed
+    }
+
+    /// By which members refuse certificates.
+    pub fn deny_lists(&self) -> DenyLists {
+        DenyLists {
+            as_of: self.newest,
+            revoked: self.denied.clone(),
+            removed: self.removed.clone(),
+        }
+    }
+
+    /// Whether these coordinators are removed, and no others.
+    pub(crate) fn has_removed(&self, coordinators: &BTreeSet<String>) -> bool {
+        let held = self.removed.iter().map(|(member, _)| &member.name);
+        held.eq(coordinators)
     }
 
     pub(crate) fn has_room_for(&self, shut_out: &Member) -> bool {
@@ -214,6 +235,20 @@ impl Membership {
             .retain(|_, held| held.member != member && !is_its(held));
         self.visitors.retain(|_, held| held.member != member);
         self.denied.deny(member, up_to);
+    }
+
+    /// These coordinators are removed now, and no others. One that was added again is admitted as before, and one that a token
+    /// has admitted since its removal is as well.
+    pub(super) fn handle_removed(&mut self, at: Moment, coordinators: &BTreeSet<String>) {
+        let up_to = self.next_admission(at);
+        self.removed
+            .retain(|member| coordinators.contains(&member.name));
+        for name in coordinators {
+            let member = Member::new(Role::Coordinator, name);
+            if !self.removed.names(&member) {
+                self.removed.deny(member, up_to);
+            }
+        }
     }
 
     /// Independent of clocks.

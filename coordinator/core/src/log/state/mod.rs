@@ -252,7 +252,8 @@ impl State {
             | Change::Froze { .. }
             | Change::Registered { .. }
             | Change::ClusterVersion { .. }
-            | Change::ClusterVersionLowered { .. } => self.obey(at, change),
+            | Change::ClusterVersionLowered { .. }
+            | Change::CoordinatorsRemoved { .. } => self.obey(at, change),
             Change::Together(parts) => self.take_all(at, token, parts),
         }
     }
@@ -284,6 +285,9 @@ impl State {
                 expires,
             } => self.membership.let_visit(at, token, member, expires),
             Change::Revoked { member, .. } => self.membership.revoke(at, member),
+            Change::CoordinatorsRemoved { coordinators } => {
+                self.membership.handle_removed(at, &coordinators);
+            }
             Change::Maintained {
                 place,
                 stage,
