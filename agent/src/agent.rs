@@ -118,9 +118,10 @@ impl Agent {
                 .is_endpoint()
                 .then(|| RdmaThread::start(gate.clone(), u64::from(mark.0))),
             prober: Prober::open(mark).ok(),
-            fence: match role.forwards() {
-                true => Fence::new(record),
-                false => Fence::of_host(record),
+            fence: if role.forwards() {
+                Fence::new(record)
+            } else {
+                Fence::of_host(record)
             },
             store,
             links: LinkBook::default(),

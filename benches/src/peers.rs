@@ -52,9 +52,10 @@ pub(crate) fn compare(program: &str) -> ExitCode {
         SEEDS.count(),
         unequal.len()
     );
-    match unequal.is_empty() & race(program) {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    if unequal.is_empty() & race(program) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
 }
 

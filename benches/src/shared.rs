@@ -231,9 +231,10 @@ fn together(fabric: &Fabric, iterations: &[Iteration], hashed: bool, seed: u64) 
         .chunks(SERVERS_PER_JOB)
         .take(iterations.len())
         .map(seat);
-    let spreading = match hashed {
-        true => Spreading::Hashed(Ecmp::Mixed { seed }),
-        false => Spreading::Even,
+    let spreading = if hashed {
+        Spreading::Hashed(Ecmp::Mixed { seed })
+    } else {
+        Spreading::Even
     };
     times(fabric, iterations, seats.collect(), spreading)
 }

@@ -121,9 +121,10 @@ impl FromStr for Mac {
 /// In words where people read it, and in six bytes where programs do.
 impl Serialize for Mac {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        match to.is_human_readable() {
-            true => to.collect_str(self),
-            false => self.0.serialize(to),
+        if to.is_human_readable() {
+            to.collect_str(self)
+        } else {
+            self.0.serialize(to)
         }
     }
 }

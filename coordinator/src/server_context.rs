@@ -267,9 +267,12 @@ impl ServerContext {
 
     fn described(&self, status: &Replicated) -> Vec<CoordinatorStatus> {
         let members = status.members.of.iter();
-        let each = members.map(|(&id, member)| match id == status.id {
-            true => self.myself(status, member),
-            false => self.other(status, id, member),
+        let each = members.map(|(&id, member)| {
+            if id == status.id {
+                self.myself(status, member)
+            } else {
+                self.other(status, id, member)
+            }
         });
         let mut all: Vec<_> = each.collect();
         all.sort_by_key(|one| (one.state != CoordinatorState::Leads, one.number));
@@ -305,11 +308,14 @@ impl ServerContext {
             return unseen;
         };
         let silent_for = known.silent_for();
-        let state = match unseen.votes {
-            _ if silent_for > SILENCE_TIMEOUT => CoordinatorState::Silent,
-            _ if status.leader == Some(id) => CoordinatorState::Leads,
-            true => CoordinatorState::Follows,
-            false => CoordinatorState::Learns,
+        let state = if silent_for > SILENCE_TIMEOUT {
+            CoordinatorState::Silent
+        } else if status.leader == Some(id) {
+            CoordinatorState::Leads
+        } else if unseen.votes {
+            CoordinatorState::Follows
+        } else {
+            CoordinatorState::Learns
         };
         let matched = status.matched.get(&id);
         CoordinatorStatus {

@@ -67,11 +67,12 @@ impl PartAssembler {
 }
 
 fn check(length_bytes: usize, limit_bytes: usize) -> Result<(), WireError> {
-    match length_bytes > limit_bytes {
-        true => Err(WireError::Oversized {
+    if length_bytes > limit_bytes {
+        Err(WireError::Oversized {
             length_bytes,
             limit_bytes,
-        }),
-        false => Ok(()),
+        })
+    } else {
+        Ok(())
     }
 }

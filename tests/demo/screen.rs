@@ -263,9 +263,10 @@ impl Screen {
     }
 
     pub(crate) fn restored(&self, restored: bool, nodes: usize) {
-        self.line(&match restored {
-            true => format!("  rules and routes of all {nodes} nodes are exactly what they were"),
-            false => self.ink(Ink::Red, "  rules or routes are not what they were"),
+        self.line(&if restored {
+            format!("  rules and routes of all {nodes} nodes are exactly what they were")
+        } else {
+            self.ink(Ink::Red, "  rules or routes are not what they were")
         });
     }
 

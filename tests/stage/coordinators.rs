@@ -96,9 +96,10 @@ impl Stage {
 
     /// All that a part may have to do with.
     pub(crate) fn coordinated_at(&self) -> Vec<String> {
-        match self.trio.is_empty() {
-            true => vec![COORDINATOR_ADDRESS.to_owned()],
-            false => addresses().to_vec(),
+        if self.trio.is_empty() {
+            vec![COORDINATOR_ADDRESS.to_owned()]
+        } else {
+            addresses().to_vec()
         }
     }
 }

@@ -129,9 +129,10 @@ fn two_of_three_dead() {
     reaches(&mut job, MIN_UNSHARED_MBPS);
 
     for seat in killed {
-        match seat == COORDINATOR_SEATS[0] {
-            true => lead(&mut stage),
-            false => must(others.start(&stage, seat)),
+        if seat == COORDINATOR_SEATS[0] {
+            lead(&mut stage)
+        } else {
+            must(others.start(&stage, seat))
         }
     }
     must(wait_for("it is known to be kept", STAGE_TIMEOUT, || {

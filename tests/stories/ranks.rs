@@ -98,9 +98,10 @@ fn told() {
 }
 
 fn ring(play: &Play, (rank, host): (usize, &&str)) -> Program {
-    let [computes, waits] = match *host == STRAGGLER_HOST {
-        true => [LONG_COMPUTE_US, SHORT_COMPUTE_US],
-        false => [SHORT_COMPUTE_US, LONG_COMPUTE_US],
+    let [computes, waits] = if *host == STRAGGLER_HOST {
+        [LONG_COMPUTE_US, SHORT_COMPUTE_US]
+    } else {
+        [SHORT_COMPUTE_US, LONG_COMPUTE_US]
     };
     let [sends, receives] = SLOW_PAIR.map(|slow| if *host == slow { EXTRA_DELAY_US } else { "0" });
     let lasts = [computes, waits, sends, receives];

@@ -269,9 +269,12 @@ const NOMINAL_RATE_FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 3\nspines = 2
 /// Who is there, and not who is joined to whom.
 fn nodes_alone(fabric: &Fabric) -> String {
     let node = |name: &str, role| format!("[[node]]\nname = \"{name}\"\nrole = \"{role}\"\n");
-    let nodes = fabric.nodes().map(|(_, it)| match it.role.is_endpoint() {
-        true => node(&it.name, "host"),
-        false => node(&it.name, "switch"),
+    let nodes = fabric.nodes().map(|(_, it)| {
+        if it.role.is_endpoint() {
+            node(&it.name, "host")
+        } else {
+            node(&it.name, "switch")
+        }
     });
     format!("kind = \"graph\"\n{}", nodes.collect::<String>())
 }

@@ -85,9 +85,10 @@ fn ping_once(pair: &Pair, transport: Transport, n: u32) -> Result<Option<Duratio
 
 /// By the clock that the departure is known by.
 fn arrival(pair: &Pair, transport: Transport, stamp: Stamp) -> Stamp {
-    match tells_departure(pair, transport) {
-        true => stamp,
-        false => Stamp::now(),
+    if tells_departure(pair, transport) {
+        stamp
+    } else {
+        Stamp::now()
     }
 }
 

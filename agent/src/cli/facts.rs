@@ -144,9 +144,10 @@ fn nic_row(it: &Nic) -> [String; 8] {
 }
 
 fn bus(pcie: Pcie) -> String {
-    match pcie.is_degraded() {
-        true => format!("{}, could be {}", pcie.now, pcie.most),
-        false => pcie.now.to_string(),
+    if pcie.is_degraded() {
+        format!("{}, could be {}", pcie.now, pcie.most)
+    } else {
+        pcie.now.to_string()
     }
 }
 

@@ -174,9 +174,12 @@ fn row((host, tally): (&Ipv4Addr, &ProbeTally)) -> [String; 15] {
         let [least, most] = [loss.least, loss.most].map(|share| share * 100.0);
         format!("{least:.2} to {most:.2} %")
     });
-    let routers = it.routers.map(|way| match way.there == way.back {
-        true => way.there.to_string(),
-        false => format!("{} there, {} back", way.there, way.back),
+    let routers = it.routers.map(|way| {
+        if way.there == way.back {
+            way.there.to_string()
+        } else {
+            format!("{} there, {} back", way.there, way.back)
+        }
     });
     [
         host.to_string(),

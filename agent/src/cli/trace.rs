@@ -36,9 +36,10 @@ pub(super) fn trace(asked: &Trace) -> Result<(), AgentError> {
     let flow = asked.flow()?;
     begins_here(&flow)?;
     let mut tracing = Tracing::open(&flow)?;
-    match asked.all {
-        true => all_ways(&mut tracing, flow, asked.output.form),
-        false => one_way(&mut tracing, flow, asked),
+    if asked.all {
+        all_ways(&mut tracing, flow, asked.output.form)
+    } else {
+        one_way(&mut tracing, flow, asked)
     }
 }
 

@@ -97,13 +97,14 @@ impl File {
     /// First the servers' GPUs, then what each sends to the next over.
     fn device(&mut self, nth: usize, servers: usize) -> usize {
         let server = nth % servers;
-        let (kind, property) = match nth < servers {
-            true => (GPU_DEVICE, 0),
+        let (kind, property) = if nth < servers {
+            (GPU_DEVICE, 0)
+        } else {
             // With the switch, there is one node more.
-            false => (
+            (
                 NETWORK_DEVICE,
                 server * (servers + 1) + (server + 1) % servers,
-            ),
+            )
         };
         let content = [
             &kind.to_le_bytes()[..],

@@ -63,9 +63,10 @@ impl Request {
 
 fn wanted(circuits: &BTreeMap<OpticalName, CircuitSet>) -> String {
     let names: Vec<_> = circuits.keys().map(|name| name.0.as_str()).collect();
-    match names.is_empty() {
-        true => "that suit the traffic".to_owned(),
-        false => format!("of {}", names.join(", ")),
+    if names.is_empty() {
+        "that suit the traffic".to_owned()
+    } else {
+        format!("of {}", names.join(", "))
     }
 }
 

@@ -88,9 +88,10 @@ enum Wanted {
 
 fn wanted(text: &str) -> Result<Wanted, &'static str> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-    match is_number {
-        true => number(text).map(Wanted::Number),
-        false => Ok(Wanted::File(text.into())),
+    if is_number {
+        number(text).map(Wanted::Number)
+    } else {
+        Ok(Wanted::File(text.into()))
     }
 }
 

@@ -270,9 +270,12 @@ impl Coordinator {
             .map_err(|_| CliError::NoAnswer {
                 waited: ANSWER_TIMEOUT,
             })?
-            .map_err(|error| match error.is_denial() {
-                true => unreached(&[self.session.address()], error),
-                false => CliError::Ask(Box::new(error)),
+            .map_err(|error| {
+                if error.is_denial() {
+                    unreached(&[self.session.address()], error)
+                } else {
+                    CliError::Ask(Box::new(error))
+                }
             })
     }
 
@@ -449,12 +452,13 @@ async fn open(addresses: &[SocketAddr], identity: &Identity) -> Result<Session, 
 
 fn unreached(addresses: &[SocketAddr], source: LinkError) -> CliError {
     let (addresses, source) = (addresses.to_vec(), Box::new(source));
-    match source.is_denial() {
-        true => CliError::Denied {
+    if source.is_denial() {
+        CliError::Denied {
             addresses,
             denial: source,
-        },
-        false => CliError::Reach { addresses, source },
+        }
+    } else {
+        CliError::Reach { addresses, source }
     }
 }
 

@@ -86,9 +86,10 @@ impl Check {
             CliError::OtherFabric { path, source }
         })?;
         print(output, &verdict, |page| show(page, &verdict))?;
-        Ok(match verdict.sound {
-            true => ExitCode::SUCCESS,
-            false => ExitCode::FAILURE,
+        Ok(if verdict.sound {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
         })
     }
 }

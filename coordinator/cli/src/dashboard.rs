@@ -130,9 +130,10 @@ impl Link {
 
 /// A coordinator that listens everywhere listens there.
 fn reached(place: SocketAddr, machine: IpAddr) -> SocketAddr {
-    match place.ip().is_unspecified() {
-        true => SocketAddr::new(machine, place.port()),
-        false => place,
+    if place.ip().is_unspecified() {
+        SocketAddr::new(machine, place.port())
+    } else {
+        place
     }
 }
 

@@ -244,9 +244,12 @@ fn refusing_empty_names(command: clap::Command) -> clap::Command {
         let is_of_others = arg.is_last_set() || arg.is_trailing_var_arg_set();
         arg.get_value_parser().type_id() == text && !is_of_others
     };
-    let named = command.mut_args(move |arg| match is_name(&arg) {
-        true => arg.value_parser(NonEmptyStringValueParser::new()),
-        false => arg,
+    let named = command.mut_args(move |arg| {
+        if is_name(&arg) {
+            arg.value_parser(NonEmptyStringValueParser::new())
+        } else {
+            arg
+        }
     });
     named.mut_subcommands(refusing_empty_names)
 }

@@ -109,12 +109,13 @@ impl Revoke {
         let is_known = self.is_known(&mut coordinator);
         let json = serde_json::json!({ "revoked": revoked, "known": is_known });
         print(output, &json, |page| {
-            page.line(&match is_known {
-                true => format!("{revoked} is revoked; a new join token admits it again"),
-                false => format!(
+            page.line(&if is_known {
+                format!("{revoked} is revoked; a new join token admits it again")
+            } else {
+                format!(
                     "{revoked} is revoked, but the fabric has no node of that name: check the \
                      spelling"
-                ),
+                )
             });
         })
     }

@@ -158,9 +158,10 @@ fn line<const N: usize>(columns: &[Column], row: &[String; N]) -> String {
     let mut text = String::from(" ");
     for (column, cell) in columns.iter().zip(row) {
         let gap = " ".repeat(column.width.saturating_sub(width(cell)));
-        let _ = match column.figures {
-            true => write!(text, " {gap}{cell} "),
-            false => write!(text, " {cell}{gap} "),
+        let _ = if column.figures {
+            write!(text, " {gap}{cell} ")
+        } else {
+            write!(text, " {cell}{gap} ")
         };
     }
     text

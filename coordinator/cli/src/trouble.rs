@@ -67,12 +67,16 @@ pub(crate) fn words(link: &LinkStatus, findings: &Findings) -> String {
     let mut found: Vec<_> = found.collect();
     found.sort();
     found.dedup();
-    match found.is_empty() {
-        _ if !link.up => "down".to_owned(),
-        false => found.join(", "),
-        true if link.drained => "drained".to_owned(),
-        true if load(link) >= MIN_FULL_LOAD => "full".to_owned(),
-        true => String::new(),
+    if !link.up {
+        "down".to_owned()
+    } else if !found.is_empty() {
+        found.join(", ")
+    } else if link.drained {
+        "drained".to_owned()
+    } else if load(link) >= MIN_FULL_LOAD {
+        "full".to_owned()
+    } else {
+        String::new()
     }
 }
 

@@ -44,9 +44,10 @@ fn second(second: u64) -> Moment {
 
 /// What h0 sends to h2 and h1 to h3, which meet on the way over spine0.
 fn sent(host: u8, at: u64, seen: bool) -> Entry {
-    match seen {
-        true => sent_over(host, at, "spine0"),
-        false => sent_along(host, at, None),
+    if seen {
+        sent_over(host, at, "spine0")
+    } else {
+        sent_along(host, at, None)
     }
 }
 

@@ -210,9 +210,10 @@ impl Fence {
             Verdict::Refuse(why) => self.refuse(&switchover, why),
             Verdict::LookAgain(why) => self.look(why),
             Verdict::Follow => {
-                let why = match self.record.left_off(&switchover) {
-                    true => Why::Unfinished,
-                    false => Why::Fresh,
+                let why = if self.record.left_off(&switchover) {
+                    Why::Unfinished
+                } else {
+                    Why::Fresh
                 };
                 let note = Effect::Note(promise(switchover.clone()));
                 self.go_on(Stage::Promising(switchover, why), note);
@@ -241,9 +242,10 @@ impl Fence {
         if told != promised {
             return Verdict::Refuse(NotSwitched::DifferentContent { held, token });
         }
-        match self.record.is_settled() {
-            true => Verdict::LookAgain(Why::Done),
-            false => Verdict::LookAgain(Why::Unfinished),
+        if self.record.is_settled() {
+            Verdict::LookAgain(Why::Done)
+        } else {
+            Verdict::LookAgain(Why::Unfinished)
         }
     }
 

@@ -143,26 +143,28 @@ impl Line {
         let (_, members) = known.or_insert_with(|| (*n_ranks, BTreeMap::new()));
         let process = self.process();
         let known = members.entry(*rank).or_insert_with(|| process.clone());
-        match *known == process {
-            true => Ok(()),
-            false => Err(Problem::TwoOfARank {
+        if *known == process {
+            Ok(())
+        } else {
+            Err(Problem::TwoOfARank {
                 id: id.clone(),
                 rank: *rank,
                 host: process.0,
                 pid: process.1,
-            }),
+            })
         }
     }
 
     fn check_rank(&self) -> Result<(), Problem> {
         let Header { id, rank, n_ranks } = &self.header;
-        match rank < n_ranks {
-            true => Ok(()),
-            false => Err(Problem::BadRank {
+        if rank < n_ranks {
+            Ok(())
+        } else {
+            Err(Problem::BadRank {
                 id: id.clone(),
                 rank: *rank,
                 ranks: *n_ranks,
-            }),
+            })
         }
     }
 }

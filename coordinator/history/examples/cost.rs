@@ -199,15 +199,13 @@ fn add_up(folder: &Path, what: &str, bytes: &mut BTreeMap<String, u64>) {
     for entry in fs::read_dir(folder).expect("a folder to read").flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = entry.path();
-        match path.is_dir() {
-            true if name.starts_with("day=") || name.starts_with("hour=") => {
-                add_up(&path, what, bytes);
-            }
-            true => add_up(&path, &format!("{what} {name}"), bytes),
-            false => {
-                let length = path.metadata().map_or(0, |data| data.len());
-                *bytes.entry(what.to_owned()).or_default() += length;
-            }
+        if !path.is_dir() {
+            let length = path.metadata().map_or(0, |data| data.len());
+            *bytes.entry(what.to_owned()).or_default() += length;
+        } else if name.starts_with("day=") || name.starts_with("hour=") {
+            add_up(&path, what, bytes);
+        } else {
+            add_up(&path, &format!("{what} {name}"), bytes);
         }
     }
 }

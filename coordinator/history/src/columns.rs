@@ -150,9 +150,10 @@ fn put<'v, C: Cell + 'v>(
     later: impl Fn(usize) -> &'v C,
 ) {
     for (index, column) in columns.iter_mut().enumerate() {
-        match goes_on {
-            true => column[row].merge(later(index)),
-            false => column[row].set(later(index)),
+        if goes_on {
+            column[row].merge(later(index))
+        } else {
+            column[row].set(later(index))
         }
     }
 }

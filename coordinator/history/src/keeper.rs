@@ -172,10 +172,7 @@ impl Keeper {
 
     /// A shelf that failed is not asked again each time: it may take long to answer.
     pub(crate) fn save_unless_failing(&mut self) -> Result<(), ShelfError> {
-        match self.is_failing {
-            true => Ok(()),
-            false => self.save(),
-        }
+        if self.is_failing { Ok(()) } else { self.save() }
     }
 
     /// Writes what waits, until something fails.

@@ -82,9 +82,10 @@ pub(crate) fn reach(kind: Kind, content: Bytes) -> Result<Option<[Moment; 2]>, T
 fn opened(kind: Kind, content: Bytes) -> Result<SerializedFileReader<Bytes>, TableError> {
     let file = SerializedFileReader::new(content).map_err(TableError::Decode)?;
     let expected = schema(kind).map_err(TableError::Decode)?;
-    match same_columns(file.metadata().file_metadata().schema(), &expected) {
-        true => Ok(file),
-        false => Err(TableError::OtherColumns { kind: kind.name() }),
+    if same_columns(file.metadata().file_metadata().schema(), &expected) {
+        Ok(file)
+    } else {
+        Err(TableError::OtherColumns { kind: kind.name() })
     }
 }
 

@@ -32,9 +32,10 @@ impl Settings {
     pub(crate) fn check(&self) -> Result<(), CoordinatorError> {
         let config = self.read()?;
         let found = config.look()?;
-        let listeners = match found.data_is_held {
-            true => None,
-            false => Some(Listeners::try_out(&config, &found.identity)?),
+        let listeners = if found.data_is_held {
+            None
+        } else {
+            Some(Listeners::try_out(&config, &found.identity)?)
         };
         let told = told(&config, &found, listeners.as_ref());
         let said = voice::out().write_all(told.as_bytes());
@@ -68,9 +69,12 @@ fn told(config: &Config, found: &StartState, listeners: Option<&Listeners>) -> S
         line("members", membership(config, identity.member().name()));
     }
     let is_there = |has: fn(&Listeners) -> bool| listeners.is_none_or(has);
-    let place = |address, is_there| match is_there {
-        true => format!("{address}"),
-        false => format!("nowhere: {address} is taken"),
+    let place = |address, is_there| {
+        if is_there {
+            format!("{address}")
+        } else {
+            format!("nowhere: {address} is taken")
+        }
     };
     let hears = is_there(|listeners| listeners.join_listener.is_some());
     line("joins on", place(config.door.value, hears));
@@ -128,11 +132,10 @@ fn membership(config: &Config, name: &str) -> String {
     };
     let (listen, told) = (config.listen.value, own.address);
     let is_there = listen.ip().is_unspecified() || listen.ip() == told.ip();
-    match is_there && listen.port() == told.port() {
-        true => format!("{count}, and {name} is one of them, at {told}"),
-        false => {
-            format!("{count}; the others connect to {name} at {told}, but it does not listen there")
-        }
+    if is_there && listen.port() == told.port() {
+        format!("{count}, and {name} is one of them, at {told}")
+    } else {
+        format!("{count}; the others connect to {name} at {told}, but it does not listen there")
     }
 }
 

@@ -259,12 +259,13 @@ pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, CoordinatorError> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(failed)?;
     let read = file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes);
-    match read.map_err(failed)? as u64 > MAX_FILE_BYTES {
-        true => Err(CoordinatorError::TooLarge {
+    if read.map_err(failed)? as u64 > MAX_FILE_BYTES {
+        Err(CoordinatorError::TooLarge {
             path: path.to_owned(),
             most_bytes: MAX_FILE_BYTES,
-        }),
-        false => Ok(bytes),
+        })
+    } else {
+        Ok(bytes)
     }
 }
 

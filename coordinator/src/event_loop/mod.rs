@@ -254,9 +254,12 @@ impl EventLoop {
     }
 
     fn tell_min_version(&mut self) -> Result<(), CoordinatorError> {
-        let read = |id| match id == self.id {
-            true => Some(LATEST_MINOR),
-            false => self.peer_status.minor(id),
+        let read = |id| {
+            if id == self.id {
+                Some(LATEST_MINOR)
+            } else {
+                self.peer_status.minor(id)
+            }
         };
         let find = || self.cluster.borrow().directory.members().min_version(read);
         match self.office.handle_min_version(find) {
@@ -464,9 +467,10 @@ impl EventLoop {
     }
 
     fn unseat(&mut self, node: NodeId) -> Result<(), CoordinatorError> {
-        match self.agents.remove(node) {
-            true => self.handle_input(Input::AgentDown { node }),
-            false => Ok(()),
+        if self.agents.remove(node) {
+            self.handle_input(Input::AgentDown { node })
+        } else {
+            Ok(())
         }
     }
 
@@ -490,9 +494,10 @@ impl EventLoop {
     }
 
     fn unseat_driver(&mut self, optical: OpticalId) -> Result<(), CoordinatorError> {
-        match self.drivers.remove(optical) {
-            true => self.handle_input(Input::DriverDown { optical }),
-            false => Ok(()),
+        if self.drivers.remove(optical) {
+            self.handle_input(Input::DriverDown { optical })
+        } else {
+            Ok(())
         }
     }
 

@@ -202,9 +202,10 @@ impl Scribe {
         if node.index() >= self.fabric.nodes().len() {
             return;
         }
-        match connected {
-            true => self.ingest.handle_connected(node),
-            false => self.ingest.handle_disconnected(node),
+        if connected {
+            self.ingest.handle_connected(node)
+        } else {
+            self.ingest.handle_disconnected(node)
         }
         self.rewired = true;
         self.connected.insert(node, connected);

@@ -138,9 +138,10 @@ fn table(window: &Window) -> String {
     let gaps = window.gaps.iter();
     let gap = gaps.map(|seen| format!("{}  {}", written(seen.at), seen.what.why));
     section("Missing", gap.collect());
-    match lines.is_empty() {
-        true => "no history of this time\n".to_owned(),
-        false => lines.join("\n") + "\n",
+    if lines.is_empty() {
+        "no history of this time\n".to_owned()
+    } else {
+        lines.join("\n") + "\n"
     }
 }
 

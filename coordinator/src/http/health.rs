@@ -46,9 +46,10 @@ pub(super) fn too_early() -> Router {
 
 /// Alive: what runs this runs everything that hears peers.
 async fn health(State(context): State<ServerContext>) -> Response {
-    match context.intake.is_open() {
-        true => "ok\n".into_response(),
-        false => unavailable("the event loop has ended"),
+    if context.intake.is_open() {
+        "ok\n".into_response()
+    } else {
+        unavailable("the event loop has ended")
     }
 }
 

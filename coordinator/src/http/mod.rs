@@ -63,9 +63,10 @@ pub(crate) async fn bind_secure(config: &Config) -> Result<Option<TcpListener>, 
 }
 
 pub(crate) fn what_is_at(place: SocketAddr) -> &'static str {
-    match place.ip().is_loopback() {
-        true => "dashboard, API, health and metrics",
-        false => "health and metrics",
+    if place.ip().is_loopback() {
+        "dashboard, API, health and metrics"
+    } else {
+        "health and metrics"
     }
 }
 
@@ -106,9 +107,10 @@ pub(crate) fn serve(
     if let Some(listener) = plain {
         let near = listener.local_addr();
         let near = near.is_ok_and(|address| address.ip().is_loopback());
-        let routes = match near {
-            true => all.clone(),
-            false => health.fallback(far),
+        let routes = if near {
+            all.clone()
+        } else {
+            health.fallback(far)
         };
         tokio::spawn(axum::serve(PlainListener::to(listener), routes).into_future());
     }

@@ -258,11 +258,10 @@ impl Engine {
             self.disk_is_full = is_full;
             self.publish();
             let folder = self.durable.store().folder().display();
-            match is_full {
-                true => {
-                    tracing::error!("the disk is full: no decisions until {folder} has free space");
-                }
-                false => tracing::info!("{folder} has free space again"),
+            if is_full {
+                tracing::error!("the disk is full: no decisions until {folder} has free space");
+            } else {
+                tracing::info!("{folder} has free space again")
             }
         }
         let may_decide = self.durable.may_decide();

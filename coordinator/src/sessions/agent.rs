@@ -154,9 +154,10 @@ impl Agent<'_> {
                 for sample in pieces(sample) {
                     let is_told_once = sample.readings.iter().any(is_interface);
                     let event = Event::Measured { from, sample };
-                    match is_told_once {
-                        true => intake.put_patiently(event).await?,
-                        false => intake.put_telemetry(event)?,
+                    if is_told_once {
+                        intake.put_patiently(event).await?
+                    } else {
+                        intake.put_telemetry(event)?
                     }
                 }
             }

@@ -144,9 +144,10 @@ impl Notice {
             return vec![&self.whole];
         };
         let news: Vec<_> = self.added.range(first..).collect();
-        match news.iter().all(|words| knows(words)) {
-            true => news,
-            false => vec![&self.whole],
+        if news.iter().all(|words| knows(words)) {
+            news
+        } else {
+            vec![&self.whole]
         }
     }
 }

@@ -117,11 +117,12 @@ impl Refusals {
 
     pub(crate) fn add(&mut self, from: SocketAddr, reason: Reason, why: String) {
         let key = (from.ip(), reason, why);
-        let times =
-            match self.pending.len() < MAX_DISTINCT_REFUSALS || self.pending.contains_key(&key) {
-                true => self.pending.entry(key).or_default(),
-                false => self.beyond.entry(reason).or_default(),
-            };
+        let times = if self.pending.len() < MAX_DISTINCT_REFUSALS || self.pending.contains_key(&key)
+        {
+            self.pending.entry(key).or_default()
+        } else {
+            self.beyond.entry(reason).or_default()
+        };
         *times += 1;
     }
 

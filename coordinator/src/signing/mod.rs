@@ -76,10 +76,12 @@ impl Signing {
     }
 
     pub(crate) fn signs(&self) -> Signs {
-        match self.nobody_signs.load(Ordering::Relaxed) {
-            _ if self.can_sign() => Signs::Itself,
-            true => Signs::Nobody,
-            false => Signs::Another,
+        if self.can_sign() {
+            Signs::Itself
+        } else if self.nobody_signs.load(Ordering::Relaxed) {
+            Signs::Nobody
+        } else {
+            Signs::Another
         }
     }
 

@@ -249,9 +249,10 @@ impl Rollouts {
         if let Some(span) = rollout.open(rollout.settled, Some(0), "verify".to_owned()) {
             rollout.close(at, span, why);
         }
-        match is_kept {
-            true => self.end(at, plan, None),
-            false => None,
+        if is_kept {
+            self.end(at, plan, None)
+        } else {
+            None
         }
     }
 

@@ -62,12 +62,13 @@ impl Hook {
         let file = &self.secret_file;
         let secret = config::bytes(&file.value).map_err(|error| file.wrong(error))?;
         let secret = secret.trim_ascii_end().to_vec();
-        match secret.len() >= MIN_SECRET_BYTES {
-            true => Ok(secret),
-            false => Err(file.wrong(CoordinatorError::ShortSecret {
+        if secret.len() >= MIN_SECRET_BYTES {
+            Ok(secret)
+        } else {
+            Err(file.wrong(CoordinatorError::ShortSecret {
                 path: file.value.clone(),
                 shortest: MIN_SECRET_BYTES,
-            })),
+            }))
         }
     }
 

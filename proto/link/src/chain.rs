@@ -97,9 +97,10 @@ impl ChainVerifier {
     fn follows(&mut self, number: u64, prev_sha256: &str) -> Result<(), ChainError> {
         let Some((last, digest)) = &self.last else {
             self.first = number;
-            return match number == 1 && prev_sha256 != ZERO_DIGEST {
-                true => Err(ChainError::Preceded),
-                false => Ok(()),
+            return if number == 1 && prev_sha256 != ZERO_DIGEST {
+                Err(ChainError::Preceded)
+            } else {
+                Ok(())
             };
         };
         let next = last.saturating_add(1);

@@ -121,9 +121,10 @@ impl DenyListFile {
         let Some(lists) = merged(self.read()?, lists) else {
             return Ok(());
         };
-        let mode = match pki::is_shared(&self.folder) {
-            true => files::PUBLIC_MODE,
-            false => files::PRIVATE_MODE,
+        let mode = if pki::is_shared(&self.folder) {
+            files::PUBLIC_MODE
+        } else {
+            files::PRIVATE_MODE
         };
         let text = encode(&self.record(&lists));
         files::replace(&self.path(), &text, mode).map_err(written)
@@ -145,9 +146,10 @@ impl DenyListFile {
         let ours = self.record(&DenyLists::default());
         let is_ours =
             (&record.cluster, &record.authority_sha256) == (&ours.cluster, &ours.authority_sha256);
-        Ok(match is_ours {
-            true => record.denied.into(),
-            false => DenyLists::default(),
+        Ok(if is_ours {
+            record.denied.into()
+        } else {
+            DenyLists::default()
         })
     }
 

@@ -144,9 +144,10 @@ impl Dialer {
     async fn round(&mut self) -> Option<Session> {
         let mut addresses = self.addresses.clone();
         addresses.rotate_left(self.turn);
-        let head_start = match std::mem::take(&mut self.is_named) {
-            true => LEADER_ATTEMPT_DELAY,
-            false => CONNECT_ATTEMPT_DELAY,
+        let head_start = if std::mem::take(&mut self.is_named) {
+            LEADER_ATTEMPT_DELAY
+        } else {
+            CONNECT_ATTEMPT_DELAY
         };
         match race(&addresses, &self.caller, head_start).await {
             Ok((nth, session)) => {

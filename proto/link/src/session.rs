@@ -327,9 +327,10 @@ impl Session {
 
     fn refuse_unknown(&self, message: &impl SinceVersion) -> Result<(), LinkError> {
         let (needs, speaks) = (came_with(message.since()), self.version);
-        match self.knows(message) {
-            true => Ok(()),
-            false => Err(LinkError::NotSpoken { needs, speaks }),
+        if self.knows(message) {
+            Ok(())
+        } else {
+            Err(LinkError::NotSpoken { needs, speaks })
         }
     }
 

@@ -29,17 +29,18 @@ impl Source {
             source,
         })?;
         let file = path.display().to_string();
-        let mut source = match is_fabric(&file, &text)? {
-            true => Self {
+        let mut source = if is_fabric(&file, &text)? {
+            Self {
                 file,
                 scenario: None,
                 fabric: Some(text),
-            },
-            false => Self {
+            }
+        } else {
+            Self {
                 file,
                 scenario: Some(text),
                 fabric: None,
-            },
+            }
         };
         let scenario = source.parse_with(path.parent().unwrap_or(Path::new("")))?;
         Ok((source, scenario))

@@ -237,9 +237,10 @@ mod tests {
         let (mut small, mut large) = (0, 0);
         for ms in 0..10_000 {
             while schedule.poll(at(ms)).is_some() {
-                match schedule.grants(at(ms), JUMBO_FRAME_BYTES) {
-                    true => large += 1,
-                    false => small += 1,
+                if schedule.grants(at(ms), JUMBO_FRAME_BYTES) {
+                    large += 1;
+                } else {
+                    small += 1;
                 }
             }
         }

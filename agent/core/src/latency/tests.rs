@@ -195,9 +195,10 @@ impl World {
         bytes: &'p [u8],
         back: bool,
     ) -> ReceivedPacket<'p> {
-        let (from, to) = match back {
-            true => (flow.destination, flow.source),
-            false => (flow.source, flow.destination),
+        let (from, to) = if back {
+            (flow.destination, flow.source)
+        } else {
+            (flow.source, flow.destination)
         };
         ReceivedPacket {
             from,

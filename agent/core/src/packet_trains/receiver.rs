@@ -221,9 +221,12 @@ impl GrantedTrain {
     fn after_ns(&self) -> Vec<Option<u32>> {
         let arrived = || self.arrived.iter().filter(|it| **it != Stamp::default());
         let by_card = arrived().all(|it| it.hardware_ns.is_some());
-        let time = |it: &Stamp| match by_card {
-            true => it.hardware_ns,
-            false => it.kernel_ns,
+        let time = |it: &Stamp| {
+            if by_card {
+                it.hardware_ns
+            } else {
+                it.kernel_ns
+            }
         };
         let first = arrived().filter_map(time).min().unwrap_or(0);
         let after = |it: &Stamp| u32::try_from(time(it)? - first).ok();

@@ -132,9 +132,10 @@ impl Network {
             assert_eq!((probe.aim, probe.ttl), (ProbeAim::Hop(asked.flow), TTL));
             self.arrived.insert(asked.flow);
         }
-        let sight = match self.arrived.contains(&asked.flow) {
-            true => PathConfirmation::Past(3),
-            false => PathConfirmation::Nothing,
+        let sight = if self.arrived.contains(&asked.flow) {
+            PathConfirmation::Past(3)
+        } else {
+            PathConfirmation::Nothing
         };
         if self.receiver_looks {
             tracer.handle_sight(self.now, &asked.flow, sight);

@@ -67,9 +67,10 @@ impl Scenery {
 
     pub(crate) fn set_down(&self, link: LinkId, is_down: bool) {
         let mut down = lock(&self.down);
-        match is_down {
-            true => down.insert(link),
-            false => down.remove(&link),
+        if is_down {
+            down.insert(link)
+        } else {
+            down.remove(&link)
         };
     }
 

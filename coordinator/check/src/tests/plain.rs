@@ -138,9 +138,10 @@ impl Plain<'_> {
         };
         let (heard, mut unheard) = (own(down), own(&BTreeSet::new()));
         unheard.retain(|link| !down.contains(link));
-        match unheard.is_empty() || unheard == heard {
-            true => vec![heard],
-            false => vec![heard, unheard],
+        if unheard.is_empty() || unheard == heard {
+            vec![heard]
+        } else {
+            vec![heard, unheard]
         }
     }
 

@@ -50,9 +50,10 @@ pub(crate) enum ContextCommand {
 pub(crate) struct ContextName(String);
 
 fn context_name(text: &str) -> Result<ContextName, String> {
-    match is_plain(text, MAX_NAME_BYTES) {
-        true => Ok(ContextName(text.to_owned())),
-        false => Err(refusal(text, "context")),
+    if is_plain(text, MAX_NAME_BYTES) {
+        Ok(ContextName(text.to_owned()))
+    } else {
+        Err(refusal(text, "context"))
     }
 }
 

@@ -198,9 +198,10 @@ impl Start {
         let names = Names::of(&coordinator.status()?);
         print(output, &started, |page| lay_out(page, &started, &names))?;
         let is_kept = |record: &Record| record.outcome == Outcome::Committed;
-        Ok(match started.change.as_ref().is_none_or(is_kept) {
-            true => ExitCode::SUCCESS,
-            false => ExitCode::FAILURE,
+        Ok(if started.change.as_ref().is_none_or(is_kept) {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
         })
     }
 

@@ -79,9 +79,10 @@ impl Maintenance {
         }
         let report = Work::new(self, node, reach).run()?;
         print(output, &report, |page| lay_out(page, &report))?;
-        Ok(match report.is_done() {
-            true => ExitCode::SUCCESS,
-            false => ExitCode::FAILURE,
+        Ok(if report.is_done() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
         })
     }
 }

@@ -264,9 +264,10 @@ impl Balance {
     }
 
     fn share(&self, option: &'static str, value: f64) -> Result<f64, CliError> {
-        match (0.0..=1.0).contains(&value) {
-            true => Ok(value),
-            false => Err(CliError::BadOption { option, value }),
+        if (0.0..=1.0).contains(&value) {
+            Ok(value)
+        } else {
+            Err(CliError::BadOption { option, value })
         }
     }
 }

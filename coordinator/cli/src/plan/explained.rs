@@ -286,9 +286,12 @@ impl Cost {
             optical_switches,
             fat_tree,
         } = self.bill;
-        let price = |cost: f64| match self.priced {
-            true => format!("{cost:.0}, {:.2} times as much", self.bill.times(cost)),
-            false => format!("{cost} times the cost, as published"),
+        let price = |cost: f64| {
+            if self.priced {
+                format!("{cost:.0}, {:.2} times as much", self.bill.times(cost))
+            } else {
+                format!("{cost} times the cost, as published")
+            }
         };
         let total = if self.priced {
             format!(": {patch_panels:.0}")

@@ -297,9 +297,10 @@ mod tests {
         };
         let node = |name: &str| DiscoveredNode {
             name: name.to_owned(),
-            role: match name.starts_with('h') {
-                true => Role::Host,
-                false => Role::Switch,
+            role: if name.starts_with('h') {
+                Role::Host
+            } else {
+                Role::Switch
             },
             doubts: vec![],
         };

@@ -85,9 +85,10 @@ impl Probes {
             tell(&format!("no flow crosses {hop}"));
         }
         let code = print(output, &answer, |page| lay_out(page, &answer))?;
-        match answer.uncovered.is_empty() {
-            true => Ok(code),
-            false => Ok(ExitCode::FAILURE),
+        if answer.uncovered.is_empty() {
+            Ok(code)
+        } else {
+            Ok(ExitCode::FAILURE)
         }
     }
 
@@ -99,13 +100,14 @@ impl Probes {
             }
         }
         let times = (self.rate / self.flow_rate).ceil();
-        match times <= MAX_FLOWS_PER_LINK {
-            true => Ok(times as u32),
-            false => Err(CliError::TooManyFlows {
+        if times <= MAX_FLOWS_PER_LINK {
+            Ok(times as u32)
+        } else {
+            Err(CliError::TooManyFlows {
                 rate: self.rate,
                 flow_rate: self.flow_rate,
                 most: MAX_FLOWS_PER_LINK,
-            }),
+            })
         }
     }
 

@@ -103,9 +103,10 @@ impl Repair {
             changed: repaired.changed.iter().copied().map(tables::name).collect(),
             losses: broken.losses()?,
             summary: Summary::of(&proposal, &broken.all(), &repaired.changed),
-            explained: match self.explain {
-                true => Some(broken.explained(&proposal, &repaired.iteration)?),
-                false => None,
+            explained: if self.explain {
+                Some(broken.explained(&proposal, &repaired.iteration)?)
+            } else {
+                None
             },
         };
         say(&document(output, &at_once, |page| show(page, &at_once))?)?;

@@ -79,9 +79,10 @@ impl Topology {
         // A later repair may be asked for in another folder.
         let job = path::absolute(&self.job).unwrap_or_else(|_| self.job.clone());
         let ports = self.ports.clone();
-        let explained = match self.explain {
-            true => Some(self.explained(&source, &found, (&request, bill), &searching)),
-            false => None,
+        let explained = if self.explain {
+            Some(self.explained(&source, &found, (&request, bill), &searching))
+        } else {
+            None
         };
         let mut summary = Summary::whole(&found.proposal);
         let Spread {
@@ -287,9 +288,10 @@ impl Topology {
         searching: &Searching,
         find: impl FnOnce() -> Result<Vec<others::Other<D>>, TopologyError>,
     ) -> Result<Vec<others::Other<D>>, CliError> {
-        match self.explain && searching.in_time() {
-            true => find().map_err(CliError::Topology),
-            false => Ok(Vec::new()),
+        if self.explain && searching.in_time() {
+            find().map_err(CliError::Topology)
+        } else {
+            Ok(Vec::new())
         }
     }
 

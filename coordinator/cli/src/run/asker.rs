@@ -119,9 +119,10 @@ impl Task {
 
     /// A coordinator that is away now may be there the next time. Whether it is to be registered no more from here.
     fn tell_again(&self, is_told: bool) -> bool {
-        let started = match is_told {
-            true => self.begin_again(),
-            false => self.register(self.topology),
+        let started = if is_told {
+            self.begin_again()
+        } else {
+            self.register(self.topology)
         };
         let Ok(started) = started else { return false };
         if let Some(generation) = started.generation {

@@ -112,9 +112,10 @@ impl Run {
         }
         let (is_told, order) = order.map_or((false, listed), |order| (true, order));
         warn_of_a_stranger(node.as_deref(), &order);
-        let told = match is_told {
-            true => Surroundings::new(self.name(), order, node.as_deref(), self.slots),
-            false => Ok(Surroundings::untold(order, node.as_deref())),
+        let told = if is_told {
+            Surroundings::new(self.name(), order, node.as_deref(), self.slots)
+        } else {
+            Ok(Surroundings::untold(order, node.as_deref()))
         };
         let told = told.map_err(CliError::Start);
         if let Err(error) = &told {

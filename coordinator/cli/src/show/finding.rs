@@ -63,9 +63,12 @@ fn gaps(not_seen: &NotSeen, names: &Names) -> Vec<String> {
 
 /// `h3 > … > h4` of `h3>*>h4`: what was measured and left out names ways so.
 fn spaced(doubt: &str) -> String {
-    let word = |word: &str| match word.trim_matches('>').contains('>') {
-        true => word.replace(">*>", ">…>").replace('>', " > "),
-        false => word.to_owned(),
+    let word = |word: &str| {
+        if word.trim_matches('>').contains('>') {
+            word.replace(">*>", ">…>").replace('>', " > ")
+        } else {
+            word.to_owned()
+        }
     };
     doubt.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }

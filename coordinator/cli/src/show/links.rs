@@ -58,9 +58,10 @@ fn row(page: &Page, link: &LinkStatus, findings: &Findings) -> [String; 6] {
         link.rate_bits_per_s.to_string(),
         link.capacity_bits_per_s.to_string(),
         link.spare_bits_per_s.map_or_else(dash, |it| it.to_string()),
-        match trouble.is_empty() {
-            true => trouble,
-            false => page.ink(ink, &trouble),
+        if trouble.is_empty() {
+            trouble
+        } else {
+            page.ink(ink, &trouble)
         },
     ]
 }

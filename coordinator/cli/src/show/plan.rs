@@ -30,9 +30,10 @@ pub(crate) fn plan(page: &mut Page, plan: Option<&Plan>, names: &Names) {
         page.line(&why);
     }
     let apply = page.ink(Ink::Bold, &format!("reweave apply {}", plan.generation));
-    let force = match is_taken_back_if_slower(plan) {
-        true => "  (--force if flows become slower)",
-        false => "",
+    let force = if is_taken_back_if_slower(plan) {
+        "  (--force if flows become slower)"
+    } else {
+        ""
     };
     page.line(&format!("\napply it with  {apply}{force}"));
 }

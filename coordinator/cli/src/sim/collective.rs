@@ -187,9 +187,10 @@ impl Exchange {
 fn lay_out(page: &mut Page, answer: &Answer) {
     let row = |name: &str, figure: String| [name.to_owned(), figure];
     // Of nothing there is no share.
-    let share = match answer.time_us > 0.0 {
-        true => answer.optimum_us / answer.time_us * 100.0,
-        false => 100.0,
+    let share = if answer.time_us > 0.0 {
+        answer.optimum_us / answer.time_us * 100.0
+    } else {
+        100.0
     };
     let rows = [
         row("takes", micros(answer.time_us)),

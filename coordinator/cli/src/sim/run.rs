@@ -142,9 +142,10 @@ impl Scene<'_> {
             iteration: self.iteration,
             network: &network,
         };
-        let interval = match uncertainty.interval {
-            true => Some(uncertain(&setting, &effects, &mut evaluation.lanes)?),
-            false => None,
+        let interval = if uncertainty.interval {
+            Some(uncertain(&setting, &effects, &mut evaluation.lanes)?)
+        } else {
+            None
         };
         let lossy = measured::listed(&measured, self.fabric);
         let answer = show::Answer::new(evaluation, interval, lossy, wall_ms);

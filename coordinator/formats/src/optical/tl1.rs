@@ -134,9 +134,10 @@ impl Reader {
                 return Ok(response);
             }
         }
-        match self.received.len() > MAX_ANSWER_BYTES {
-            true => Err(Tl1Error::TooLong),
-            false => Ok(None),
+        if self.received.len() > MAX_ANSWER_BYTES {
+            Err(Tl1Error::TooLong)
+        } else {
+            Ok(None)
         }
     }
 
@@ -161,9 +162,10 @@ impl Reader {
     fn keep(&mut self, line: String) -> Result<(), Tl1Error> {
         self.bytes += size(&line);
         self.lines.push(line);
-        match self.bytes > MAX_ANSWER_BYTES {
-            true => Err(Tl1Error::TooLong),
-            false => Ok(()),
+        if self.bytes > MAX_ANSWER_BYTES {
+            Err(Tl1Error::TooLong)
+        } else {
+            Ok(())
         }
     }
 

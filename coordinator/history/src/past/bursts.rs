@@ -92,9 +92,10 @@ fn is_same_way(burst: &Burst, hops: Option<&Vec<String>>) -> bool {
 }
 
 fn began_late(burst: &Burst, stretch: Duration) -> Moment {
-    match burst.goes_on {
-        true => burst.at,
-        false => burst.at + stretch.saturating_sub(burst.sending),
+    if burst.goes_on {
+        burst.at
+    } else {
+        burst.at + stretch.saturating_sub(burst.sending)
     }
 }
 

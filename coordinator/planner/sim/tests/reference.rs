@@ -61,20 +61,22 @@ fn agrees(case: &Path) -> Result<(), Failed> {
         close(task, outcome.finishes[task], words[2].parse()?)?;
         compared += 1;
     }
-    match compared == problem.tasks() {
-        true => Ok(()),
-        false => Err(format!("{compared} of {} flows compared", problem.tasks()).into()),
+    if compared == problem.tasks() {
+        Ok(())
+    } else {
+        Err(format!("{compared} of {} flows compared", problem.tasks()).into())
     }
 }
 
 fn close(task: usize, found: SimTime, expected_s: f64) -> Result<(), Failed> {
     let apart = (found.seconds() - expected_s).abs();
-    match apart <= expected_s * RELATIVE_TOLERANCE + ROUNDING_S {
-        true => Ok(()),
-        false => Err(format!(
+    if apart <= expected_s * RELATIVE_TOLERANCE + ROUNDING_S {
+        Ok(())
+    } else {
+        Err(format!(
             "flow {task}: {} s, expected {expected_s} s",
             found.seconds()
         )
-        .into()),
+        .into())
     }
 }

@@ -115,9 +115,10 @@ impl<F: DiskFile> Reached<F> {
     }
 
     fn write_lost(&mut self) -> io::Result<()> {
-        match self.may_be_lost {
-            true => self.file.overwrite(self.reach.in_words().as_bytes()),
-            false => Ok(()),
+        if self.may_be_lost {
+            self.file.overwrite(self.reach.in_words().as_bytes())
+        } else {
+            Ok(())
         }
     }
 }

@@ -107,9 +107,12 @@ pub(super) struct Phase {
 
 impl Phase {
     fn order(self) -> Result<JobOrder, Problem> {
-        let rate = |gbps: f64| match gbps > 0.0 && gbps <= MAX_RATE_GBPS {
-            true => Ok(Rate::from_bits_per_s((gbps * 1e9) as u64)),
-            false => Err(unfit(format!("ring_gbps: {gbps} is not a rate"))),
+        let rate = |gbps: f64| {
+            if gbps > 0.0 && gbps <= MAX_RATE_GBPS {
+                Ok(Rate::from_bits_per_s((gbps * 1e9) as u64))
+            } else {
+                Err(unfit(format!("ring_gbps: {gbps} is not a rate")))
+            }
         };
         Ok(JobOrder::Phase {
             ring_bits_per_s: self.ring_gbps.map(rate).transpose()?,

@@ -81,9 +81,10 @@ pub(super) fn asked(
             None => return Err(no_tag()),
         }
     }
-    match headers.contains_key(header::IF_MATCH) {
-        true => Ok(approval.of_sealed(generation, seals)),
-        false => Ok(approval.of(generation)),
+    if headers.contains_key(header::IF_MATCH) {
+        Ok(approval.of_sealed(generation, seals))
+    } else {
+        Ok(approval.of(generation))
     }
 }
 

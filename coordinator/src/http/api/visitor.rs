@@ -29,10 +29,13 @@ impl Visitor {
         let shown = extensions.get::<ConnectInfo<Shown>>();
         let member = shown.and_then(|ConnectInfo(it)| it.member.clone());
         match member {
-            Some(member) if !headers.contains_key(AUTHORIZATION) => match is_of_page(headers) {
-                true => Ok(Self::Member(member)),
-                false => Err(Problem::other_site()),
-            },
+            Some(member) if !headers.contains_key(AUTHORIZATION) => {
+                if is_of_page(headers) {
+                    Ok(Self::Member(member))
+                } else {
+                    Err(Problem::other_site())
+                }
+            }
             _ => Self::by_token(headers),
         }
     }
@@ -73,12 +76,13 @@ impl Visitor {
         request: &Request,
     ) -> Result<(), Problem> {
         let role = self.name(context).await?.role;
-        match request.may_be_asked_by(role) {
-            true => Ok(()),
-            false => Err(Refused::NotAllowed {
+        if request.may_be_asked_by(role) {
+            Ok(())
+        } else {
+            Err(Refused::NotAllowed {
                 role: role.to_string(),
             }
-            .into()),
+            .into())
         }
     }
 

@@ -66,9 +66,10 @@ impl State {
     }
 
     fn expect_power(&self) -> io::Result<()> {
-        match self.is_dead {
-            true => Err(io::Error::other("the power is gone")),
-            false => Ok(()),
+        if self.is_dead {
+            Err(io::Error::other("the power is gone"))
+        } else {
+            Ok(())
         }
     }
 

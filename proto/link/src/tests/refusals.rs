@@ -200,9 +200,10 @@ async fn visit(listener: &mut Listener, visitor: &Identity, shows: bool) -> Visi
         .unwrap()
         .dangerous()
         .with_custom_certificate_verifier(PeerVerifier::new(visitor, &roles, Arc::default()));
-    let mut config = match shows {
-        true => builder.with_client_cert_resolver(Arc::new(tls::certificate(visitor))),
-        false => builder.with_no_client_auth(),
+    let mut config = if shows {
+        builder.with_client_cert_resolver(Arc::new(tls::certificate(visitor)))
+    } else {
+        builder.with_no_client_auth()
     };
     config.alpn_protocols = vec![tls::ALPN.to_vec()];
     let config: quinn::crypto::rustls::QuicClientConfig = config.try_into().unwrap();

@@ -22,9 +22,10 @@ use crate::receive_limit::ReceiveFlag;
 use crate::session::{Channel, Session};
 
 /// Thousands of members that are admitted together open their standby sessions one after the other. Tests have one.
-const MAX_START_DELAY: TimeSpan = match cfg!(test) {
-    false => TimeSpan::from_secs(30),
-    true => TimeSpan::ZERO,
+const MAX_START_DELAY: TimeSpan = if cfg!(test) {
+    TimeSpan::ZERO
+} else {
+    TimeSpan::from_secs(30)
 };
 /// Coordinators that reach each other have chosen one by then.
 const ELECTION_TIMEOUT: Duration = Duration::from_secs(1);
@@ -111,9 +112,10 @@ impl StandbySessions {
     fn wanted(&self, asked: &Session) -> Vec<SocketAddr> {
         let seats = self.seats.borrow();
         let others = seats.iter().filter(|seat| seat.name != asked.peer().name);
-        let mut wanted: Vec<_> = match seats.is_empty() {
-            true => self.addresses.clone(),
-            false => others.map(|seat| seat.address).collect(),
+        let mut wanted: Vec<_> = if seats.is_empty() {
+            self.addresses.clone()
+        } else {
+            others.map(|seat| seat.address).collect()
         };
         wanted.retain(|address| *address != asked.address());
         wanted

@@ -111,10 +111,11 @@ impl Session {
             self.complete(&command.tag, &[]);
             return true;
         }
-        match login || !knows_user {
-            true => self.deny(&command.tag, "PLNA", "log in with ACT-USER"),
+        if login || !knows_user {
+            self.deny(&command.tag, "PLNA", "log in with ACT-USER")
+        } else {
             // In a task of its own: mirrors do not stop because a client has hung up.
-            false => drop(tokio::spawn(self.clone().carry_out(command))),
+            drop(tokio::spawn(self.clone().carry_out(command)))
         }
         false
     }

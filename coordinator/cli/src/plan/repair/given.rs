@@ -180,9 +180,10 @@ impl Plan {
                 "a patch names panel{panel}, but the request has {panels}"
             ));
         }
-        match self.parallelism.is_none_or(|it| it.are_some()) {
-            true => Ok(()),
-            false => Err("a degree of its parallelism is 0".to_owned()),
+        if self.parallelism.is_none_or(|it| it.are_some()) {
+            Ok(())
+        } else {
+            Err("a degree of its parallelism is 0".to_owned())
         }
     }
 }

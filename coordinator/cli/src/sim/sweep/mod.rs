@@ -126,9 +126,10 @@ fn in_short(number: &Number) -> String {
             let before_point = figure.abs().log10().floor() as i32 + 1;
             let decimals = (SIGNIFICANT_DIGITS - before_point).clamp(0, 12) as usize;
             let short = format!("{figure:.decimals$}");
-            match short.contains('.') {
-                true => short.trim_end_matches('0').trim_end_matches('.').to_owned(),
-                false => short,
+            if short.contains('.') {
+                short.trim_end_matches('0').trim_end_matches('.').to_owned()
+            } else {
+                short
             }
         }
         _ => number.to_string(),

@@ -311,9 +311,10 @@ impl Migration {
         let is_round = matches!(self.leg(), Some(MigrationStep::Round(_)));
         if is_due && is_round {
             self.note_sent();
-            self.stage = match is_confirmed_later && !self.leads_back() {
-                true => Stage::Unconfirmed(step),
-                false => Stage::Telling(step),
+            self.stage = if is_confirmed_later && !self.leads_back() {
+                Stage::Unconfirmed(step)
+            } else {
+                Stage::Telling(step)
             };
             self.settle_round();
         }

@@ -539,11 +539,12 @@ fn panels(kinds: &[Kind]) -> Vec<Panel> {
         Panel::numbered(format!("switch {switch}"), &counts)
     };
     let panels: Vec<_> = (0..all).map(panel).collect();
-    match panels
+    if panels
         .iter()
         .all(|panel| panel.ports.iter().all(|ports| !ports.is_empty()))
     {
-        true => Vec::new(),
-        false => panels,
+        Vec::new()
+    } else {
+        panels
     }
 }

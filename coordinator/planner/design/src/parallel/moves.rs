@@ -160,9 +160,12 @@ impl Groups {
     }
 
     fn servers(&self, group: usize) -> Split {
-        let server = |part| match self.close {
-            true => group * self.parts + part,
-            false => group + part * self.loads.len(),
+        let server = |part| {
+            if self.close {
+                group * self.parts + part
+            } else {
+                group + part * self.loads.len()
+            }
         };
         (0..self.parts)
             .map(|part| Rank::from_index(server(part)))

@@ -87,9 +87,10 @@ impl Detour<'_> {
         }
         let free = self.neighbours(self.at).filter(|&it| self.leads_away(it));
         let free: Vec<_> = free.map(|it| (it, 1)).collect();
-        match free.is_empty() {
-            false => Some(vec![self.entry(self.at, free)]),
-            true => self.turned(),
+        if free.is_empty() {
+            self.turned()
+        } else {
+            Some(vec![self.entry(self.at, free)])
         }
     }
 

@@ -57,9 +57,10 @@ impl Routes {
         let range = self.lanes.from(at);
         let weights = &mut self.towards_mut(to)[range];
         for (weight, amount) in weights.iter_mut().zip(amounts) {
-            *weight = match total > 0.0 {
-                true => (amount / total * WEIGHT_SUM + 0.5) as u8,
-                false => 0,
+            *weight = if total > 0.0 {
+                (amount / total * WEIGHT_SUM + 0.5) as u8
+            } else {
+                0
             };
         }
         // A kernel that gets one next hop of any weight says that it has one of weight 1.

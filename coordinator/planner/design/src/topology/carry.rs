@@ -75,9 +75,10 @@ pub fn carriage(
         weight: way.share,
     };
     let Wired { routes, known, .. } = wired;
-    let ways = match demand.pairs.len() > most_spread {
-        true => routing::one_path_each(routes, &known.ways, &demand.pairs, MAX_PATHS_PER_PAIR),
-        false => routing::all_paths(routes, &demand.pairs, MAX_PATHS_PER_PAIR),
+    let ways = if demand.pairs.len() > most_spread {
+        routing::one_path_each(routes, &known.ways, &demand.pairs, MAX_PATHS_PER_PAIR)
+    } else {
+        routing::all_paths(routes, &demand.pairs, MAX_PATHS_PER_PAIR)
     };
     let ways = ways.into_iter().map(|((from, to), ways)| {
         let ways = ways.into_iter().map(way);

@@ -170,9 +170,10 @@ impl Design {
     /// How hard it is to say what is wired to what; of those that no rule describes, the one in which hosts
     /// are nearer comes first.
     pub(super) fn intricacy(&self, distances: &Distances) -> f64 {
-        match self.is_as_named() {
-            true => self.family.intricacy(),
-            false => IRREGULAR_COMPLEXITY + distances.mean(),
+        if self.is_as_named() {
+            self.family.intricacy()
+        } else {
+            IRREGULAR_COMPLEXITY + distances.mean()
         }
     }
 
@@ -394,9 +395,10 @@ impl Ground<'_> {
     }
 
     fn arithmetic(&self, fan: usize, kautz: bool) -> Option<Design> {
-        let wiring = match kautz {
-            true => products::kautz(self.hosts, fan),
-            false => products::de_bruijn(self.hosts, fan),
+        let wiring = if kautz {
+            products::kautz(self.hosts, fan)
+        } else {
+            products::de_bruijn(self.hosts, fan)
         };
         (fan > 1).then_some(Design {
             family: if kautz {

@@ -281,9 +281,10 @@ fn drafts_until(
     let mut lost: Vec<_> = rest.into_iter().map(Sketch::lost).collect();
     let sketches = sketches.into_iter().enumerate().collect();
     let routed = crew::each(crew, sketches, |(nth, it): (usize, Sketch)| {
-        match nth == 0 || in_time() {
-            true => Ok(Draft::of(it.design, demand, request, in_time)),
-            false => Err(it.lost()),
+        if nth == 0 || in_time() {
+            Ok(Draft::of(it.design, demand, request, in_time))
+        } else {
+            Err(it.lost())
         }
     });
     let mut drafts = Vec::new();
@@ -524,10 +525,11 @@ fn detour(wiring: &Wiring, members: &[u32]) -> f64 {
         .iter()
         .map(|&host| wiring.neighbours(host).iter().filter(is_member).count());
     let lanes: usize = inside.sum();
-    match lanes / 2 + 1 >= members.len() {
-        true => members.len() as f64 / lanes.max(1) as f64,
+    if lanes / 2 + 1 >= members.len() {
+        members.len() as f64 / lanes.max(1) as f64
+    } else {
         // They must go through others.
-        false => UNJOINED_HOPS,
+        UNJOINED_HOPS
     }
 }
 
@@ -544,9 +546,12 @@ fn choose(
     let times = played.iter().map(Played::iteration_ms);
     let fastest = times.fold(f64::INFINITY, f64::min);
     // Where only groups reduce, hops do not matter, and what is simplest comes first.
-    let hops = |it: &Played| match demand.pairs.is_empty() {
-        true => it.draft.design.intricacy(&it.draft.distances),
-        false => it.draft.distances.mean(),
+    let hops = |it: &Played| {
+        if demand.pairs.is_empty() {
+            it.draft.design.intricacy(&it.draft.distances)
+        } else {
+            it.draft.distances.mean()
+        }
     };
     let merit = |it: &Played| {
         let slower = it.iteration_ms() > fastest * (1.0 + MAX_EQUAL_DIFFERENCE);
@@ -643,9 +648,10 @@ impl Proposal {
 const MAX_INTERVAL_WORK: u64 = 3 << 30;
 /// Ways are given, so that hashes decide little, and least where many pairs send.
 fn seeds_of_an_interval(demand: &Demand) -> u32 {
-    match demand.pairs.len() < MIN_DENSE_PAIRS {
-        true => 2,
-        false => 1,
+    if demand.pairs.len() < MIN_DENSE_PAIRS {
+        2
+    } else {
+        1
     }
 }
 
@@ -655,9 +661,10 @@ fn bound_ms(job: &Job<'_>, ideal: &Evaluation, demand: &Demand, request: &Reques
     let rate = request.whole_rate().bits_per_s() as f64;
     let sending_ms = demand.busiest_host() * 8.0 / rate * 1e3;
     let least = ideal.bounds.compute_ms.max(sending_ms);
-    match job.iteration.ranks() > demand.hosts {
-        true => least,
-        false => least.max(ideal.bounds.chain_ms),
+    if job.iteration.ranks() > demand.hosts {
+        least
+    } else {
+        least.max(ideal.bounds.chain_ms)
     }
 }
 
@@ -665,8 +672,9 @@ fn bound_ms(job: &Job<'_>, ideal: &Evaluation, demand: &Demand, request: &Reques
 fn tax(draft: &Draft, demand: &Demand) -> f64 {
     let crossing: f64 = draft.routes.loads(demand.pairs.iter()).iter().sum();
     let (pairs, groups) = (demand.pair_bytes(), demand.group_bytes());
-    match pairs + groups > 0.0 {
-        true => (crossing + groups) / (pairs + groups),
-        false => 1.0,
+    if pairs + groups > 0.0 {
+        (crossing + groups) / (pairs + groups)
+    } else {
+        1.0
     }
 }

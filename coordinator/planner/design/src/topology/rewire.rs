@@ -178,17 +178,14 @@ impl Moved {
 /// A link that runs over another panel is another circuit.
 fn circuits(design: &Design, name: impl Fn(u32) -> u32) -> BTreeSet<(Pair, Option<usize>)> {
     let named = |[a, b]: Pair| pair(name(a), name(b));
-    match design.patches.is_empty() {
-        true => {
-            let pairs = design.wiring.pairs().into_iter();
-            pairs.map(|ends| (named(ends), None)).collect()
-        }
-        false => {
-            let patches = design.patches.iter();
-            patches
-                .map(|patch| (named(patch.cable), Some(patch.panel)))
-                .collect()
-        }
+    if design.patches.is_empty() {
+        let pairs = design.wiring.pairs().into_iter();
+        pairs.map(|ends| (named(ends), None)).collect()
+    } else {
+        let patches = design.patches.iter();
+        patches
+            .map(|patch| (named(patch.cable), Some(patch.panel)))
+            .collect()
     }
 }
 

@@ -144,9 +144,10 @@ impl Peak {
 
     /// By what share its fullest hop is fuller than that of a bound.
     pub fn over(self, bound: Self) -> f64 {
-        match bound.fullest > 0.0 {
-            true => self.fullest / bound.fullest - 1.0,
-            false => 0.0,
+        if bound.fullest > 0.0 {
+            self.fullest / bound.fullest - 1.0
+        } else {
+            0.0
         }
     }
 

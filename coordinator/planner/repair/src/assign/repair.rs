@@ -229,9 +229,10 @@ impl<'p> Repairing<'_, 'p> {
                 self.state.set(flow, way);
             }
             for hop in touched {
-                match self.state.is_over(hop) {
-                    true => over.insert(hop),
-                    false => over.remove(&hop),
+                if self.state.is_over(hop) {
+                    over.insert(hop)
+                } else {
+                    over.remove(&hop)
                 };
             }
             if self.left == 0 {

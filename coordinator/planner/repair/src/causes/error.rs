@@ -90,8 +90,9 @@ impl EvidenceError {
 const MIN_SCIENTIFIC_NUMBER: f64 = 1e16;
 
 fn figure(value: f64) -> String {
-    match value.abs() < MIN_SCIENTIFIC_NUMBER {
-        true => value.to_string(),
-        false => format!("{value:e}"),
+    if value.abs() < MIN_SCIENTIFIC_NUMBER {
+        value.to_string()
+    } else {
+        format!("{value:e}")
     }
 }

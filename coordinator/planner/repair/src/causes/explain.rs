@@ -81,15 +81,14 @@ pub fn explain(
             .collect(),
         ..Explanation::default()
     };
-    let way = match pair.path.is_empty() {
-        true => {
-            let ways = ways_between(evidence, job, &explanation.hosts);
-            supposed(&mut explanation, &ways, fabric, &findings)?
-        }
-        false => EvidencePath {
+    let way = if pair.path.is_empty() {
+        let ways = ways_between(evidence, job, &explanation.hosts);
+        supposed(&mut explanation, &ways, fabric, &findings)?
+    } else {
+        EvidencePath {
             nodes: pair.path.clone(),
             links: pair.links.clone(),
-        },
+        }
     };
     blame(&mut explanation, &way, fabric, &findings)?;
     if explanation.cause.is_none() && is_even(&explanation) {
@@ -178,12 +177,13 @@ fn leads_between(pair: &PairTime, hosts: &[String; 2]) -> Result<(), EvidenceErr
     let ends = [pair.path.first(), pair.path.last()];
     let is_theirs = ends == hosts.each_ref().map(Some);
     let told = !pair.path.is_empty();
-    match told && !is_theirs {
-        true => Err(EvidenceError::OtherEnds {
+    if told && !is_theirs {
+        Err(EvidenceError::OtherEnds {
             path: pair.path.join(">"),
             hosts: hosts.clone(),
-        }),
-        false => Ok(()),
+        })
+    } else {
+        Ok(())
     }
 }
 
@@ -230,9 +230,10 @@ pub fn explain_exchange(
         others_bits_per_s: median(rates.collect()).map(|it| Rate::from_bits_per_s(it as u64)),
         ..Explanation::default()
     };
-    let way = match slowest.way.nodes.is_empty() {
-        true => supposed(&mut explanation, &slowest.ways, fabric, findings)?,
-        false => slowest.way.clone(),
+    let way = if slowest.way.nodes.is_empty() {
+        supposed(&mut explanation, &slowest.ways, fabric, findings)?
+    } else {
+        slowest.way.clone()
     };
     blame(&mut explanation, &way, fabric, findings)?;
     if let Some(beat) = beat.filter(|_| explanation.cause.is_none()) {
@@ -289,9 +290,12 @@ fn common(all: &[&Vec<String>]) -> Vec<String> {
     if others.iter().any(|other| other.len() != first.len()) {
         return vec![];
     }
-    let at = |(place, name): (usize, &String)| match others.iter().all(|it| it[place] == *name) {
-        true => name.clone(),
-        false => UNKNOWN_NODE.to_owned(),
+    let at = |(place, name): (usize, &String)| {
+        if others.iter().all(|it| it[place] == *name) {
+            name.clone()
+        } else {
+            UNKNOWN_NODE.to_owned()
+        }
     };
     first.iter().enumerate().map(at).collect()
 }

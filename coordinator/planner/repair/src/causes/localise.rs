@@ -228,9 +228,10 @@ fn parts_behind(
         return Vec::new();
     };
     let links = links_behind(switch, evidence, cast, ground);
-    match links.is_empty() && by_ports(switch, cast, probes, ground) > -MAX_AMBIGUOUS_EVIDENCE {
-        true => port_behind(switch, weighed, ground).into_iter().collect(),
-        false => links,
+    if links.is_empty() && by_ports(switch, cast, probes, ground) > -MAX_AMBIGUOUS_EVIDENCE {
+        port_behind(switch, weighed, ground).into_iter().collect()
+    } else {
+        links
     }
 }
 

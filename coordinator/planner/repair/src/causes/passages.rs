@@ -111,9 +111,10 @@ impl Passage {
 
     /// What is said of it is said of one of these.
     pub(super) fn subject(self, fabric: &Fabric, of: impl Fn(&Fabric, Hop) -> Subject) -> Subject {
-        match self.is_sure {
-            true => of(fabric, self.hop),
-            false => Subject::either(self.each(fabric).map(|hop| of(fabric, hop))),
+        if self.is_sure {
+            of(fabric, self.hop)
+        } else {
+            Subject::either(self.each(fabric).map(|hop| of(fabric, hop)))
         }
     }
 }
@@ -133,9 +134,10 @@ impl EvidencePath {
     }
 
     fn padded(&self) -> Vec<String> {
-        match self.links.is_empty() {
-            true => vec![UNKNOWN_NODE.to_owned(); self.nodes.len().saturating_sub(1)],
-            false => self.links.clone(),
+        if self.links.is_empty() {
+            vec![UNKNOWN_NODE.to_owned(); self.nodes.len().saturating_sub(1)]
+        } else {
+            self.links.clone()
         }
     }
 

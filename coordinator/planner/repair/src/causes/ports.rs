@@ -117,9 +117,10 @@ fn share_that_passes(by_crossings: &BTreeMap<usize, Votes>) -> f64 {
     let (mut less, mut more) = (0.0, MAX_COST);
     for _ in 0..BISECTION_STEPS {
         let half = (less + more) / 2.0;
-        match slope(half) > 0.0 {
-            true => less = half,
-            false => more = half,
+        if slope(half) > 0.0 {
+            less = half;
+        } else {
+            more = half;
         }
     }
     libm::exp(-more)

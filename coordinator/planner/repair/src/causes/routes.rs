@@ -253,9 +253,10 @@ pub fn beside_peers(
 
 /// Flows that are counted at different moments may bring more than the link carries at any.
 fn filled(share: f64) -> String {
-    match share > 1.0 {
-        true => "100 %".to_owned(),
-        false => format!("{:.0} %", 100.0 * share),
+    if share > 1.0 {
+        "100 %".to_owned()
+    } else {
+        format!("{:.0} %", 100.0 * share)
     }
 }
 
@@ -273,9 +274,10 @@ fn rack(fabric: &Fabric, host: NodeId, rail: u32) -> NodeId {
 
 impl BesidePeers {
     fn said_of(self, pair: &PairFacts) -> String {
-        let place = match self.in_rack {
-            true => "in its rack",
-            false => "across racks",
+        let place = if self.in_rack {
+            "in its rack"
+        } else {
+            "across racks"
         };
         let PairFacts { from, to, rail, .. } = pair;
         let [rate, usual] = [pair.gbps, self.usual_gbps].map(rate);

@@ -61,9 +61,10 @@ pub(super) fn with_all_of_cut_off(
     };
     let each = culprits.into_iter().flat_map(|culprit| {
         let links = culprit.links();
-        match is_cut_off(&links) {
-            true => culprit.laid_to(&links, probes, ground),
-            false => vec![culprit],
+        if is_cut_off(&links) {
+            culprit.laid_to(&links, probes, ground)
+        } else {
+            vec![culprit]
         }
     });
     each.collect()

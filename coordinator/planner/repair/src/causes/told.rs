@@ -56,9 +56,10 @@ fn at_least_nothing(what: &'static str, of: impl Fn() -> String, value: f64) -> 
 }
 
 fn more_than_nothing(what: &'static str, of: impl Fn() -> String, value: f64) -> Checked {
-    match value == 0.0 {
-        true => impossible(what, of, value),
-        false => at_least_nothing(what, of, value),
+    if value == 0.0 {
+        impossible(what, of, value)
+    } else {
+        at_least_nothing(what, of, value)
     }
 }
 
@@ -67,9 +68,10 @@ fn counted(what: &'static str, of: impl Fn() -> String, count: u64) -> Checked {
 }
 
 fn within(what: &'static str, of: impl Fn() -> String, value: f64, most: f64) -> Checked {
-    match (0.0..=most).contains(&value) {
-        true => Ok(()),
-        false => impossible(what, of, value),
+    if (0.0..=most).contains(&value) {
+        Ok(())
+    } else {
+        impossible(what, of, value)
     }
 }
 
@@ -139,9 +141,10 @@ impl EvidenceItem for PortFacts {
     fn of(&self, fabric: &Fabric) -> Option<String> {
         let way = self.incoming(fabric).ok().filter(|it| it.is_sure)?;
         let link = way.hop.link;
-        let by = match fabric.is_parallel(link) {
-            true => format!(" by {}", fabric.link_name(link)),
-            false => String::new(),
+        let by = if fabric.is_parallel(link) {
+            format!(" by {}", fabric.link_name(link))
+        } else {
+            String::new()
         };
         Some(format!("the port of {}{by}", self.place()))
     }
@@ -171,11 +174,12 @@ impl EvidenceItem for Probed {
         let mut sent = [self.sent, self.large_sent].into_iter();
         sent.try_for_each(|sent| counted("the number of probes", of, sent))?;
         let is_possible = self.lost <= self.sent && self.large_lost <= self.large_sent;
-        match is_possible {
-            true => Ok(()),
-            false => Err(EvidenceError::MoreLostThanSent {
+        if is_possible {
+            Ok(())
+        } else {
+            Err(EvidenceError::MoreLostThanSent {
                 path: self.path.join(">"),
-            }),
+            })
         }
     }
 }
@@ -228,9 +232,10 @@ impl EvidenceItem for Trace {
     fn check(&self, fabric: &Fabric) -> Checked {
         let ends = [node(fabric, &self.from)?, node(fabric, &self.to)?];
         let of = || format!("{} to {}", self.from, self.to);
-        let possible = match ends[0] == ends[1] {
-            true => 0..=0,
-            false => 1..=MAX_HOPS,
+        let possible = if ends[0] == ends[1] {
+            0..=0
+        } else {
+            1..=MAX_HOPS
         };
         let hops = [self.hops_there, self.hops_back].into_iter();
         let mut strange = hops.filter(|hops| !possible.contains(hops));

@@ -144,9 +144,10 @@ impl Counting<'_, '_> {
         let [from, next] = [hop.from, far].map(|node| self.tiers[node.index()]);
         let links = self.atlas.choices(hop.from, to);
         let chosen = links.len() > 1;
-        let (at, links) = match chosen {
-            true => (hop.from, links),
-            false => (far, self.leading_to(far, from)),
+        let (at, links) = if chosen {
+            (hop.from, links)
+        } else {
+            (far, self.leading_to(far, from))
         };
         let between_switches = from > 0 && next > 0 && links.len() > 1;
         let layer = Layer { from, to: next };
@@ -262,12 +263,11 @@ impl Tallied {
         let fullness = self.loads.iter().zip(&worths);
         let fullest = fullness.map(|(load, worth)| load.weight as f64 / worth);
         let fullest = fullest.fold(0.0, f64::max);
-        let over_least = match mean > 0.0 {
-            true => {
-                imbalance.max_over_mean = fullest / mean;
-                fullest / self.least_fullness(&worths).max(mean)
-            }
-            false => 1.0,
+        let over_least = if mean > 0.0 {
+            imbalance.max_over_mean = fullest / mean;
+            fullest / self.least_fullness(&worths).max(mean)
+        } else {
+            1.0
         };
         Some(GroupSpread {
             imbalance,

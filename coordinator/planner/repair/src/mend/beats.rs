@@ -90,9 +90,10 @@ impl DutyCycles {
             let others = jobs.clone().filter(|(other, _)| *other != job);
             let changes = others.map(|(_, other)| other.surely_beside(*one) - other.read);
             let beside = (read - one.read + changes.sum::<f64>()).max(0.0);
-            match one.flows > 1 || beside >= MIN_OVERLAP_SHARE * one.sending() {
-                true => one.sending() + beside,
-                false => read,
+            if one.flows > 1 || beside >= MIN_OVERLAP_SHARE * one.sending() {
+                one.sending() + beside
+            } else {
+                read
             }
         });
         Rate::from_bits_per_s(while_it_sends.fold(read, f64::max) as u64)

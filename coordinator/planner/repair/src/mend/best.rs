@@ -101,9 +101,10 @@ fn detours(model: &Model<'_>, atlas: &mut Atlas<'_>, unpinnable: &BTreeSet<NodeI
         path: flow.path.to_vec(),
         traced: true,
         job: None,
-        movable: match flow.elephant && !held[id] {
-            true => Movable::Pin,
-            false => Movable::Never,
+        movable: if flow.elephant && !held[id] {
+            Movable::Pin
+        } else {
+            Movable::Never
         },
         during_us: [None; 2],
     });
@@ -233,9 +234,10 @@ impl Weighing<'_, '_> {
 
     fn why_lost(&self, other: &Weighed, best: &Weighed) -> LostBecause {
         let more_moves = other.detours.len() > best.detours.len();
-        match more_moves && !self.beats(best, other) {
-            true => LostBecause::MoreMoves,
-            false => LostBecause::Slower,
+        if more_moves && !self.beats(best, other) {
+            LostBecause::MoreMoves
+        } else {
+            LostBecause::Slower
         }
     }
 }

@@ -62,9 +62,10 @@ impl<'m> JobIteration<'m> {
         let [low, high] = [ways[0].min(ways[1]), ways[0].max(ways[1])];
         // Who is through sooner than the model says has met the others only some of the time: what it takes
         // once they are elsewhere does not change with that.
-        let after = match busy < old {
-            true => high,
-            false => f64::midpoint(low, high),
+        let after = if busy < old {
+            high
+        } else {
+            f64::midpoint(low, high)
         };
         let [after, low, high] = [
             after,

@@ -204,9 +204,10 @@ impl<'s> Carried<'s> {
     /// The rate of a flow on a full hop does not show its size: the more flows meet there, the less each has.
     fn is_elephant(&self, state: &FlowState, path: &[Hop], greedy: bool) -> bool {
         let policy = self.observed.policy;
-        let least_share = match greedy {
-            true => policy.throttled_share(),
-            false => policy.elephant_share,
+        let least_share = if greedy {
+            policy.throttled_share()
+        } else {
+            policy.elephant_share
         };
         let narrowest = path.iter().map(|&hop| self.observed.nominal(hop)).min();
         let least = narrowest.map(|rate| rate.bits_per_s() as f64 * least_share);

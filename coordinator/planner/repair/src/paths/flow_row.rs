@@ -21,12 +21,11 @@ pub fn ends(fabric: &Fabric, row: &CsvRow<'_>) -> Result<[NodeId; 2], InputError
 
 fn endpoint(fabric: &Fabric, row: &CsvRow<'_>, key: &str) -> Result<NodeId, InputError> {
     let node = node(fabric, row, key, row.text(key)?)?;
-    match fabric.node(node).role.is_endpoint() {
-        true => Ok(node),
-        false => {
-            let problem = format!("{} is a switch; flows go from host to host", row.text(key)?);
-            Err(row.error(key, problem))
-        }
+    if fabric.node(node).role.is_endpoint() {
+        Ok(node)
+    } else {
+        let problem = format!("{} is a switch; flows go from host to host", row.text(key)?);
+        Err(row.error(key, problem))
     }
 }
 

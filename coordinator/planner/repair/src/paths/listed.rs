@@ -265,9 +265,10 @@ fn no_route(fabric: &Fabric, nodes: &[NodeId]) -> Option<NodeId> {
 
 fn during_us(row: &CsvRow<'_>) -> Result<[Option<f64>; 2], InputError> {
     let during: [Option<f64>; 2] = [moment_us(row, "start_us")?, moment_us(row, "end_us")?];
-    match during[1].is_some_and(|end| end < during[0].unwrap_or(0.0)) {
-        true => Err(row.error("end_us", "it ends before it starts")),
-        false => Ok(during),
+    if during[1].is_some_and(|end| end < during[0].unwrap_or(0.0)) {
+        Err(row.error("end_us", "it ends before it starts"))
+    } else {
+        Ok(during)
     }
 }
 
@@ -281,9 +282,10 @@ fn moment_us(row: &CsvRow<'_>, key: &str) -> Result<Option<f64>, InputError> {
 
 fn bytes(row: &CsvRow<'_>) -> Result<u64, InputError> {
     let bytes: f64 = row.require("bytes")?;
-    match (0.0..MAX_TABLE_BYTES).contains(&bytes) {
-        true => Ok(bytes as u64),
-        false => Err(row.error("bytes", format!("{bytes:?} is not a flow size"))),
+    if (0.0..MAX_TABLE_BYTES).contains(&bytes) {
+        Ok(bytes as u64)
+    } else {
+        Err(row.error("bytes", format!("{bytes:?} is not a flow size")))
     }
 }
 

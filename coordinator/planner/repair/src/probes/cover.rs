@@ -143,9 +143,10 @@ impl<'f, 'e> Covering<'f, 'e> {
         hops.sort_by_cached_key(|&hop| {
             let [from, to] = layer(&self.atlas, &self.tiers, hop);
             let leaves_a_host = from == 0 && to > 0;
-            let reach = match self.is_among_relays(hop) {
-                true => self.distances.furthest(self.atlas.hop(hop).from),
-                false => 0,
+            let reach = if self.is_among_relays(hop) {
+                self.distances.furthest(self.atlas.hop(hop).from)
+            } else {
+                0
             };
             let [height, reach] = [from.max(to), reach].map(Reverse);
             (!leaves_a_host, height, from > to, reach, hop)
@@ -310,9 +311,10 @@ impl<'f, 'e> Covering<'f, 'e> {
         let ends = [over.from, self.atlas.far(over)];
         let near = self.near[over.from.index()].clone();
         let starts = self.leading_away(near, ends);
-        match starts.is_empty() {
-            true => self.leading_away(self.hosts.clone(), ends),
-            false => starts,
+        if starts.is_empty() {
+            self.leading_away(self.hosts.clone(), ends)
+        } else {
+            starts
         }
     }
 

@@ -65,9 +65,12 @@ impl Tally {
     /// What no other port between the same ends gains more than: of a layer that is covered none gains
     /// anything, and at a host with one cable all go the same way.
     pub(super) fn most_gain(&self, hops: &[HopIndex]) -> u32 {
-        let most = hops.iter().map(|&hop| match self.is_only[hop] {
-            true => self.missing[hop].min(1),
-            false => self.open[self.layers[hop]].min(1) as u32,
+        let most = hops.iter().map(|&hop| {
+            if self.is_only[hop] {
+                self.missing[hop].min(1)
+            } else {
+                self.open[self.layers[hop]].min(1) as u32
+            }
         });
         most.sum()
     }

@@ -62,9 +62,12 @@ struct Weighing<'a, 'f> {
 impl<'a, 'f> Weighing<'a, 'f> {
     fn new(atlas: &'a mut Atlas<'f>, options: &Options) -> Self {
         let fabric = atlas.fabric;
-        let worth = |link: LinkId| match options.drained.contains(&link) {
-            true => 0.0,
-            false => problem::worth(fabric, link, options),
+        let worth = |link: LinkId| {
+            if options.drained.contains(&link) {
+                0.0
+            } else {
+                problem::worth(fabric, link, options)
+            }
         };
         Self {
             worths: fabric.links().map(|(link, _)| worth(link)).collect(),

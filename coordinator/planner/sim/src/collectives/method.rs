@@ -306,12 +306,13 @@ fn group_size(fabric: &Fabric, hosts: &[NodeId], asked: usize) -> Result<usize, 
         0 => natural_group(fabric, hosts),
         asked => asked,
     };
-    match members.is_multiple_of(group) {
-        true => Ok(group),
-        false => Err(CollectiveError::BadGroup {
+    if members.is_multiple_of(group) {
+        Ok(group)
+    } else {
+        Err(CollectiveError::BadGroup {
             group,
             hosts: members,
-        }),
+        })
     }
 }
 

@@ -180,9 +180,12 @@ pub(super) fn double_tree(hosts: usize, bytes: f64) -> Vec<Tree> {
     let first = binary_tree(hosts);
     let turned = |host: usize| (host + 1) % hosts;
     let mirrored = |host: usize| hosts - 1 - host;
-    let other = |host: usize| match hosts.is_multiple_of(2) {
-        true => mirrored(host),
-        false => turned(host),
+    let other = |host: usize| {
+        if hosts.is_multiple_of(2) {
+            mirrored(host)
+        } else {
+            turned(host)
+        }
     };
     let second = first
         .iter()

@@ -99,9 +99,12 @@ impl<'a> Swing<'a> {
                 protocol: UDP_PROTOCOL,
             });
             let towards = compass.towards(self.network, to);
-            let choose = |node: usize, choices: usize| match node == from.index() {
-                true => port as usize % choices.max(1),
-                false => ecmp.choose(node as u32, label, choices),
+            let choose = |node: usize, choices: usize| {
+                if node == from.index() {
+                    port as usize % choices.max(1)
+                } else {
+                    ecmp.choose(node as u32, label, choices)
+                }
             };
             if !self.network.find_chosen(from, &towards, choose, &mut way) {
                 let [from, to] = [from, to].map(|host| self.fabric.name(host).to_owned());

@@ -46,9 +46,12 @@ pub(super) fn one_of_each(graph: &Capacities, roots: usize) -> Vec<usize> {
     // Twins have the number of the first of them.
     let mut firsts: BTreeMap<Sides, usize> = BTreeMap::new();
     let first: Vec<usize> = (0..graph.nodes)
-        .map(|node| match hosts.contains(&node) {
-            true => node,
-            false => *firsts.entry(of_node(node)).or_insert(node),
+        .map(|node| {
+            if hosts.contains(&node) {
+                node
+            } else {
+                *firsts.entry(of_node(node)).or_insert(node)
+            }
         })
         .collect();
     let mut seen = BTreeSet::new();

@@ -116,13 +116,15 @@ impl Reader<'_> {
         let start =
             SimTime::from_micros(start_us).ok_or_else(|| row.error("start_us", problem()))?;
         let fields = fields(row, [from, to], self.lines.len())?;
-        let along = match from == to {
-            true => None,
-            false => self.given(row, [from, to])?,
+        let along = if from == to {
+            None
+        } else {
+            self.given(row, [from, to])?
         };
-        let way = match from == to {
-            true => NetworkPath::default(),
-            false => self.way(row, [from, to], along.as_deref(), self.ecmp.label(fields))?,
+        let way = if from == to {
+            NetworkPath::default()
+        } else {
+            self.way(row, [from, to], along.as_deref(), self.ecmp.label(fields))?
         };
         let path = self.path_index(way.links);
         let delay = start.checked_add(way.delay).unwrap_or(SimTime::MAX);
@@ -185,9 +187,10 @@ impl Reader<'_> {
         let names = nodes.split('>').map(str::trim);
         let nodes = names.map(|name| node(self.fabric, row, "path", name));
         let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
-        match [nodes[0], nodes[nodes.len() - 1]] == ends {
-            true => Ok(Some(nodes)),
-            false => Err(row.error("path", "it does not lead from src to dst")),
+        if [nodes[0], nodes[nodes.len() - 1]] == ends {
+            Ok(Some(nodes))
+        } else {
+            Err(row.error("path", "it does not lead from src to dst"))
         }
     }
 

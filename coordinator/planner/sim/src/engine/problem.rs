@@ -282,9 +282,10 @@ const MAX_TASKS: usize = 1 << 26;
 
 /// Whether this many tasks may be in one problem.
 pub(crate) fn must_fit(tasks: usize) -> Result<(), ProblemError> {
-    match tasks <= MAX_TASKS {
-        true => Ok(()),
-        false => Err(ProblemError::TooManyTasks),
+    if tasks <= MAX_TASKS {
+        Ok(())
+    } else {
+        Err(ProblemError::TooManyTasks)
     }
 }
 

@@ -205,9 +205,10 @@ impl<'p> Run<'p> {
         }
         self.shares.settle(self.now.0);
         self.debug_certificate();
-        match self.shares.work > self.limit {
-            true => Err(SimError::TooMuchWork { limit: self.limit }),
-            false => Ok(()),
+        if self.shares.work > self.limit {
+            Err(SimError::TooMuchWork { limit: self.limit })
+        } else {
+            Ok(())
         }
     }
 
@@ -307,11 +308,12 @@ impl<'p> Run<'p> {
     }
 
     fn is_over(&self) -> Result<bool, SimError> {
-        match self.done == self.problem.tasks() {
-            true => Ok(false),
-            false => Err(SimError::Cycle {
+        if self.done == self.problem.tasks() {
+            Ok(false)
+        } else {
+            Err(SimError::Cycle {
                 tasks: waits::circle(self.problem).unwrap_or_default(),
-            }),
+            })
         }
     }
 

@@ -336,9 +336,10 @@ impl<'p> Shares<'p> {
         for (group, before) in changed.drain(..) {
             let it = &mut self.groups[group as usize];
             it.changed = false;
-            match it.weight == before {
-                true => self.stirred.push(it.bottleneck),
-                false => self.reweigh(group, before),
+            if it.weight == before {
+                self.stirred.push(it.bottleneck)
+            } else {
+                self.reweigh(group, before)
             }
         }
         self.changed = changed;

@@ -150,12 +150,13 @@ fn factors(parts: &[[f64; PART_COUNT]]) -> Option<[f64; PART_COUNT]> {
         .iter()
         .filter_map(|groups| factors_of(parts, groups));
     let off = |factors: &[f64; PART_COUNT]| squares(parts, factors);
-    fits.reduce(
-        |a, b| match off(&b) + ROUNDING_TOLERANCE < MAX_BETTER_RATIO * off(&a) {
-            true => b,
-            false => a,
-        },
-    )
+    fits.reduce(|a, b| {
+        if off(&b) + ROUNDING_TOLERANCE < MAX_BETTER_RATIO * off(&a) {
+            b
+        } else {
+            a
+        }
+    })
 }
 
 fn squares(parts: &[[f64; PART_COUNT]], factors: &[f64; PART_COUNT]) -> f64 {

@@ -73,9 +73,10 @@ impl Simulated {
     fn in_pieces(&self, bytes: f64, pieces: f64) -> Parts {
         let further = pieces - 1.0;
         let whole_us = bytes * self.us_per_byte;
-        let wire_us = match self.in_pieces {
-            true => whole_us * (further + self.steps / self.passes) / pieces,
-            false => whole_us,
+        let wire_us = if self.in_pieces {
+            whole_us * (further + self.steps / self.passes) / pieces
+        } else {
+            whole_us
         };
         Parts {
             latency_us: self.empty_us * (1.0 + further / self.steps.max(1.0)),
@@ -198,9 +199,10 @@ impl Ground<'_> {
         let hosts = self.hosts().max(1);
         let factor = |ranks: usize| collectives::bus_factor(self.operation, ranks);
         let simulated = factor(hosts);
-        match algorithm == Algorithm::Ring && simulated > 0.0 {
-            true => factor(hosts * self.ranks_per_host.max(1)) / simulated,
-            false => 1.0,
+        if algorithm == Algorithm::Ring && simulated > 0.0 {
+            factor(hosts * self.ranks_per_host.max(1)) / simulated
+        } else {
+            1.0
         }
     }
 

@@ -83,11 +83,17 @@ impl Why {
 
 fn rival(chosen: &Simulated, best: &Weighed, it: &Simulated, weighed: &Weighed) -> Rival {
     let longer = weighed.time_us / best.time_us;
-    let because = match it.channels < chosen.channels {
-        true if it.copied_us_per_byte >= MAX_WORTHWHILE_RATIO * it.us_per_byte => Because::Copying,
-        true => Because::Collisions,
-        false if 100.0 * (longer - 1.0) >= MIN_REPORTED_PERCENT => Because::Starts,
-        false => Because::NoGain,
+    let because = if it.channels >= chosen.channels {
+        let is_longer = 100.0 * (longer - 1.0) >= MIN_REPORTED_PERCENT;
+        if is_longer {
+            Because::Starts
+        } else {
+            Because::NoGain
+        }
+    } else if it.copied_us_per_byte >= MAX_WORTHWHILE_RATIO * it.us_per_byte {
+        Because::Copying
+    } else {
+        Because::Collisions
     };
     Rival {
         channels: it.channels,

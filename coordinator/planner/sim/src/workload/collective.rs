@@ -90,9 +90,10 @@ impl<'n> Network<'n> {
         };
         let mut on_host: BTreeMap<NodeId, Vec<Rank>> = BTreeMap::new();
         for (nth, &rank) in group.iter().enumerate() {
-            let host = match self.settings.tells_ranks_apart() {
-                true => NodeId::from_index(nth),
-                false => self.host(rank),
+            let host = if self.settings.tells_ranks_apart() {
+                NodeId::from_index(nth)
+            } else {
+                self.host(rank)
             };
             on_host.entry(host).or_default().push(rank);
         }
@@ -193,9 +194,10 @@ fn check_forest(forest: &Forest, group: &[Rank]) -> Result<(), NetworkError> {
     let shares: f64 = forest.branches.iter().map(|branch| branch.share).sum();
     let wanted = (group.len() - 1) as f64;
     let positive = forest.branches.iter().all(|branch| branch.share > 0.0);
-    match met == members && positive && (shares - wanted).abs() <= wanted * 1e-6 {
-        true => Ok(()),
-        false => Err(NetworkError::BadForest),
+    if met == members && positive && (shares - wanted).abs() <= wanted * 1e-6 {
+        Ok(())
+    } else {
+        Err(NetworkError::BadForest)
     }
 }
 

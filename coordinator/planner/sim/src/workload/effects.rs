@@ -329,9 +329,10 @@ impl Setting<'_> {
     fn steps(&self, settings: &Settings, effects: &Effects) -> Steps {
         let flows = |members: usize| 2 * (members as u64) * members as u64;
         let stepped: u64 = self.iteration.collectives().map(flows).sum();
-        match effects.cold_start > SimTime::ZERO && stepped <= MAX_STEPPED_FLOWS {
-            true => Steps::Each,
-            false => settings.steps,
+        if effects.cold_start > SimTime::ZERO && stepped <= MAX_STEPPED_FLOWS {
+            Steps::Each
+        } else {
+            settings.steps
         }
     }
 }

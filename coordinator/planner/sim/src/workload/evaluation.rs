@@ -234,9 +234,10 @@ fn sharing(problem: &Problem, outcome: &Outcome) -> Vec<Sharing> {
     let mut sharing = vec![Sharing::default(); problem.capacities().len()];
     for (at, begins, path) in changes {
         for &link in problem.path(path) {
-            match begins {
-                true => sharing[link as usize].begins(at),
-                false => sharing[link as usize].ends(at),
+            if begins {
+                sharing[link as usize].begins(at)
+            } else {
+                sharing[link as usize].ends(at)
             }
         }
     }

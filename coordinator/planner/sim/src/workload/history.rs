@@ -243,12 +243,13 @@ impl Stage<'_> {
                 way.into_iter().map(whole).collect()
             }
         };
-        match parts.is_empty() {
-            true => Err(ReplayError::NoWay {
+        if parts.is_empty() {
+            Err(ReplayError::NoWay {
                 from: self.fabric.name(burst.from).to_owned(),
                 to: self.fabric.name(burst.to).to_owned(),
-            }),
-            false => Ok(parts),
+            })
+        } else {
+            Ok(parts)
         }
     }
 

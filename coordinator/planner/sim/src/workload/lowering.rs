@@ -324,9 +324,10 @@ impl<'l> Lowering<'l> {
         for chain in chains {
             let mut gate = first;
             for round in 1..=chain.rounds {
-                let join = match round == chain.rounds {
-                    true => last,
-                    false => self.pause(Duration::ZERO)?.last,
+                let join = if round == chain.rounds {
+                    last
+                } else {
+                    self.pause(Duration::ZERO)?.last
                 };
                 let delay = if round == 1 { local } else { Duration::ZERO };
                 self.round(chain, delay, [gate, join])?;
@@ -378,9 +379,10 @@ impl<'l> Lowering<'l> {
         }
         let hosts = pair.map(|rank| self.network.host(rank));
         let of_ranks = hosts[0] == hosts[1] || self.network.settings.spreading != Spreading::Even;
-        let key = match of_ranks {
-            true => pair.map(Rank::index),
-            false => hosts.map(NodeId::index),
+        let key = if of_ranks {
+            pair.map(Rank::index)
+        } else {
+            hosts.map(NodeId::index)
         };
         let key = (of_ranks, key);
         if let Some(known) = self.known.get(&key) {

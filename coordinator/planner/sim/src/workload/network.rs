@@ -232,12 +232,13 @@ impl<'n> Network<'n> {
                 way.map(whole).into_iter().collect()
             }
         };
-        match parts.is_empty() {
-            true => Err(NetworkError::NotLinked {
+        if parts.is_empty() {
+            Err(NetworkError::NotLinked {
                 from: self.fabric.name(nodes[0]).to_owned(),
                 to: self.fabric.name(nodes[nodes.len() - 1]).to_owned(),
-            }),
-            false => Ok(parts),
+            })
+        } else {
+            Ok(parts)
         }
     }
 
@@ -252,12 +253,13 @@ impl<'n> Network<'n> {
                 way.map(whole).into_iter().collect()
             }
         };
-        match parts.is_empty() {
-            true => Err(NetworkError::NoWay {
+        if parts.is_empty() {
+            Err(NetworkError::NoWay {
                 from: self.fabric.name(from).to_owned(),
                 to: self.fabric.name(to).to_owned(),
-            }),
-            false => Ok(parts),
+            })
+        } else {
+            Ok(parts)
         }
     }
 

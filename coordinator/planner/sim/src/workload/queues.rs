@@ -39,9 +39,10 @@ impl<'q> Queues<'q> {
         let before = self.arrived.entry(to).or_default();
         let waits = *before;
         *before += 1;
-        match effects.have_queue(Queue::Port(self.network.host(to))) {
-            true => effects.incast.times(waits),
-            false => SimTime::ZERO,
+        if effects.have_queue(Queue::Port(self.network.host(to))) {
+            effects.incast.times(waits)
+        } else {
+            SimTime::ZERO
         }
     }
 

@@ -96,9 +96,10 @@ pub(super) fn moment(text: &str, now: SystemTime) -> Result<Moment, Problem> {
         let ways = "write 2026-11-20T14:00:00Z, or 15m for 15 minutes ago";
         no_such_moment(format!("{text:?} is not a time: {ways}"))
     })?;
-    match moment_of("0s", now).is_some_and(|now| at > now) {
-        true => Err(no_such_moment(format!("{} is in the future", written(at)))),
-        false => Ok(at),
+    if moment_of("0s", now).is_some_and(|now| at > now) {
+        Err(no_such_moment(format!("{} is in the future", written(at))))
+    } else {
+        Ok(at)
     }
 }
 

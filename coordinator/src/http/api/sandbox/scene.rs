@@ -153,9 +153,10 @@ impl Named {
 
 fn is_small(count: usize, most: usize, what: &str) -> Result<(), String> {
     let instead = "use `reweave sim job` for larger ones";
-    match count > most {
-        true => Err(format!("{count} {what} are more than {most}: {instead}")),
-        false => Ok(()),
+    if count > most {
+        Err(format!("{count} {what} are more than {most}: {instead}"))
+    } else {
+        Ok(())
     }
 }
 

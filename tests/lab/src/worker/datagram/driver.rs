@@ -49,9 +49,10 @@ impl Driver {
     }
 
     async fn wait(&self, mut timer: Pin<&mut Sleep>) {
-        let wanted = match self.blocked {
-            true => Interest::READABLE | Interest::ERROR | Interest::WRITABLE,
-            false => Interest::READABLE | Interest::ERROR,
+        let wanted = if self.blocked {
+            Interest::READABLE | Interest::ERROR | Interest::WRITABLE
+        } else {
+            Interest::READABLE | Interest::ERROR
         };
         let left = self
             .session
@@ -78,9 +79,10 @@ impl Driver {
             if endpoint.poll_timeout() <= now {
                 endpoint.handle_timeout(now);
             }
-            match endpoint.is_forsaken(now) {
-                true => Err(Breakage::Silent),
-                false => Ok(()),
+            if endpoint.is_forsaken(now) {
+                Err(Breakage::Silent)
+            } else {
+                Ok(())
             }
         })
     }

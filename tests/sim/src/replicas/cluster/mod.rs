@@ -460,9 +460,12 @@ impl Cluster {
         };
         let heard =
             |(minor, at): &(u16, Moment)| (now.since(*at) <= SILENCE_TIMEOUT).then_some(*minor);
-        let read = |MemberId(peer)| match peer == id {
-            true => Some(reads),
-            false => running.read_by.get(&peer).and_then(heard),
+        let read = |MemberId(peer)| {
+            if peer == id {
+                Some(reads)
+            } else {
+                running.read_by.get(&peer).and_then(heard)
+            }
         };
         let members = running.durable.replica().members();
         let find = || members.min_version(read);

@@ -118,12 +118,11 @@ impl Fleet {
             running.shard.estimate.ms,
             gain.reason()
         );
-        match gain.pays() {
-            true => self.change(nth, shard, What::Moves, why, Some(gain)),
-            false => {
-                let name = running.job.name.clone();
-                self.say(&name, What::Stays, format!("rather than move {why}"));
-            }
+        if gain.pays() {
+            self.change(nth, shard, What::Moves, why, Some(gain))
+        } else {
+            let name = running.job.name.clone();
+            self.say(&name, What::Stays, format!("rather than move {why}"));
         }
     }
 }

@@ -34,12 +34,13 @@ impl Fleet {
             return;
         };
         let (least, most) = (running.job.servers[0], self.most_joined());
-        let why = match least > most {
-            true => format!("circuits join no more than {most}; request {most}"),
-            false => match self.free().len() {
+        let why = if least > most {
+            format!("circuits join no more than {most}; request {most}")
+        } else {
+            match self.free().len() {
                 1 => "1 more is free".to_owned(),
                 free => format!("{free} more are free"),
-            },
+            }
         };
         let has = counted(running.size(), "server");
         self.say(
@@ -82,9 +83,10 @@ impl Fleet {
         let servers = running.shard.servers.iter();
         let inside = servers.filter(|it| self.forming.ground.block_of(**it) == block);
         let spare = running.size().saturating_sub(running.job.servers[0]);
-        match running.is_elastic() {
-            true => spare.min(inside.count()),
-            false => 0,
+        if running.is_elastic() {
+            spare.min(inside.count())
+        } else {
+            0
         }
     }
 
@@ -160,12 +162,11 @@ impl Fleet {
                 way.words(&running.shard, &shard),
                 gain.reason()
             );
-            match gain.pays() || size < running.job.servers[0] {
-                true => self.change(nth, shard, What::Grows, why, Some(gain)),
-                false => {
-                    let name = running.job.name.clone();
-                    self.say(&name, What::Stays, format!("rather than grow {why}"));
-                }
+            if gain.pays() || size < running.job.servers[0] {
+                self.change(nth, shard, What::Grows, why, Some(gain))
+            } else {
+                let name = running.job.name.clone();
+                self.say(&name, What::Stays, format!("rather than grow {why}"));
             }
             return;
         }
@@ -202,9 +203,10 @@ impl Fleet {
                 let left = running.left_at(self.now_ms);
                 let [more, fewer] = [&anew, &spliced].map(|new| self.cost_ms(&running.shard, new));
                 let gain = Gain::of(&spliced.estimate, &anew.estimate, left, more - fewer);
-                Some(match gain.pays() {
-                    true => (anew, ResizeMethod::Rewired),
-                    false => (spliced, ResizeMethod::Spliced),
+                Some(if gain.pays() {
+                    (anew, ResizeMethod::Rewired)
+                } else {
+                    (spliced, ResizeMethod::Spliced)
                 })
             }
             (spliced, anew) => {

@@ -82,9 +82,10 @@ fn lane(job: usize, fabric: &Fabric, network: &Network<'_>, link: LinkIndex) -> 
         return [CABLE_KEY, sender.node.index() as u32, sender.index];
     }
     let relays = network.links.capacities().len();
-    match link < relays {
-        true => [RELAY_KEY, (link - cables) as u32, 0],
-        false => [INTRA_HOST_KEY, job as u32, (link - relays) as u32],
+    if link < relays {
+        [RELAY_KEY, (link - cables) as u32, 0]
+    } else {
+        [INTRA_HOST_KEY, job as u32, (link - relays) as u32]
     }
 }
 

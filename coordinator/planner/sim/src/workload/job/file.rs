@@ -187,9 +187,10 @@ fn servers(
         }
         ranks.push(rank);
     }
-    match ranks.is_empty() {
-        true => Err(document.error(list.span(), "an operator needs at least one server")),
-        false => Ok(ranks),
+    if ranks.is_empty() {
+        Err(document.error(list.span(), "an operator needs at least one server"))
+    } else {
+        Ok(ranks)
     }
 }
 

@@ -31,14 +31,15 @@ impl Message {
     fn links(&self) -> Vec<Link> {
         let [here, there] = [self.from, self.to].map(|host| HOSTS + host / HOSTS_PER_LEAF);
         let spine = HOSTS + 2 + self.spine;
-        match here == there {
-            true => vec![(self.from, here), (here, self.to)],
-            false => vec![
+        if here == there {
+            vec![(self.from, here), (here, self.to)]
+        } else {
+            vec![
                 (self.from, here),
                 (here, spine),
                 (spine, there),
                 (there, self.to),
-            ],
+            ]
         }
     }
 }

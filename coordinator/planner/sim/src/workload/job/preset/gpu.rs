@@ -44,9 +44,10 @@ impl Gpu {
 
     /// What takes this long on the measured processor, on this one.
     pub(super) fn scaled(&self, kind: Kind, cost: Cost) -> Cost {
-        cost.times(match kind.is_arithmetic() {
-            true => H200.peak_tflops / self.peak_tflops,
-            false => H200.memory_tb_per_s / self.memory_tb_per_s,
+        cost.times(if kind.is_arithmetic() {
+            H200.peak_tflops / self.peak_tflops
+        } else {
+            H200.memory_tb_per_s / self.memory_tb_per_s
         })
     }
 }

@@ -339,9 +339,10 @@ impl Laying<'_> {
                 true if place > 0 => place - 1,
                 _ => continue,
             };
-            let (name, from_layer) = match backward {
-                false => ("activations", place),
-                true => ("gradients", next),
+            let (name, from_layer) = if backward {
+                ("gradients", next)
+            } else {
+                ("activations", place)
             };
             let output = self.pieces[from_layer]
                 .last()

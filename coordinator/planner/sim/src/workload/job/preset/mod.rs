@@ -484,9 +484,10 @@ impl Preset {
             return Err(PresetError::NotSpread { what });
         }
         let bytes = embedding().output_bytes_per_sample;
-        match bytes.is_multiple_of(columns as u64) {
-            true => Ok(()),
-            false => Err(PresetError::UnevenColumns { bytes, columns }),
+        if bytes.is_multiple_of(columns as u64) {
+            Ok(())
+        } else {
+            Err(PresetError::UnevenColumns { bytes, columns })
         }
     }
 

@@ -69,15 +69,17 @@ impl Tables<'_> {
     }
 
     fn dense(&self, chains: &mut TaskChains, layers: &[Layer], backward: bool) {
-        let order: Vec<_> = match backward {
-            false => layers.iter().collect(),
-            true => layers.iter().rev().collect(),
+        let order: Vec<_> = if backward {
+            layers.iter().rev().collect()
+        } else {
+            layers.iter().collect()
         };
         let ranks: Vec<_> = (0..self.ranks).map(Rank::from_index).collect();
         for layer in order {
-            let (name, time) = match backward {
-                false => ("forward", layer.cost.forward()),
-                true => ("backward", layer.cost.backward()),
+            let (name, time) = if backward {
+                ("backward", layer.cost.backward())
+            } else {
+                ("forward", layer.cost.forward())
             };
             for &rank in &ranks {
                 chains.compute(rank, name, time);
@@ -93,9 +95,10 @@ impl Tables<'_> {
     /// From those that hold tables to those that have samples, or back. For each rank, what has
     /// arrived there.
     fn exchange(&self, chains: &mut TaskChains, before: &[TaskId], back: bool) -> Vec<Vec<TaskId>> {
-        let name = match back {
-            false => "all-to-all of entries",
-            true => "all-to-all of gradients",
+        let name = if back {
+            "all-to-all of gradients"
+        } else {
+            "all-to-all of entries"
         };
         let ranks: Vec<_> = (0..self.ranks).map(Rank::from_index).collect();
         let of_part = self.entry_bytes * self.samples;
