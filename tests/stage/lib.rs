@@ -552,12 +552,22 @@ impl Stage {
             .into_iter()
             .chain(names);
         let agents = self.nodes().map(|node| format!("agent-{node}"));
-        for name in names.chain(agents) {
+        for name in names.chain(agents).chain(self.started_jobs()) {
             let said = self.said(&name);
             let lines: Vec<_> = said.lines().collect();
             let last = &lines[lines.len().saturating_sub(12)..];
             eprintln!("--- {name}\n{}", last.join("\n"));
         }
+    }
+
+    /// By the names of their logs, in the order of these.
+    fn started_jobs(&self) -> Vec<String> {
+        let files = fs::read_dir(self.home.path()).into_iter().flatten();
+        let names = files.filter_map(|file| file.ok()?.file_name().into_string().ok());
+        let logs = names.filter_map(|name| name.strip_suffix(".log").map(str::to_owned));
+        let mut jobs: Vec<_> = logs.filter(|log| log.starts_with("job-")).collect();
+        jobs.sort();
+        jobs
     }
 }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
+use std::ops::RangeInclusive;
 
 use reweave_common::fabric::{Fabric, FabricBuilder, Link, Port, Role};
 use reweave_common::ids::{LinkId, NodeId};
@@ -304,6 +305,10 @@ pub(crate) fn rate_line(interface: &str, rate: Rate, sharing: Sharing) -> String
     format!("qdisc replace dev {interface} root tbf rate {rate}bit burst {burst} limit {limit}\n")
 }
 
+/// From where jobs bind their source ports. No kernel of a host gives these to another program, or a job would find one in
+/// use. They begin with the dynamic ports, from which RoCE takes its own too.
+pub(crate) const JOB_SOURCE_PORTS: RangeInclusive<u16> = 0xC000..=0xCFFF;
+
 /// What a node's kernel is set to before it has any interface but its loopback.
 pub(crate) fn sysctls(role: Role, seed: u64, node: NodeId) -> Vec<Sysctl> {
     let always = |key, value: &str| Sysctl {
@@ -315,6 +320,7 @@ pub(crate) fn sysctls(role: Role, seed: u64, node: NodeId) -> Vec<Sysctl> {
         required: false,
         ..always(key, value)
     };
+    let job_ports = format!("{}-{}", JOB_SOURCE_PORTS.start(), JOB_SOURCE_PORTS.end());
     vec![
         // First, because it sets others back.
         always(
@@ -346,6 +352,7 @@ pub(crate) fn sysctls(role: Role, seed: u64, node: NodeId) -> Vec<Sysctl> {
         ),
         if_known("net/ipv4/fib_multipath_hash_fields", "55"),
         if_known("net/ipv4/fib_multipath_hash_seed", &hash_seed(seed, node)),
+        always("net/ipv4/ip_local_reserved_ports", &job_ports),
         // Each hop of a trace answers, at once and with the address the probe came in by.
         always("net/ipv4/icmp_errors_use_inbound_ifaddr", "1"),
         always("net/ipv4/icmp_ratelimit", "0"),
@@ -541,6 +548,7 @@ mod tests {
             found.next_back().unwrap().value
         };
         assert_eq!(value(Role::Host, 0, "ip_forward"), "0");
+        assert_eq!(value(Role::Host, 0, "reserved_ports"), "49152-53247");
         assert_eq!(value(Role::Relay, 0, "ip_forward"), "1");
         assert_eq!(value(Role::Relay, 0, "with_linkdown"), "0");
         assert_eq!(value(Role::Switch, 0, "with_linkdown"), "1");

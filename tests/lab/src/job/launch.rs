@@ -18,8 +18,6 @@ use crate::worker::protocol::{Assignment, FlowSpec};
 const ROCE_PORT: u16 = 4791;
 /// All others listen here, the second job one higher.
 const FIRST_PORT: u16 = 5001;
-/// Where the dynamic ports begin, from which RoCE too takes its source ports.
-const FIRST_SOURCE_PORT: u16 = 0xC000;
 
 /// A job ready to be started: each rank's assignment, and where each flow goes.
 pub(crate) struct Plan {
@@ -104,7 +102,7 @@ impl Planner<'_> {
         for (from, to) in self.pairs() {
             let next = next_port
                 .entry(self.host(from))
-                .or_insert(FIRST_SOURCE_PORT);
+                .or_insert(*wiring::JOB_SOURCE_PORTS.start());
             for nth in 0..self.job.flows_per_pair {
                 wanted.push(Wanted {
                     from,
