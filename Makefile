@@ -141,7 +141,7 @@ COMPILE_SIMGRID := g++ -O2 -std=c++17 -o $(SIMGRID) benches/peers/simgrid.cpp -l
 # Readers of Parquet and of APIs come from PyPI, the S3 server from crates.io, all into a folder of their own.
 PEERS := $(abspath $(or $(CARGO_TARGET_DIR),target)/peers)
 
-test-peers: ## Holds our crates against deny.toml, and what is kept, exchanged and foretold against pyarrow, DuckDB, schemathesis, curl, OpenTelemetry's messages, an S3 server, Slurm and torchrun, which nobody here wrote.
+test-peers: ## Holds our crates against deny.toml, and what is kept, exchanged and predicted against pyarrow, DuckDB, schemathesis, curl, OpenTelemetry's messages, an S3 server, Slurm and torchrun, which are of other makers.
 	@deploy/setup.sh build python lab launchers
 	source deploy/stage.sh 10
 	crates() {
@@ -221,7 +221,7 @@ soak: ## Lives tens of thousands of troubled clusters, and plants mistakes to se
 # How long each decoder is tried.
 SECONDS ?= 10
 
-shapes: ## Writes down anew what the parts say to each other and keep, after a change of that before a release.
+shapes: ## Rewrites the files of formats on wire and disk, after a change of them before a release.
 	@deploy/setup.sh build
 	cargo test --locked --workspace --lib --bins -- --ignored golden_shapes_are_written
 

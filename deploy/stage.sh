@@ -36,7 +36,7 @@ with_summary() {
     local outcome=0 reader
     { "$@" 2>&1 || outcome=$?; } > >(exec tee "$output")
     reader=$!
-    # What a test leaves behind holds the pipe open, and would hold up whatever reads this output.
+    # What a test leaves behind holds the pipe open, and would hold up the reader of this output.
     timeout 60 tail --pid="$reader" --follow /dev/null || {
         kill "$reader"
         echo "a test left a process behind that holds the output open" >&2

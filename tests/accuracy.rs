@@ -1,5 +1,5 @@
-//! Are the agent's figures right? Each is held against a tool that nobody here wrote, or against
-//! the counters of the links that the packets pass.
+//! Are the agent's figures right? Each is held against a tool of another maker, or against the
+//! counters of the links that the packets pass.
 
 #[path = "accuracy/bandwidth.rs"]
 mod bandwidth;

@@ -1,4 +1,4 @@
-//! A program that collects traces, on the station, and what it was told.
+//! A program that collects traces, on the station, and what it received.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,9 +17,9 @@ pub(crate) struct Collector {
 }
 
 /// Names of spans, the one below which each is, and what each failed of.
-pub(crate) struct Trace(Vec<Told>);
+pub(crate) struct Trace(Vec<SpanSummary>);
 
-pub(crate) struct Told {
+pub(crate) struct SpanSummary {
     pub(crate) name: String,
     pub(crate) below: Option<String>,
     pub(crate) failed: Option<String>,
@@ -61,7 +61,7 @@ impl Collector {
         }
     }
 
-    /// The first that is like this, once it is told.
+    /// The first that is like this, once it is received.
     #[track_caller]
     pub(crate) fn trace(&self, what: &str, is_it: impl Fn(&Trace) -> bool) -> Trace {
         let found = wait_for(what, STAGE_TIMEOUT, || {
@@ -95,7 +95,7 @@ fn read(line: &str) -> Trace {
     let of = |span: &Span| {
         let above = above(span);
         above.inspect(|above| span.is_within(above));
-        Told {
+        SpanSummary {
             name: span.name.clone(),
             below: above.map(|above| above.name.clone()),
             failed: span.status["message"].as_str().map(str::to_owned),
@@ -116,7 +116,7 @@ impl Span {
 
 impl Trace {
     pub(crate) fn outline(&self) -> Vec<String> {
-        let below = |told: &Told| told.below.clone().unwrap_or_else(|| "-".to_owned());
+        let below = |told: &SpanSummary| told.below.clone().unwrap_or_else(|| "-".to_owned());
         let spans = self.0.iter();
         spans
             .map(|told| format!("{} < {}", told.name, below(told)))
@@ -130,7 +130,8 @@ impl Trace {
 
     /// Whether there is a span of this name, below one whose name begins so.
     pub(crate) fn has(&self, name: &str, below: &str) -> bool {
-        let is_below = |told: &&Told| told.below.as_ref().is_some_and(|it| it.starts_with(below));
+        let is_below =
+            |told: &&SpanSummary| told.below.as_ref().is_some_and(|it| it.starts_with(below));
         self.0.iter().filter(is_below).any(|told| told.name == name)
     }
 }

@@ -1,4 +1,4 @@
-//! Does what lies in deploy/ fit the programs, and do those who shall use it take it?
+//! Does what lies in deploy/ fit the programs, and do those who should use it take it?
 
 #[path = "deploy/alone.rs"]
 mod alone;

@@ -39,7 +39,7 @@ fn main() -> ExitCode {
 }
 
 /// What was said of iterations, and what came of it.
-struct Told {
+struct JudgedPrediction {
     before_ms: f64,
     low_ms: f64,
     after_ms: f64,
@@ -48,7 +48,7 @@ struct Told {
     outcome: Outcome,
 }
 
-impl Told {
+impl JudgedPrediction {
     fn error(&self) -> f64 {
         self.measured_ms / self.after_ms - 1.0
     }
@@ -63,7 +63,7 @@ fn judged() {
     let plans = plans.map_or(DEFAULT_PLANS, |it| it.parse().expect("a number of plans"));
     println!("| drawn | before | foretold | measured | off by | outcome |");
     println!("|---|---|---|---|---|---|");
-    // Where flows only meet now and then there is nothing to mend, as far as is seen.
+    // Where flows only meet now and then there is nothing to repair, as far as is seen.
     let lived = (0..2 * plans).filter_map(lived);
     let told: Vec<_> = lived.take(plans as usize).collect();
     assert_eq!(told.len() as u64, plans, "there are too few to judge by");
@@ -81,7 +81,7 @@ fn judged() {
 }
 
 /// None where there is no plan.
-fn lived(seed: u64) -> Option<Told> {
+fn lived(seed: u64) -> Option<JudgedPrediction> {
     let drawn = Drawn::by(seed);
     let stage = staged(&drawn);
     let mut ranks = Ranks::start(&stage, &drawn);
@@ -137,7 +137,7 @@ fn carried_out(stage: &Stage, ranks: &mut Ranks<'_>) -> Option<(Plan, Record)> {
 fn foretelling(stage: &Stage, ranks: &mut Ranks<'_>) -> Option<Plan> {
     let operator = stage.operator();
     let plan = wait_for("a plan foretells iterations", PREDICTION_TIMEOUT, || {
-        // Whoever asks without a pause disturbs the beat.
+        // Asking without a pause disturbs the iterations.
         ranks.after(5);
         let plan = operator.plan()?;
         Ok(plan.filter(|plan| !plan.iterations.is_empty()))
@@ -145,15 +145,15 @@ fn foretelling(stage: &Stage, ranks: &mut Ranks<'_>) -> Option<Plan> {
     plan.ok()
 }
 
-/// Of a plan that was taken back, what its iterations took while it was in force is what the product heard.
-fn told(plan: &Plan, record: Record, ranks_ms: f64) -> Told {
+/// Of a plan that was rolled back, what its iterations took while it was in force is what the product heard.
+fn told(plan: &Plan, record: Record, ranks_ms: f64) -> JudgedPrediction {
     let foretold = plan.iterations.first().expect("it foretells iterations");
     let heard = record.iterations.first().and_then(|it| it.measured_ms);
     let measured_ms = match record.outcome {
         Outcome::Committed => ranks_ms,
         _ => heard.unwrap_or(f64::NAN),
     };
-    Told {
+    JudgedPrediction {
         before_ms: foretold.before_ms,
         low_ms: foretold.low_ms,
         after_ms: foretold.after_ms,

@@ -14,8 +14,7 @@ use std::process::ExitCode;
 
 use libtest_mimic::Arguments;
 
-/// Hosts with even numbers are in one rack, those with odd ones in the other: whoever takes them by name goes from
-/// rack to rack.
+/// Hosts with even numbers are in one rack, those with odd ones in the other: an order by name goes from rack to rack.
 const FABRIC: &str = "
     kind = \"graph\"
     node = [

@@ -1,4 +1,4 @@
-//! Open MPI across the hosts of a stage, started by our wrapper: a job that nobody here wrote.
+//! Open MPI across the hosts of a stage, started by our wrapper: a job of another maker.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

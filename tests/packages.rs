@@ -175,7 +175,7 @@ fn an_upgrade_keeps_settings_and_what_runs(said: &Said) {
     assert_eq!(
         said.words("process"),
         said.words("same-process"),
-        "it was started anew"
+        "it was restarted"
     );
     assert_ne!(said.words("process"), "0");
     said.succeeded("settings-kept");

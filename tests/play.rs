@@ -40,7 +40,7 @@ pub(crate) fn led(leadership: &Leadership) -> Stage {
     stage
 }
 
-/// Whatever slows jobs, the surest first.
+/// All that slows jobs, the surest first.
 pub(crate) fn causes(stage: &Stage) -> Vec<Cause> {
     let findings = must(stage.operator().diagnose()).findings.into_iter();
     let cause = |finding| match finding {
@@ -155,7 +155,7 @@ pub(crate) fn reaches(job: &mut Job, least_mbps: f64) {
 pub(crate) fn slowest_over(job: &mut Job, duration: Duration) -> f64 {
     let seen = must(job.watch(duration));
     let flows = seen.first().map_or(0, |progress| progress.flows.len());
-    assert!(flows > 0, "in {duration:?} the job has told of no flow");
+    assert!(flows > 0, "in {duration:?} the job has reported no flow");
     let mean = |flow: usize| {
         let rates = seen.iter().map(|progress| progress.flows[flow].rate_mbps);
         rates.sum::<f64>() / seen.len() as f64

@@ -1,6 +1,6 @@
-//! Three coordinators as processes in networks of their own, and what may befall them: cut lines,
-//! lost packets, processes that stand still, disks that fail, clocks that are wrong. Meanwhile people
-//! decide things. What was acknowledged is there afterwards, and was seen by everybody who asked.
+//! Three coordinators as processes in networks of their own, and what may befall them: cut lines, lost packets,
+//! processes that stand still, disks that fail, clocks that are wrong. Meanwhile operators decide things. What was
+//! acknowledged is there afterwards, and was seen by every client that asked.
 
 #[path = "quorum/clocks.rs"]
 mod clocks;

@@ -4,7 +4,7 @@
 
 use std::time::Instant;
 
-use reweave_tests::{Job, JobReport, STAGE_TIMEOUT, Stage, wait_for};
+use reweave_tests::{Job, JobReport, Stage};
 
 /// Their jobs, as tables of a scenario. Each session carries about 1 kB at a time: with more, the packets of all
 /// sessions overflow a busy kernel's backlog (`net.core.netdev_max_backlog`).
@@ -93,12 +93,11 @@ pub(crate) fn outlive(stage: &Stage, changes: impl FnOnce(&Running)) {
 }
 
 /// Waits until the job has done this many more iterations.
+#[track_caller]
 pub(crate) fn go_on(job: &Job, iterations: usize) {
-    let done = || job.latest().map_or(0, |progress| progress.iterations);
-    let before = done();
-    let enough = || Ok((done() >= before + iterations).then_some(()));
-    wait_for("the job goes on", STAGE_TIMEOUT, enough)
-        .unwrap_or_else(|error| panic!("{error}: {before} and then {:#?}", job.latest()));
+    if let Err(error) = job.go_on(iterations) {
+        panic!("{error}");
+    }
 }
 
 /// Of a job that counts its packets.

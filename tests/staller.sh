@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs a command under load: one core is kept busy, and every 30 s all processes of the command get SIGSTOP for 3 s,
-# whatever session, namespace or parent they have by then. A correct test does not depend on the clock of such a machine.
+# with any session, namespace or parent by then. A correct test does not depend on the clock of such a machine.
 #
 #     tests/staller.sh .ci/run          # as root, who may stop all of them
 #

@@ -1,4 +1,4 @@
-//! The habits of the house as tests, so that nobody has to look for them in review.
+//! The habits of the house as tests, so that no reviewer has to look for them.
 //!
 //! Each checker is a pure function from text or metadata to a list of violations and has tests of
 //! its own with planted faults; here they meet the real tree.

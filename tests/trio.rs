@@ -19,7 +19,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use reweave_agent::session::AgentUplink;
 use reweave_link::uplink::{Certificate, Uplink, UplinkEvent};
-use reweave_link::{Channel, Dialer, Identity, LinkError, Role, Session, connect};
+use reweave_link::{Channel, Dialer, Identity, LinkError, Listener, Role, Session, connect};
 use reweave_proto::message::CoordinatorMessage;
 use reweave_tests::{Programs, STAGE_TIMEOUT, settings_of};
 use serde_json::Value;
@@ -63,7 +63,7 @@ impl Trio {
         trio
     }
 
-    /// Nobody runs yet.
+    /// None runs yet.
     fn prepared() -> Self {
         let trio = Self {
             folder: tempfile::tempdir().expect("there is room"),
@@ -111,7 +111,7 @@ impl Trio {
             loop {
                 tries.tick().await;
                 let session = match connect(&[address], &identity, Role::Coordinator).await {
-                    // Nor does it have time for everybody on a busy machine.
+                    // Nor does it have time for all on a busy machine.
                     Err(LinkError::HandshakeTimedOut { .. }) => continue,
                     Err(error) if is_lost(&error) => continue,
                     session => session.expect("it lets agents in"),
@@ -162,7 +162,7 @@ impl Trio {
         led.collect()
     }
 
-    /// Whoever leads in the latest term, once that is later than this one.
+    /// The leader in the latest term, once that is later than this one.
     fn leader_after(&self, term: u64) -> (usize, u64) {
         wait(|| {
             let latest = self.led().into_iter().max_by_key(|(_, term)| *term);
@@ -174,7 +174,7 @@ impl Trio {
         self.reweave().arg("status").output().expect("it was built")
     }
 
-    /// Whoever asks hears soon who of the three is there, and who is not.
+    /// A client hears soon which of the three is there, and which is not.
     fn tells_who_is_missing(&self, there: usize) {
         let ask = || {
             let mut viewer = self.reweave();
@@ -245,6 +245,25 @@ impl Trio {
         reweave
     }
 
+    /// As an operator, who knows this address alone.
+    fn status_at(&self, address: &str) -> Output {
+        let mut status = Command::new(self.programs.reweave());
+        status.args(["--coordinator", address, "status", "--identity"]);
+        status.arg(self.path("certificates/operator"));
+        status.output().expect("it was built")
+    }
+
+    /// Where a machine listens that has the certificate of this coordinator.
+    fn listen_as(&self, name: &str, runtime: &Handle) -> String {
+        let ours = Identity::load(&self.path("certificates/coordinators").join(name));
+        let anywhere = "127.0.0.1:0".parse().expect("an address");
+        let listener = Listener::bind(anywhere, &ours.expect("it was issued"), &[Role::Operator]);
+        let mut listener = listener.expect("a socket");
+        let address = listener.address().expect("it listens").to_string();
+        runtime.spawn(async move { while listener.accept().await.is_some() {} });
+        address
+    }
+
     /// What an operator does about the members.
     fn member(&self, words: &[&str]) -> Output {
         let mut member = self.reweave();
@@ -265,7 +284,7 @@ impl Trio {
         each.map(one).collect()
     }
 
-    /// Until these numbers vote, and nobody else is there.
+    /// Until these numbers vote, and no other is there.
     fn come_to_be(&self, numbers: [u64; 3]) {
         wait(|| {
             let mut members = self.members();
@@ -316,8 +335,8 @@ fn done(command: &mut Command) {
     assert!(output.status.success(), "{output:?}");
 }
 
-/// Addresses of the loopback interface that nobody else has, at a port that the kernel gives nobody: one that
-/// was free a moment ago may be somebody's when a coordinator comes for it, or comes back to it.
+/// Addresses of the loopback interface that no other process has, at a port that the kernel gives to none: one that was
+/// free a moment ago may be in use when a coordinator comes for it, or comes back to it.
 fn free_addresses() -> Vec<String> {
     static NEXT_STATION: AtomicU8 = AtomicU8::new(1);
     let run = std::process::id();
@@ -414,7 +433,7 @@ fn single_coordinator_reports_missing_quorum() {
     trio.answers();
 }
 
-/// Of all whose addresses it was started with nobody is left there.
+/// Of all whose addresses it was started with none is left there.
 #[test]
 fn agents_find_unconfigured_members() {
     let mut trio = Trio::started();
@@ -454,7 +473,7 @@ fn runtime() -> Runtime {
     runtime.expect("a runtime")
 }
 
-/// What it is told, but for who the coordinators are.
+/// What it receives, but for who the coordinators are.
 async fn hear(session: &Session) -> Result<CoordinatorMessage, LinkError> {
     loop {
         let heard = session.receive(Channel::Commands).await?;
@@ -464,7 +483,7 @@ async fn hear(session: &Session) -> Result<CoordinatorMessage, LinkError> {
     }
 }
 
-/// Until it is told who leads: whoever follows may not have heard of anybody at first.
+/// Until it learns who leads: a follower may not have heard of any at first.
 async fn hear_who_leads(session: &Session) -> Result<SocketAddr, LinkError> {
     loop {
         match hear(session).await? {
@@ -475,7 +494,7 @@ async fn hear_who_leads(session: &Session) -> Result<SocketAddr, LinkError> {
     }
 }
 
-/// What it is told once one of those who follow has come to lead, which may not be the first that tries.
+/// What it receives once one of those that follow has come to lead, which may not be the first that tries.
 async fn hear_the_call(session: &Session) -> Result<CoordinatorMessage, LinkError> {
     loop {
         let heard = hear(session).await?;
@@ -485,7 +504,7 @@ async fn hear_the_call(session: &Session) -> Result<CoordinatorMessage, LinkErro
     }
 }
 
-/// Nobody has to be let in anew when a leader is lost.
+/// No agent has to be admitted again when a leader is lost.
 #[test]
 fn new_leader_calls_standby_agents() {
     let mut trio = Trio::started();
@@ -509,7 +528,7 @@ fn new_leader_calls_standby_agents() {
     assert_eq!(heard, CoordinatorMessage::Here);
 }
 
-/// Whoever comes again and again takes no room from others.
+/// An agent that comes again and again takes no room from others.
 #[test]
 fn agent_has_two_standby_sessions() {
     let trio = Trio::started();
@@ -553,7 +572,7 @@ fn shut_out_after(trio: &Trio, viewer: &str) -> Duration {
     began.elapsed()
 }
 
-/// Whoever leads, and whoever does not: nobody talks to somebody who is shut out.
+/// The leader and all others: none talks to a revoked member.
 #[test]
 fn timed_revocation_reaches_all_coordinators() {
     let trio = Trio::started();
@@ -628,4 +647,49 @@ fn change_losing_quorum_is_refused() {
     assert!(gone.status.success(), "{gone:?}");
     trio.answers();
     assert_eq!(trio.members().len(), 2);
+}
+
+/// By agents and operators, who hear of it at once, and of its return.
+#[test]
+fn removed_coordinator_is_refused_until_added() {
+    let mut trio = Trio::started();
+    let (leader, _) = trio.leader_after(0);
+    trio.come_to_be([1, 2, 3]);
+    let beside = beside();
+    let _inside = beside.enter();
+    let line = trio.line_to(&trio.addresses);
+    let lists = ["agents/h0/removed.json", "operator/denied.json"];
+    let lists = lists.map(|list| trio.path("certificates").join(list));
+    let gone = (leader + 1) % 3;
+    let name = format!("c{gone}");
+    let is_listed = |list: &PathBuf| {
+        let list = fs::read_to_string(list).unwrap_or_default();
+        list.contains(&format!("\"{name}\""))
+    };
+    trio.kill(gone);
+    let out = trio.member(&["remove", &name]);
+    assert!(out.status.success(), "{out:?}");
+    wait(|| {
+        trio.members();
+        lists.iter().all(is_listed).then_some(())
+    });
+    let refused = trio.status_at(&trio.listen_as(&name, &beside));
+    let why = String::from_utf8_lossy(&refused.stderr);
+    let expected = format!("coordinator {name} was removed from the cluster");
+    assert!(why.contains(&expected), "{why}");
+
+    fs::remove_dir_all(trio.path(&format!("data{gone}"))).expect("it was there");
+    let back = trio.member(&["add", &name, &trio.addresses[gone]]);
+    assert!(back.status.success(), "{back:?}");
+    trio.start(gone);
+    let kept = (1..=3).filter(|&number| number != gone as u64 + 1);
+    let expected: Vec<_> = kept.chain([4]).collect();
+    trio.come_to_be(expected.try_into().expect("three"));
+    wait(|| {
+        trio.members();
+        (!lists.iter().any(is_listed)).then_some(())
+    });
+    let address = trio.addresses[gone].clone();
+    wait(|| trio.status_at(&address).status.success().then_some(()));
+    beside.block_on(line.close());
 }

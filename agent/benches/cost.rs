@@ -56,16 +56,16 @@ const TENFOLD_BITS_PER_S: u64 = 10_000_000;
 const TRAIN_INTERVAL: Duration = Duration::from_secs(60);
 const FREQUENT_TRAIN_INTERVAL: Duration = Duration::from_secs(1);
 const NO_DEADLINE: Moment = Moment::from_micros(u64::MAX);
-/// A job computes for so long, and sends for some 100 ms.
+/// A job computes for this long, and sends for some 100 ms.
 const COMPUTE_TIME: Duration = Duration::from_millis(150);
 const SENT_BYTES: usize = 12_000_000;
 /// A rhythm is heard by then.
 const DETECTION_TIME: Duration = Duration::from_secs(10);
-/// One in ten thousand of the processor's time cannot be told from less.
+/// One in ten thousand of the processor's time cannot be distinguished from less.
 const CPU_TICK: Duration = Duration::from_millis(10);
 
 fn main() -> ExitCode {
-    let asked = Asked::from_words();
+    let asked = BenchArguments::from_words();
     if let Err(missing) = sandbox::enter() {
         eprintln!("nothing was measured: {missing}");
         return ExitCode::FAILURE;
@@ -82,11 +82,11 @@ fn main() -> ExitCode {
 }
 
 /// What is to be measured, for how long.
-struct Asked {
+struct BenchArguments {
     words: Vec<String>,
 }
 
-impl Asked {
+impl BenchArguments {
     fn from_words() -> Self {
         let words = std::env::args().skip(1);
         Self {
@@ -154,7 +154,7 @@ impl Lost {
     }
 }
 
-async fn measure(asked: &Asked) {
+async fn measure(asked: &BenchArguments) {
     let scratch = tempfile::tempdir().expect("a folder");
     let authority = Authority::create(&scratch.path().join("ca"), "bench").expect("an authority");
     let identity = |role, name: &str| {
@@ -242,7 +242,7 @@ async fn lost_to_trains(session: &Session, speed: impl FnMut() -> f64) -> Lost {
     }
 }
 
-/// Nobody listens to the agent meanwhile; its list is good for longer.
+/// Nothing reads what the agent sends meanwhile; its list is good for longer.
 async fn flood_loses(agent: &Agent) -> f64 {
     let mut job = Flood::start("host", peer());
     let set = async |works| {

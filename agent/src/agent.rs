@@ -118,9 +118,10 @@ impl Agent {
                 .is_endpoint()
                 .then(|| RdmaThread::start(gate.clone(), u64::from(mark.0))),
             prober: Prober::open(mark).ok(),
-            fence: match role.forwards() {
-                true => Fence::new(record),
-                false => Fence::of_host(record),
+            fence: if role.forwards() {
+                Fence::new(record)
+            } else {
+                Fence::of_host(record)
             },
             store,
             links: LinkBook::default(),
@@ -205,8 +206,8 @@ impl Agent {
         })
     }
 
-    /// What has come up or gone down since it was last told, in a sample of its own; and whether there is
-    /// nothing more to hear for now. Where the kernel told more than there was room for, all are looked at.
+    /// What has come up or gone down since the last report, in a sample of its own; and whether there is nothing more
+    /// to hear for now. Where the kernel sent more than there was room for, all are looked at.
     pub fn poll_turned(&mut self) -> (Option<Sample>, bool) {
         let turned = self.turns.poll();
         let mut links = turned.links;
@@ -442,8 +443,8 @@ impl Agent {
             .collect()
     }
 
-    /// What the kernel holds, after it was made to hold what it should. A host that was never told to
-    /// hold anything has nothing to say.
+    /// What the kernel holds, after it was made to hold what it should. A host that was never instructed to hold
+    /// anything reports nothing.
     fn read_holding(&mut self, links: &[Link]) -> Option<Reading> {
         let in_force = self.fence.in_force().clone();
         if !self.role.forwards() && !self.fence.was_told() {

@@ -108,7 +108,7 @@ pub enum AgentError {
 }
 
 impl AgentError {
-    /// What was asked or given wrongly is told from what failed.
+    /// Bad usage or input differs from a failure.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::UnknownHost { .. } | Self::Desired { .. } | Self::NoMarking(_) => BAD_USAGE,

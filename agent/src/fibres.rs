@@ -30,8 +30,8 @@ pub struct Fibres {
 }
 
 impl Fibres {
-    /// What is wrong with one interface keeps nobody from measuring and forwarding: the coordinator hears of the
-    /// address it has, and says so.
+    /// A fault of one interface stops neither measuring nor forwarding: the coordinator hears of the address it has,
+    /// and says so.
     pub fn settle(&self) -> Result<(), NetlinkError> {
         if self.interfaces.is_empty() {
             return Ok(());

@@ -54,8 +54,8 @@ pub struct LldpListener {
 pub type LldpNeighbours = Result<Vec<Neighbour>, Lack>;
 
 impl LldpListener {
-    /// Asks at once, and then so often. The thread holds nothing that would stay, and ends when it next has
-    /// something to tell and nobody listens.
+    /// Asks at once, and then this often. The thread holds nothing that would stay, and ends when it next has something
+    /// to report and its receiver is gone.
     pub fn listen(every: Duration) -> Self {
         let (tell, heard) = channel();
         let ask = move || {

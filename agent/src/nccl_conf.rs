@@ -190,9 +190,10 @@ impl Conf {
             return Err(ConfError::NothingToRevert { path });
         }
         let text = format!("{}{}", self.before, self.behind);
-        match text.is_empty() {
-            true => fs::remove_file(&self.path).map_err(|source| self.not_written(source))?,
-            false => self.write(&text)?,
+        if text.is_empty() {
+            fs::remove_file(&self.path).map_err(|source| self.not_written(source))?
+        } else {
+            self.write(&text)?
         }
         Ok(text)
     }

@@ -67,8 +67,8 @@ impl Prober {
         })
     }
 
-    /// Sends it as the flow is sent; unless this host cannot reach anything there, or by several ways of which
-    /// nobody can tell which one the flow takes. Then nobody will answer.
+    /// Sends it as the flow is sent; unless this host cannot reach anything there, or by several paths of which it is
+    /// unknown which one the flow takes. Then there will be no answer.
     pub fn send(&mut self, probe: &Probe) {
         let interface = match probe.aim {
             ProbeAim::Hop(flow) => self.own_ways.interface(flow),

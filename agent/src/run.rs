@@ -25,7 +25,7 @@ const NEWS_INTERVAL: Duration = Duration::from_millis(20);
 /// Nothing is ever due later than that.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Serves until the process is told to end. The kernel keeps the pins it holds then.
+/// Serves until the process is asked to end. The kernel keeps the pins it holds then.
 pub async fn run(
     mut agent: Agent,
     mut uplink: AgentUplink,

@@ -34,11 +34,11 @@ const SAMPLE_INTERVAL: Duration = Duration::from_millis(10);
 const QUIET_SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
 /// Of that step, so that it is never longer.
 const QUIET_SAMPLE_TOLERANCE: Duration = Duration::from_millis(75);
-/// Interfaces are looked for again so often.
+/// Interfaces are looked for again this often.
 const RESCAN_INTERVAL: Duration = Duration::from_secs(2);
 /// Samples that are not fetched are dropped.
 const MAX_BEATS: usize = 4096;
-/// RDMA ports are read so often: some NICs take long to tell.
+/// RDMA ports are read this often: some NICs take long to tell.
 const PORTS_INTERVAL: Duration = Duration::from_millis(100);
 const INTERFACES_PATH: &str = "sys/class/net";
 const RDMA_DEVICES_PATH: &str = "sys/class/infiniband";

@@ -14,7 +14,7 @@ pub enum AgentProtocol {}
 impl MemberProtocol for AgentProtocol {
     type Said = AgentMessage;
     type Heard = CoordinatorMessage;
-    type Told = Instruction;
+    type Instruction = Instruction;
     type Measured = Sample;
     type Report = Delta;
 

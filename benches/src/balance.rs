@@ -1,6 +1,7 @@
-//! Imbalance of many flows, and the moves that mend it.
+//! Imbalance of many flows, and the moves that repair it.
 
 use reweave_common::fabric::Fabric;
+use reweave_common::split_mix::SplitMix64;
 use reweave_repair::assign::Work;
 use reweave_repair::fim::of_listed;
 use reweave_repair::paths::Atlas;
@@ -9,7 +10,6 @@ use reweave_repair::paths::listed::{self, Listed};
 use reweave_repair::rebalance::{Options, rebalance};
 
 use crate::cost::{peak_mib, timed};
-use crate::dice::Dice;
 
 const HOSTS: usize = 1024;
 const FLOWS: usize = 8192;
@@ -51,16 +51,16 @@ pub(crate) fn measure_all(words: &[String]) {
     }
 }
 
-/// Hashed flows between hosts of different leaves, of sizes up to so many times the least.
+/// Hashed flows between hosts of different leaves, of sizes up to this many times the least.
 fn flows(fabric: &Fabric, most: u64) -> Vec<Listed> {
-    let mut dice = Dice(1);
-    let row = |nth: usize, dice: &mut Dice| {
+    let mut rng = SplitMix64::new(1);
+    let row = |nth: usize, rng: &mut SplitMix64| {
         let from = nth % HOSTS;
-        let to = (from + 32 + dice.below(HOSTS as u64 - 64) as usize) % HOSTS;
-        let bytes = 1_000_000 * (1 + dice.below(most));
+        let to = (from + 32 + rng.below(HOSTS - 64)) % HOSTS;
+        let bytes = 1_000_000 * (1 + rng.below_u64(most));
         format!("h{from},h{to},{bytes},{}\n", 1024 + nth)
     };
-    let rows: String = (0..FLOWS).map(|nth| row(nth, &mut dice)).collect();
+    let rows: String = (0..FLOWS).map(|nth| row(nth, &mut rng)).collect();
     let text = format!("src,dst,bytes,sport\n{rows}");
     let table = listed::parse(
         "flows.csv",

@@ -8,12 +8,12 @@ use reweave_common::explicit_paths::{ExplicitPaths, GroupRing};
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::{NodeId, Rank};
 use reweave_common::iteration::Iteration;
+use reweave_common::split_mix::SplitMix64;
 use reweave_sim::workload::Settings;
 use reweave_sim::workload::candidates::{Candidate, Jobs, Judge, Seat};
 use reweave_sim::workload::job::preset::{Batch, Preset};
 
 use crate::cost::{peak_mib, timed};
-use crate::dice::Dice;
 
 const SERVER_COUNT: usize = 432;
 const SERVERS_PER_JOB: usize = 27;
@@ -25,7 +25,7 @@ const MODELS: [(&str, u64, usize); 4] = [
 ];
 const ROUNDS: usize = 10;
 const PLANS_PER_ROUND: usize = 100;
-/// So many plans of each round may be simulated.
+/// This many plans of each round may be simulated.
 const MAX_SIMULATED_PLANS: usize = 5;
 const MAX_TIME_S: f64 = 60.0;
 const SEED: u64 = 1;
@@ -44,7 +44,7 @@ pub(crate) fn measure_all(words: &[String]) {
 /// Plans, and how they are changed.
 trait Search {
     /// Becomes another plan that differs a little.
-    fn change(&mut self, dice: &mut Dice);
+    fn change(&mut self, rng: &mut SplitMix64);
     fn fabric(&self) -> Fabric;
     fn candidate<'f>(&self, fabric: &'f Fabric) -> Candidate<'f>;
     fn copy(&self) -> Box<dyn Search>;
@@ -60,7 +60,7 @@ fn jobs() -> Vec<Iteration> {
 }
 
 fn measure(name: &str, mut search: Box<dyn Search>) {
-    let mut dice = Dice(SEED);
+    let mut rng = SplitMix64::new(SEED);
     let (iterations, settings) = (jobs(), Settings::default());
     let jobs = Jobs {
         iterations: &iterations,
@@ -73,7 +73,7 @@ fn measure(name: &str, mut search: Box<dyn Search>) {
         let mut plans = vec![search.copy()];
         while plans.len() < PLANS_PER_ROUND {
             let mut plan = search.copy();
-            plan.change(&mut dice);
+            plan.change(&mut rng);
             plans.push(plan);
         }
         let fabrics: Vec<_> = plans.iter().map(|plan| plan.fabric()).collect();
@@ -101,7 +101,7 @@ fn measure(name: &str, mut search: Box<dyn Search>) {
     );
 }
 
-fn mean_ms(times: &[reweave_sim::sim::SimTime]) -> f64 {
+fn mean_ms(times: &[reweave_sim::engine::SimTime]) -> f64 {
     times.iter().map(|time| time.millis()).sum::<f64>() / times.len() as f64
 }
 
@@ -130,12 +130,12 @@ impl Default for Wiring {
 }
 
 impl Search for Wiring {
-    fn change(&mut self, dice: &mut Dice) {
-        let job = dice.below(self.strides.len() as u64) as usize;
+    fn change(&mut self, rng: &mut SplitMix64) {
+        let job = rng.below(self.strides.len());
         let strides = &mut self.strides[job];
-        let stride = 2 + dice.below(SERVERS_PER_JOB as u64 / 2 - 1) as usize;
+        let stride = 2 + rng.below(SERVERS_PER_JOB / 2 - 1);
         if !strides.contains(&stride) {
-            strides[1 + dice.below(3) as usize] = stride;
+            strides[1 + rng.below(3)] = stride;
         }
     }
 
@@ -182,14 +182,14 @@ struct Placing {
 impl Placing {
     fn new() -> Self {
         let mut order: Vec<_> = (0..SERVER_COUNT).collect();
-        Dice(SEED).shuffle(&mut order);
+        SplitMix64::new(SEED).shuffle(&mut order);
         Self { order }
     }
 }
 
 impl Search for Placing {
-    fn change(&mut self, dice: &mut Dice) {
-        let [a, b] = [(); 2].map(|()| dice.below(SERVER_COUNT as u64) as usize);
+    fn change(&mut self, rng: &mut SplitMix64) {
+        let [a, b] = [(); 2].map(|()| rng.below(SERVER_COUNT));
         self.order.swap(a, b);
     }
 

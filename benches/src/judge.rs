@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use reweave_check::{Network, check, check_course, check_leg, claims};
+use reweave_check::{Network, check, check_migration, check_step, claims};
 use reweave_common::fabric::Fabric;
 use reweave_common::forwarding::{ForwardingTable, NextHop};
 use reweave_common::ids::{LinkId, NodeId};
@@ -14,7 +14,7 @@ use crate::cost::{peak_mib, timed};
 
 const NODES: [usize; 4] = [64, 128, 256, 512];
 /// Nothing else is done meanwhile, and the core takes it for a stall when it hears of nothing for a second: all waiting
-/// begins anew then.
+/// begins again then.
 const MAX_TIME_S: f64 = 1.0;
 /// Of the course that is judged. On the largest rings the leader does other things between two legs.
 const STEP_COUNT: usize = 4;
@@ -62,7 +62,7 @@ pub(crate) fn measure_all(words: &[String]) {
 
 /// All nodes take these tables, in any order.
 fn is_sound(network: &Network<'_>, next: &Tables) -> bool {
-    check_leg(network, MigrationStep::Round(next)).is_ok()
+    check_step(network, MigrationStep::Round(next)).is_ok()
 }
 
 /// Where nothing is dropped.
@@ -83,7 +83,7 @@ fn is_sound_all_along(network: &Network<'_>, next: &Tables) -> bool {
         ..Wave::default()
     };
     let course = MigrationPlan { waves: vec![wave] };
-    check_course(network, &course, (network.tables, network.circuits)).is_ok()
+    check_migration(network, &course, (network.tables, network.circuits)).is_ok()
 }
 
 fn is_sound_at_rest(network: &Network<'_>, next: &Tables) -> bool {

@@ -8,7 +8,6 @@
 mod balance;
 mod candidates;
 mod cost;
-mod dice;
 mod importers;
 mod judge;
 mod machine;

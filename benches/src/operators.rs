@@ -132,7 +132,7 @@ fn search(
     found.expect("there is a topology")
 }
 
-/// The model with a batch so many times as large.
+/// The model with a batch this many times as large.
 fn read(data: &Path, model: &str, times: u64) -> (Model, Timings, Choices) {
     let file = data.join(format!("topoopt/models/{model}.toml"));
     let text = fs::read_to_string(&file).expect("the model can be read");

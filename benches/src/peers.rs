@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-use reweave_sim::sim::{self, Outcome, Problem, SimTime, raw};
+use reweave_common::split_mix::SplitMix64;
+use reweave_sim::engine::{self, Outcome, Problem, SimTime, raw};
 
 use crate::cost::timed;
-use crate::dice::Dice;
 use crate::sim::patterns;
 
 const SEEDS: std::ops::Range<u64> = 1..41;
@@ -52,9 +52,10 @@ pub(crate) fn compare(program: &str) -> ExitCode {
         SEEDS.count(),
         unequal.len()
     );
-    match unequal.is_empty() & race(program) {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::FAILURE,
+    if unequal.is_empty() & race(program) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
 }
 
@@ -98,7 +99,7 @@ impl Race {
     fn is_won(&self, program: &str) -> bool {
         let problem = (self.problem)(self.hosts);
         let said = ask(program, self.name, &self.hosts.to_string());
-        // The first run also pays for memory that nobody has touched yet.
+        // The first run also pays for memory that was not touched yet.
         let (outcome, first_s) = timed(|| simulate(&problem));
         let again = (0..5).map(|_| timed(|| simulate(&problem)).1);
         let ours_s = again.fold(first_s, f64::min);
@@ -116,7 +117,7 @@ impl Race {
 }
 
 fn simulate(problem: &Problem) -> Outcome {
-    sim::simulate(problem, u64::MAX).expect("the problem is sound")
+    engine::simulate(problem, u64::MAX).expect("the problem is sound")
 }
 
 fn ask(program: &str, mode: &str, what: &str) -> Said {
@@ -150,24 +151,24 @@ fn ask(program: &str, mode: &str, what: &str) -> Said {
 
 /// Flows over paths of any links, which wait for one another in any way that has an end.
 fn random_problem(seed: u64) -> String {
-    let mut dice = Dice(seed);
-    let links = 5 + dice.below(35);
-    let flows = 20 + dice.below(380);
-    let cap = |_| format!("cap {}\n", [10, 25, 100, 400][dice.below(4) as usize]);
+    let mut rng = SplitMix64::new(seed);
+    let links = 5 + rng.below(35);
+    let flows = 20 + rng.below(380);
+    let cap = |_| format!("cap {}\n", [10, 25, 100, 400][rng.below(4)]);
     let mut text: String = (0..links).map(cap).collect();
     for _ in 0..flows {
-        let bytes = [1_000_000, 1_000_000 + dice.below(9_000_000)][dice.below(2) as usize];
-        let delay_ns = [0, 0, 0, dice.below(100_000)][dice.below(4) as usize];
+        let bytes = [1_000_000, 1_000_000 + rng.below(9_000_000)][rng.below(2)];
+        let delay_ns = [0, 0, 0, rng.below(100_000)][rng.below(4)];
         text += &format!("flow {bytes} {}", delay_ns as f64 * 1e-9);
-        let mut path: Vec<_> = (0..=dice.below(6)).map(|_| dice.below(links)).collect();
+        let mut path: Vec<_> = (0..=rng.below(6)).map(|_| rng.below(links)).collect();
         path.sort_unstable();
         path.dedup();
         text.extend(path.iter().map(|link| format!(" {link}")));
         text.push('\n');
     }
     for _ in 0..flows * 3 / 4 {
-        let after = 1 + dice.below(flows - 1);
-        text += &format!("dep {} {after}\n", dice.below(after));
+        let after = 1 + rng.below(flows - 1);
+        text += &format!("dep {} {after}\n", rng.below(after));
     }
     text
 }

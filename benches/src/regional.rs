@@ -1,9 +1,9 @@
 //! Circuits for what gates counted last, in a region of 32 hosts.
 
+use reweave_common::split_mix::SplitMix64;
 use reweave_design::cluster::regional::{Counts, Region};
 
 use crate::cost::timed;
-use crate::dice::Dice;
 
 const HOSTS: usize = 32;
 const SEED: u64 = 1;
@@ -33,10 +33,10 @@ fn measure(ports: usize) {
         switched_gbps: 100.0,
     };
     let none = Region { ports: 0, ..region };
-    let mut dice = Dice(SEED);
+    let mut rng = SplitMix64::new(SEED);
     let (mut took_ms, mut with_ms, mut without_ms) = (Vec::new(), 0.0, 0.0);
     for _ in 0..ITERATION_COUNT {
-        let counts = gates(&mut dice);
+        let counts = gates(&mut rng);
         let (circuits, took_s) = timed(|| region.circuits(&counts));
         took_ms.push(took_s * 1e3);
         with_ms += region.time_ms(&counts, &circuits) / ITERATION_COUNT as f64;
@@ -51,11 +51,11 @@ fn measure(ports: usize) {
 }
 
 /// Some experts are far more wanted than others: the r-th of a host's choice gets a share of 1/r.
-fn gates(dice: &mut Dice) -> Counts {
+fn gates(rng: &mut SplitMix64) -> Counts {
     let mut counts = Counts::new(HOSTS);
     for from in 0..HOSTS {
         let mut order: Vec<_> = (0..HOSTS).collect();
-        dice.shuffle(&mut order);
+        rng.shuffle(&mut order);
         for (rank, &to) in order.iter().enumerate() {
             counts.add(from, to, 64e6 / (rank + 1) as f64);
         }

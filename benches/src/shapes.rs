@@ -24,7 +24,7 @@ impl File {
     }
 }
 
-/// Three tiers of switches with so many ports.
+/// Three tiers of switches with this many ports.
 pub(crate) fn fat_tree(ports: usize) -> Fabric {
     let (mut file, half) = (File::default(), ports / 2);
     (0..half * half).for_each(|core| file.node(&format!("core{core}"), "switch"));

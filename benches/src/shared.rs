@@ -10,6 +10,7 @@ use reweave_common::explicit_paths::ExplicitPaths;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_common::iteration::Iteration;
+use reweave_common::split_mix::SplitMix64;
 use reweave_common::units::Rate;
 use reweave_design::topology::{self, Job, Limits, Request, families};
 use reweave_repair::paths::ecmp::Ecmp;
@@ -18,7 +19,6 @@ use reweave_sim::workload::job::preset::{Batch, Gpu, Preset};
 use reweave_sim::workload::{Settings, Spreading};
 
 use crate::cost::{peak_mib, timed};
-use crate::dice::Dice;
 
 const SERVER_COUNT: usize = 432;
 const SERVERS_PER_JOB: usize = 16;
@@ -28,7 +28,7 @@ const JOB_COUNTS: [usize; 5] = [5, 11, 16, 22, 27];
 const SEEDS: [u64; 5] = [1, 2, 3, 4, 5];
 /// What a processor can send to the three beside it.
 const INTRA_SERVER_GBPS: f64 = 2400.0;
-/// Of twenty jobs, in the order in which they come: so many of each model.
+/// Of twenty jobs, in the order in which they come: this many of each model.
 const MODELS: [(&str, u64); 4] = [("dlrm", 128), ("bert", 16), ("candle", 256), ("vgg16", 64)];
 const MODEL_ORDER: [usize; 20] = [0, 1, 2, 0, 1, 0, 2, 1, 3, 0, 1, 2, 0, 1, 2, 0, 1, 0, 2, 3];
 
@@ -226,14 +226,15 @@ fn expander(seed: u64) -> Fabric {
 /// All jobs at once, on servers drawn by lot.
 fn together(fabric: &Fabric, iterations: &[Iteration], hashed: bool, seed: u64) -> Vec<f64> {
     let mut hosts: Vec<_> = fabric.endpoints().collect();
-    Dice(seed).shuffle(&mut hosts);
+    SplitMix64::new(seed).shuffle(&mut hosts);
     let seats = hosts
         .chunks(SERVERS_PER_JOB)
         .take(iterations.len())
         .map(seat);
-    let spreading = match hashed {
-        true => Spreading::Hashed(Ecmp::Mixed { seed }),
-        false => Spreading::Even,
+    let spreading = if hashed {
+        Spreading::Hashed(Ecmp::Mixed { seed })
+    } else {
+        Spreading::Even
     };
     times(fabric, iterations, seats.collect(), spreading)
 }

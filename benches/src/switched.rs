@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_common::snapshot::Hop;
+use reweave_common::split_mix::SplitMix64;
 use reweave_design::placement::{Demand, Request, place};
 use reweave_repair::causes::{Evidence, Ground, Probe, Probed, localise};
 use reweave_repair::paths::Atlas;
@@ -12,7 +13,6 @@ use reweave_repair::paths::ecmp::{Ecmp, Fields};
 use reweave_repair::probes::{Candidate, choose, cover};
 
 use crate::cost::{peak_mib, timed};
-use crate::dice::Dice;
 use crate::shapes;
 
 const PROBE_RESULTS: usize = 100_000;
@@ -73,13 +73,13 @@ const SENT_PROBES: u64 = 60;
 
 /// One link loses one in a hundred, among 1024 hosts.
 fn results(fabric: &Fabric) -> Vec<Crossed> {
-    let (mut atlas, mut dice, ecmp) = (Atlas::new(fabric), Dice(1), Ecmp::default());
+    let (mut atlas, mut rng, ecmp) = (Atlas::new(fabric), SplitMix64::new(1), Ecmp::default());
     let hosts: Vec<_> = fabric.endpoints().collect();
     let leaf = fabric.find("leaf3").expect("there is one");
     let bad = fabric.links_of(leaf)[40];
     let mut probe = || {
-        let [from, to] = [0, 1].map(|_| hosts[dice.below(1024) as usize]);
-        let port = dice.below(1 << 16) as u16;
+        let [from, to] = [0, 1].map(|_| hosts[rng.below(1024)]);
+        let port = rng.below(1 << 16) as u16;
         let way = |atlas: &mut Atlas<'_>, ends: [_; 2]| {
             let label = ecmp.label(Fields {
                 source: from.index() as u32,
@@ -95,7 +95,7 @@ fn results(fabric: &Fabric) -> Vec<Crossed> {
             .iter()
             .filter(|hop| hop.link == bad && hop.from == leaf)
             .count();
-        let sent = (0..SENT_PROBES as usize * crossed).filter(|_| dice.below(100) == 0);
+        let sent = (0..SENT_PROBES as usize * crossed).filter(|_| rng.below(100) == 0);
         let lost = sent.count() as u64;
         let way = there.into_iter().chain(back).collect();
         Crossed {
@@ -135,7 +135,7 @@ fn localisation() {
     told("localise-100000-results", 0.1, runs.collect());
 }
 
-/// All that is done with results from when they are known by names until a finding is told.
+/// All that is done with results from when they are known by names until a finding is reported.
 fn diagnosis() {
     let fabric = leaf_spine(32, 64, 32);
     let results = results(&fabric);
@@ -248,7 +248,7 @@ fn chosen() {
 fn ranks() {
     let fabric = leaf_spine(32, 8, 32);
     let mut hosts: Vec<_> = fabric.endpoints().collect();
-    Dice(1).shuffle(&mut hosts);
+    SplitMix64::new(1).shuffle(&mut hosts);
     let mut demand = Demand {
         places: 1024,
         ..Demand::default()

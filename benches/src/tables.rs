@@ -84,9 +84,12 @@ fn row(model: &str, batch: u64, tables: Option<usize>, degree: usize) {
     let others = Rival::ALL.map(|rival| {
         let other = others.iter().find(|it| it.rival == rival);
         let best = other.and_then(|it| it.best.as_ref());
-        best.map_or("-".to_owned(), |(deal, ms)| match *deal == found.deal {
-            true => format!("{ms:.2}"),
-            false => format!("{ms:.2} ({})", Words(*deal)),
+        best.map_or("-".to_owned(), |(deal, ms)| {
+            if *deal == found.deal {
+                format!("{ms:.2}")
+            } else {
+                format!("{ms:.2} ({})", Words(*deal))
+            }
         })
     });
     let effort = [

@@ -10,7 +10,7 @@ use reweave_sim::workload::Settings;
 
 use crate::cost::{peak_mib, timed};
 
-/// How long topology and routes may take for so many hosts of so many ports.
+/// How long topology and routes may take for this many hosts of this many ports.
 const BENCH_SIZES: [(&str, usize, usize, f64); 3] = [
     ("topology-128-d4", 128, 4, 0.2),
     ("topology-432-d8", 432, 8, 1.0),

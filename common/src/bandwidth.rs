@@ -23,7 +23,7 @@ pub struct BandwidthReading {
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Bandwidth {
-    /// The median of so many trains; the true one lies between the bounds in 95 of 100 cases.
+    /// The median of this many trains; the true one lies between the bounds in 95 of 100 cases.
     Known {
         #[serde(rename = "rate_bits_per_s")]
         rate: Rate,
@@ -43,7 +43,7 @@ pub enum Bandwidth {
     Unknown { why: Unclear, trains: u32 },
 }
 
-/// Why a train told nothing.
+/// Why a train gave no rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

@@ -239,7 +239,7 @@ pub enum NotSwitched {
     },
     /// The driver reaches no optical switch of this name.
     NoSuchSwitch,
-    /// The device refused, and has not answered something that it was told before: it may still do that.
+    /// The device refused, and has not answered an earlier request yet: it may still carry that out.
     Unclear {
         #[serde(deserialize_with = "crate::printable::text")]
         error: String,

@@ -6,7 +6,8 @@ pub const DONE: u8 = 0;
 pub const FAILED: u8 = 1;
 /// Bad usage or input: nothing was tried.
 pub const BAD_USAGE: u8 = 2;
-/// Something was found, or changes are pending: only where an option such as `--exit-code` asks for it.
+/// Something was found, or changes are pending: where an option such as `--exit-code` asks for it, or where the help of
+/// the command says so.
 pub const FOUND: u8 = 3;
 /// The command to run is there and cannot be executed, as shells have it.
 pub const NOT_EXECUTABLE: u8 = 126;

@@ -62,7 +62,7 @@ pub struct Loser {
 pub struct Imbalance {
     /// The Flow Imbalance Metric: 0 is even, and it counts flows.
     pub fim_percent: f64,
-    /// What even the best spread of so many flows over so many links has.
+    /// What even the best spread of this many flows over this many links has.
     pub floor_percent: f64,
     /// The same, with each flow weighed by its rate.
     pub weighted_percent: f64,

@@ -21,7 +21,7 @@ pub struct RouteRule {
     pub hops: Vec<RouteHop>,
 }
 
-/// The next hop is on the link of this interface, whatever addresses the interface itself has.
+/// The next hop is on the link of this interface, independent of the interface's own addresses.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RouteHop {
     #[serde(deserialize_with = "crate::printable::text")]

@@ -84,7 +84,8 @@ impl fmt::Display for NotOfOneNic {
 impl std::error::Error for NotOfOneNic {}
 
 impl Mac {
-    /// What all interfaces at fibres have to bear, where nobody chose another: 02 marks those that no vendor gives.
+    /// What all interfaces at fibres have to bear, where the fabric file names no other: 02 marks those that no vendor
+    /// gives.
     pub const DEFAULT_FIBRE_MAC: Self = Self([0x02, 0xfa, 0xb0, 0, 0, 1]);
 
     /// `None` where it is of no NIC: of a group, or nothing at all.
@@ -120,14 +121,15 @@ impl FromStr for Mac {
 /// In words where people read it, and in six bytes where programs do.
 impl Serialize for Mac {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        match to.is_human_readable() {
-            true => to.collect_str(self),
-            false => self.0.serialize(to),
+        if to.is_human_readable() {
+            to.collect_str(self)
+        } else {
+            self.0.serialize(to)
         }
     }
 }
 
-/// Whoever says so may bear what no NIC does.
+/// A device that reports another value may carry an address that no NIC has.
 impl<'de> Deserialize<'de> for Mac {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         if from.is_human_readable() {
@@ -199,13 +201,13 @@ pub struct Lack {
     pub measurement: String,
     #[serde(deserialize_with = "crate::printable::text")]
     pub because: String,
-    /// What somebody can do to have it.
+    /// What an operator can do to have it.
     #[serde(deserialize_with = "crate::printable::text")]
     pub remedy: String,
 }
 
 impl Lack {
-    /// What the software of a switch never holds, whatever its agent may do. Coordinators plan by these texts.
+    /// What the software of a switch never holds, independent of its agent. Coordinators plan by these texts.
     pub const HARDWARE_PINS: &'static str = "pins in hardware";
     pub const WEIGHTS: &'static str = "weights of routes";
 }

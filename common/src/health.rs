@@ -19,7 +19,7 @@ pub enum CounterSource {
     Host,
 }
 
-/// The meaning of a counter, whatever its driver's name for it.
+/// The meaning of a counter, under any name that its driver has for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Signal {
@@ -44,7 +44,7 @@ pub enum Signal {
     PausedMicros(u8),
     /// This end has made the other pause for suspiciously long.
     PauseStormWarnings,
-    /// For so long that the NIC gave up pausing it.
+    /// Long enough for the NIC to give up pausing it.
     PauseStormErrors,
     /// Ticks with data to send and no credit for it.
     CreditWaits,
@@ -54,7 +54,7 @@ pub enum Signal {
     SequenceNaks,
     /// No acknowledgement in time: a lost tail, or a black hole.
     AckTimeouts,
-    /// As receiver, told the sender that packets came marked by congestion.
+    /// As receiver, notified the sender that packets came marked by congestion.
     CongestionNoticesSent,
     /// As sender, slowed down because of such a notice.
     CongestionNoticesHeeded,

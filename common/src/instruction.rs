@@ -99,7 +99,7 @@ pub enum InstallRefusal {
         #[serde(deserialize_with = "crate::printable::text")]
         error: String,
     },
-    /// It is told to pin flows of others, and forwards nothing. Routes any node may hold.
+    /// It is instructed to pin flows of others, and forwards nothing. Routes any node may hold.
     NotASwitch,
     /// The kernel would not take it, nor what was there before: it may hold some of both.
     RestoreFailed {

@@ -1,8 +1,8 @@
 //! The nouns of Reweave, shared by every room.
 //!
-//! This crate is pure: it has no I/O, no clock, no randomness and no wire format. A value that crosses from one room
-//! to another is defined here once. Programs read text files; the meaning of the text is decided here, so that every
-//! program refuses the same errors with the same message.
+//! This crate is pure: it has no I/O, no clock, no randomness but what a seed gives, and no wire format. A value that
+//! crosses from one room to another is defined here once. Programs read text files; the meaning of the text is decided
+//! here, so that every program refuses the same errors with the same message.
 
 pub mod bandwidth;
 pub mod cause;
@@ -41,6 +41,7 @@ pub mod routes;
 pub mod sample;
 pub mod scenario;
 pub mod snapshot;
+pub mod split_mix;
 pub mod stall;
 pub mod time_span;
 pub mod timings;

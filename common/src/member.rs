@@ -11,8 +11,7 @@ use crate::names::is_plain;
 /// The longest name of a member.
 pub const MAX_MEMBER_NAME_BYTES: usize = 63;
 
-/// What somebody may be in a cluster. What each may do is decided
-/// elsewhere.
+/// The role of a member in a cluster. What each role may do is decided elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -72,7 +71,7 @@ impl FromStr for Role {
     }
 }
 
-/// Somebody in a cluster that need not be named. For an agent, the name is that of its node.
+/// A member of a cluster, without a name where it needs none. For an agent, the name is that of its node.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct Member {
@@ -98,9 +97,9 @@ impl fmt::Display for Member {
     }
 }
 
-/// When a certificate's bearer was let into the cluster, in microseconds since 1970 and each later than
-/// the one before: so a log that begins anew says of those whom an earlier one let in that they came
-/// before. Renewals keep it. What was signed by hand has none, and counts as oldest.
+/// When a certificate's bearer was admitted to the cluster, in microseconds since 1970 and each later than the one
+/// before. A log that begins again knows by this that members of an earlier log came before. Renewals keep it. A
+/// certificate that was signed by hand has none, and counts as oldest.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -120,14 +119,14 @@ impl DenyList {
         self.0.get(member).is_some_and(|last| admitted <= *last)
     }
 
-    /// All of these are shut out as well.
+    /// All of these are revoked as well.
     pub fn add(&mut self, more: Self) {
         for (member, up_to) in more.0 {
             self.deny(member, up_to);
         }
     }
 
-    /// Who was shut out since there was this one; nothing where somebody is let in again that it denied.
+    /// Members revoked since `earlier`; nothing where a member is admitted again that `earlier` denied.
     pub fn beyond(&self, earlier: &Self) -> Option<Self> {
         let holds = |(member, up_to): (&Member, &Admission)| self.0.get(member) >= Some(up_to);
         earlier.0.iter().all(holds).then(|| {
@@ -141,7 +140,7 @@ impl DenyList {
         })
     }
 
-    /// Whether it was ever shut out.
+    /// Whether it was ever revoked.
     pub fn names(&self, member: &Member) -> bool {
         self.0.contains_key(member)
     }
@@ -150,12 +149,95 @@ impl DenyList {
         self.0.iter().map(|(member, last)| (member, *last))
     }
 
+    fn coordinators(&self) -> BTreeMap<String, Admission> {
+        let of_role = self.iter().filter(|(it, _)| it.role == Role::Coordinator);
+        of_role
+            .map(|(member, up_to)| (member.name.clone(), up_to))
+            .collect()
+    }
+
+    /// Only of members that this holds of.
+    pub fn retain(&mut self, holds: impl Fn(&Member) -> bool) {
+        self.0.retain(|member, _| holds(member));
+    }
+
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+impl FromIterator<(Member, Admission)> for DenyList {
+    fn from_iter<T: IntoIterator<Item = (Member, Admission)>>(each: T) -> Self {
+        let mut list = Self::default();
+        for (member, up_to) in each {
+            list.deny(member, up_to);
+        }
+        list
+    }
+}
+
+/// By which a certificate is refused.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DenyLists {
+    /// The latest admission, revocation or removal in the log that they are of. Each change of the lists has a later one.
+    pub as_of: Admission,
+    /// Their certificates are refused, and all that their signers signed.
+    pub revoked: DenyList,
+    /// Coordinators that were removed. Their own certificates are refused alone: of one that led, its signer has signed those
+    /// of all agents.
+    pub removed: DenyList,
+}
+
+impl DenyLists {
+    /// For a member that connects to coordinators alone.
+    pub fn of_coordinators(&self) -> DeniedCoordinators {
+        DeniedCoordinators {
+            as_of: self.as_of,
+            revoked: self.revoked.coordinators(),
+            removed: self.removed.coordinators(),
+        }
+    }
+
+    /// Adds what another coordinator knows. It may have applied less of the log: only later lists lift a removal. None lifts a
+    /// revocation, since a member that is admitted again has a later admission.
+    pub fn merge(&mut self, theirs: Self) {
+        self.revoked.add(theirs.revoked);
+        if theirs.as_of >= self.as_of {
+            self.as_of = theirs.as_of;
+            self.removed = theirs.removed;
+        }
+    }
+}
+
+/// Coordinators whose certificates are refused, by name and each up to an admission: for operators, who connect to no other
+/// members.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeniedCoordinators {
+    /// As in [`DenyLists`].
+    pub as_of: Admission,
+    pub revoked: BTreeMap<String, Admission>,
+    pub removed: BTreeMap<String, Admission>,
+}
+
+/// Only of names that a certificate may have.
+impl From<DeniedCoordinators> for DenyLists {
+    fn from(denied: DeniedCoordinators) -> Self {
+        let list = |names: BTreeMap<String, Admission>| {
+            let each = names.into_iter().map(|(name, up_to)| {
+                let role = Role::Coordinator;
+                (Member { role, name }, up_to)
+            });
+            each.filter(|(member, _)| member.is_sound()).collect()
+        };
+        Self {
+            as_of: denied.as_of,
+            revoked: list(denied.revoked),
+            removed: list(denied.removed),
+        }
     }
 }
 
@@ -224,6 +306,66 @@ mod tests {
         assert_eq!(grown, later);
         assert_eq!(later.beyond(&later), Some(DenyList::default()));
         assert_eq!(earlier.beyond(&later), None);
+    }
+
+    #[test]
+    fn retained_members_stay_denied() {
+        let [c1, c2] = ["c1", "c2"].map(|name| Member::new(Role::Coordinator, name));
+        let mut list = DenyList::default();
+        list.deny(c1.clone(), Admission(7));
+        list.deny(c2.clone(), Admission(7));
+        list.retain(|member| member.name != "c1");
+        assert!(!list.names(&c1) && list.denies(&c2, Admission(7)));
+    }
+
+    /// At this time of the log; the members are denied up to it.
+    fn lists(as_of: u64, revoked: &[&str], removed: &[&str]) -> DenyLists {
+        let list = |names: &[&str]| {
+            let members = names
+                .iter()
+                .map(|name| Member::new(Role::Coordinator, name));
+            members.map(|member| (member, Admission(as_of))).collect()
+        };
+        DenyLists {
+            as_of: Admission(as_of),
+            revoked: list(revoked),
+            removed: list(removed),
+        }
+    }
+
+    #[test]
+    fn earlier_lists_lift_nothing() {
+        let mut held = lists(7, &["c1"], &["c2"]);
+        let before = held.clone();
+        held.merge(lists(6, &[], &["c3"]));
+        assert_eq!(held, before);
+        held.merge(lists(6, &["c4"], &[]));
+        let c4 = Member::new(Role::Coordinator, "c4");
+        assert!(
+            held.revoked.denies(&c4, Admission(6)),
+            "it was not heard of"
+        );
+        assert_eq!(held.removed, before.removed);
+    }
+
+    #[test]
+    fn later_lists_lift_removals_alone() {
+        let mut held = lists(7, &["c1"], &["c2"]);
+        held.merge(lists(9, &[], &["c3"]));
+        let [c1, c2, c3] = ["c1", "c2", "c3"].map(|name| Member::new(Role::Coordinator, name));
+        assert!(held.revoked.denies(&c1, Admission(7)));
+        assert!(!held.removed.names(&c2) && held.removed.denies(&c3, Admission(9)));
+        held.merge(lists(8, &[], &["c2"]));
+        assert!(!held.removed.names(&c2), "as one says that is behind");
+    }
+
+    #[test]
+    fn coordinator_lists_hold_sound_coordinators() {
+        let mut all = lists(7, &["c1", "../c2"], &["c3"]);
+        let h0 = Member::new(Role::Agent, "h0");
+        all.revoked.deny(h0, Admission(7));
+        let read = DenyLists::from(all.of_coordinators());
+        assert_eq!(read, lists(7, &["c1"], &["c3"]));
     }
 
     #[test]

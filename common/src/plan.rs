@@ -50,7 +50,7 @@ pub struct Pin {
 pub struct Plan {
     pub generation: Generation,
     pub parent: Generation,
-    /// The change that it takes back, which a person wants for reasons of their own.
+    /// The change that it rolls back, which a person wants for reasons of their own.
     pub takes_back: Option<Generation>,
     pub pins: Vec<Pin>,
     pub tables: Tables,
@@ -138,7 +138,7 @@ fn sum_of<T>(all: &[T], each: impl Fn(&T) -> usize) -> usize {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RankOrder {
     pub job: String,
-    /// What it was told last: where that is another one by now, this is of no use.
+    /// Its last order; where the current one differs, this measurement is of no use.
     pub before: Vec<NodeId>,
     pub after: Vec<NodeId>,
     /// What each host can send the next around a ring, by the one order and by the other.

@@ -27,9 +27,12 @@ fn printable(text: &str) -> String {
 
 /// What steers is replaced, but for what may stay.
 pub fn shown(text: &str, may_stay: impl Fn(char) -> bool) -> String {
-    let shown = |c: char| match (c.is_control() || is_invisible(c)) && !may_stay(c) {
-        true => char::REPLACEMENT_CHARACTER,
-        false => c,
+    let shown = |c: char| {
+        if (c.is_control() || is_invisible(c)) && !may_stay(c) {
+            char::REPLACEMENT_CHARACTER
+        } else {
+            c
+        }
     };
     text.chars().map(shown).collect()
 }

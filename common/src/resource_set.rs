@@ -10,7 +10,7 @@ use crate::ids::{LinkId, NodeId, OpticalId};
 /// The nodes and optical switches that a plan controls, and no others.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceSet {
-    /// All that may be told anything.
+    /// All nodes that may be sent an instruction.
     pub nodes: BTreeSet<NodeId>,
     pub opticals: BTreeSet<OpticalId>,
     /// All that may carry more or less by it.

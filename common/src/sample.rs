@@ -53,7 +53,7 @@ pub enum HostReading {
     Nic(Box<Nic>),
     Machine(Machine),
     Neighbour(Box<Neighbour>),
-    /// An interface that was there, and is not any more.
+    /// An interface that was there, and is not any longer.
     Vanished {
         #[serde(deserialize_with = "crate::printable::text")]
         interface: String,
@@ -68,7 +68,7 @@ pub enum HostReading {
     /// A measurement that is off.
     Lack(Lack),
     Strays(PortStrays),
-    /// What a job's own library told.
+    /// What a job's own library reported.
     Rank(Box<RankReading>),
     Hardware(HardwareAddress),
 }
@@ -117,7 +117,7 @@ pub struct FlowReading {
     pub bytes: Bytes,
     /// While it was sending, over the time since the reading before; absent when it was idle.
     pub rate: Option<Rate>,
-    /// Of datagrams nobody knows.
+    /// Absent for datagrams.
     pub rtt: Option<TimeSpan>,
     pub retransmits: Option<u64>,
 }

@@ -30,7 +30,7 @@ pub struct Snapshot {
     pub links: BTreeMap<Hop, LinkState>,
     /// The share of packets that a link loses, where that was looked for and found.
     pub lossy: BTreeMap<LinkId, f64>,
-    /// Links over which switches are told to send nothing.
+    /// Links over which switches are instructed to send nothing.
     pub drained: BTreeSet<LinkId>,
     pub flows: Vec<FlowState>,
     /// All pins in force.

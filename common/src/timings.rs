@@ -71,9 +71,10 @@ impl Timings {
                     backward: whole(backward),
                     ..timing
                 };
-                match is_whole {
-                    true => resized.insert(kind, parts, held),
-                    false => split(parts).is_some_and(|it| resized.insert(kind, it, timing)),
+                if is_whole {
+                    resized.insert(kind, parts, held)
+                } else {
+                    split(parts).is_some_and(|it| resized.insert(kind, it, timing))
                 };
             }
         }

@@ -45,7 +45,7 @@ pub enum TrafficSource {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {
     pub source: TrafficSource,
-    /// Packets of which nobody could tell whose they are: not IPv4, or too many flows at once.
+    /// Packets whose flow is unknown: not IPv4, or too many flows at once.
     pub unknown_packets: u64,
     pub peers: Vec<PeerTraffic>,
     /// What RDMA ports count themselves; what their NICs send past the kernel no other source sees.

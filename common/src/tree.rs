@@ -132,7 +132,7 @@ fn switches_at(fabric: &Fabric, node: NodeId) -> BTreeSet<NodeId> {
         .collect()
 }
 
-/// One level up: what meets at a switch becomes one. Where nothing meets any more, all does.
+/// One level up: what meets at a switch becomes one. Where nothing meets any longer, all does.
 fn joined(fabric: &Fabric, branches: Vec<Branch>, below: &BTreeSet<NodeId>) -> Vec<Branch> {
     let count = branches.len();
     let above = branches.into_iter().map(|branch| {

@@ -6,9 +6,8 @@
 //! for no disk.
 
 use std::collections::VecDeque;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::fs::OpenOptions;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
@@ -18,6 +17,7 @@ use reweave_common::error::error_chain;
 use reweave_common::lock::lock;
 use reweave_common::operator::{AuditOutcome, Audited, Refused, Response};
 use reweave_link::chain::{self, ZERO_DIGEST};
+use reweave_link::file_system::{FileHandle, FileSystem, LocalFiles};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tokio::sync::oneshot;
@@ -52,7 +52,7 @@ pub(crate) fn look(data: &Path) -> Result<(), AuditError> {
     if !folder.exists() {
         return Ok(());
     }
-    let Some(newest) = files(&folder)?.pop() else {
+    let Some(newest) = files(&LocalFiles, &folder)?.pop() else {
         return Ok(());
     };
     let opened = OpenOptions::new().read(true).append(true).open(&newest);
@@ -133,7 +133,7 @@ impl Audit {
     /// In a folder of its own below this one.
     pub(crate) fn open(data: &Path) -> Result<Self, AuditError> {
         let folder = folder_in(data);
-        let journal = Journal::open(&folder)?;
+        let journal = Journal::open(LocalFiles, &folder)?;
         let kept = Arc::clone(&journal.kept);
         let (tasks, waiting) = mpsc::channel();
         let writing = thread::Builder::new().name("audit".to_owned());
@@ -190,7 +190,7 @@ impl Audit {
 }
 
 /// Until the last [`Audit`] is gone.
-fn write_lines(mut journal: Journal, tasks: &mpsc::Receiver<Task>) {
+fn write_lines(mut journal: Journal<LocalFiles>, tasks: &mpsc::Receiver<Task>) {
     for task in tasks {
         let done = match task {
             Task::Flush(done) => done,
@@ -209,7 +209,7 @@ fn write_lines(mut journal: Journal, tasks: &mpsc::Receiver<Task>) {
                 done
             }
         };
-        // Not everybody waits for it.
+        // Some callers do not wait for it.
         let _ = done.send(());
     }
 }
@@ -245,10 +245,11 @@ impl AuditLine {
 }
 
 #[derive(Debug)]
-struct Journal {
+struct Journal<F: FileSystem> {
+    files: F,
     folder: PathBuf,
     path: PathBuf,
-    file: File,
+    file: F::File,
     bytes: u64,
     next: u64,
     /// The digest of the last line.
@@ -262,25 +263,23 @@ struct Journal {
     left_out: u64,
 }
 
-impl Journal {
-    fn open(folder: &Path) -> Result<Self, AuditError> {
-        if !folder.exists() {
-            fs::create_dir_all(folder).map_err(failed("make", folder))?;
-            sync_entry(folder)?;
-        }
-        let files = files(folder)?;
+impl<F: FileSystem> Journal<F> {
+    fn open(files: F, folder: &Path) -> Result<Self, AuditError> {
+        make_folder(&files, folder)?;
+        let paths = self::files(&files, folder)?;
         let mut kept = VecDeque::new();
         // Two hold more than is kept, and one may be new.
-        for path in files.iter().rev().take(2).rev() {
-            kept.extend(read(path)?);
+        for path in paths.iter().rev().take(2).rev() {
+            kept.extend(read(&files, path)?);
         }
         kept.drain(..kept.len().saturating_sub(MAX_RETAINED_ENTRIES));
         let last = kept.back();
         let next = last.map_or(1, |last: &Audited| last.number + 1);
         let head = last.map_or_else(|| ZERO_DIGEST.to_owned(), |last| last.digest.clone());
-        let path = files.last().cloned().unwrap_or_else(|| named(folder, next));
-        let (file, bytes) = append_to(&path)?;
+        let path = paths.last().cloned().unwrap_or_else(|| named(folder, next));
+        let (file, bytes) = append_to(&files, &path)?;
         Ok(Self {
+            files,
             folder: folder.to_owned(),
             path,
             file,
@@ -364,7 +363,7 @@ impl Journal {
     fn write(&mut self, number: u64, text: &str) -> Result<(), AuditError> {
         if self.bytes >= MAX_FILE_BYTES {
             self.path = named(&self.folder, number);
-            (self.file, self.bytes) = append_to(&self.path)?;
+            (self.file, self.bytes) = append_to(&self.files, &self.path)?;
             self.is_torn = false;
         }
         let begins = if self.is_torn { "\n" } else { "" };
@@ -376,16 +375,16 @@ impl Journal {
         match &written {
             Ok(()) => self.bytes += line.len() as u64,
             // A part of it, or what may be lost.
-            Err(_) => drop(self.file.set_len(self.bytes)),
+            Err(_) => drop(self.file.truncate(self.bytes)),
         }
         written.map_err(failed("write", &self.path))
     }
 
     fn remove_oldest(&self) -> Result<(), AuditError> {
-        let files = files(&self.folder)?;
-        let old = files.len().saturating_sub(MAX_FILES);
-        let mut old = files[..old].iter();
-        old.try_for_each(|path| fs::remove_file(path).map_err(failed("remove", path)))
+        let paths = files(&self.files, &self.folder)?;
+        let old = paths.len().saturating_sub(MAX_FILES);
+        let mut old = paths[..old].iter();
+        old.try_for_each(|path| self.files.remove(path).map_err(failed("remove", path)))
     }
 }
 
@@ -402,13 +401,20 @@ fn named(folder: &Path, first: u64) -> PathBuf {
     folder.join(format!("{first:020}.jsonl"))
 }
 
+fn make_folder(files: &impl FileSystem, folder: &Path) -> Result<(), AuditError> {
+    match files.list(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let made = files.make_folder(folder);
+            made.map_err(failed("make", folder))?;
+            sync_entry(files, folder)
+        }
+        other => other.map(drop).map_err(failed("read", folder)),
+    }
+}
+
 /// The oldest first.
-fn files(folder: &Path) -> Result<Vec<PathBuf>, AuditError> {
-    let entries = fs::read_dir(folder).map_err(failed("read", folder))?;
-    let paths = entries.map(|entry| entry.map(|entry| entry.path()));
-    let paths: Vec<_> = paths
-        .collect::<Result<_, _>>()
-        .map_err(failed("read", folder))?;
+fn files(files: &impl FileSystem, folder: &Path) -> Result<Vec<PathBuf>, AuditError> {
+    let paths = files.list(folder).map_err(failed("read", folder))?;
     let is_ours = |path: &PathBuf| path.extension().is_some_and(|it| it == "jsonl");
     let mut ours: Vec<_> = paths.into_iter().filter(is_ours).collect();
     ours.sort();
@@ -416,52 +422,38 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, AuditError> {
 }
 
 /// A line that was never completed is no entry.
-fn read(path: &Path) -> Result<Vec<Audited>, AuditError> {
-    let file = File::open(path).map_err(failed("read", path))?;
-    let lines = BufReader::new(file).split(b'\n');
-    let lines: Vec<_> = lines
-        .collect::<Result<_, _>>()
-        .map_err(failed("read", path))?;
-    let entry = |line: &Vec<u8>| {
+fn read(files: &impl FileSystem, path: &Path) -> Result<Vec<Audited>, AuditError> {
+    let text = files.read(path).map_err(failed("read", path))?;
+    let lines = text.split(|byte| *byte == b'\n');
+    let entry = |line: &[u8]| {
         let found: AuditLine = serde_json::from_slice(line).ok()?;
         Some(found.audited(chain::digest(line)))
     };
-    Ok(lines.iter().filter_map(entry).collect())
+    Ok(lines.filter_map(entry).collect())
 }
 
 /// What a crash cut off ends its line here.
-fn append_to(path: &Path) -> Result<(File, u64), AuditError> {
-    let is_new = !path.exists();
-    let opened = OpenOptions::new()
-        .read(true)
-        .append(true)
-        .create(true)
-        .mode(0o600)
-        .open(path);
-    let mut file = opened.map_err(failed("open", path))?;
-    let bytes = file.metadata().map_err(failed("read", path))?.len();
-    if !ends_a_line(&file, bytes).map_err(failed("read", path))? {
+fn append_to<F: FileSystem>(files: &F, path: &Path) -> Result<(F::File, u64), AuditError> {
+    let text = match files.read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        read => Some(read.map_err(failed("read", path))?),
+    };
+    let mut file = files.append(path).map_err(failed("open", path))?;
+    let bytes = file.length().map_err(failed("read", path))?;
+    let last = text.as_deref().and_then(<[u8]>::last);
+    if last.is_some_and(|last| *last != b'\n') {
         file.write_all(b"\n").map_err(failed("write", path))?;
     }
-    if is_new {
-        sync_entry(path)?;
+    if text.is_none() {
+        sync_entry(files, path)?;
     }
     Ok((file, bytes))
 }
 
 /// The name of what was just made is an entry of its folder, which has to reach the disk too.
-fn sync_entry(path: &Path) -> Result<(), AuditError> {
+fn sync_entry(files: &impl FileSystem, path: &Path) -> Result<(), AuditError> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    let synced = File::open(folder).and_then(|folder| folder.sync_all());
-    synced.map_err(failed("sync", path))
-}
-
-fn ends_a_line(file: &File, bytes: u64) -> io::Result<bool> {
-    let mut last = [b'\n'];
-    if let Some(place) = bytes.checked_sub(1) {
-        file.read_exact_at(&mut last, place)?;
-    }
-    Ok(last == [b'\n'])
+    files.sync_folder(folder).map_err(failed("sync", path))
 }
 
 fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> AuditError {
@@ -470,183 +462,4 @@ fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> AuditErr
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::UNIX_EPOCH;
-
-    use super::*;
-
-    fn known(name: &str) -> Who {
-        Who::Known(name.to_owned())
-    }
-
-    fn note(audit: &Audit, name: &str, what: &str, outcome: Result<(), String>) {
-        let written = audit.put(known(name), what, outcome);
-        written.blocking_recv().unwrap();
-    }
-
-    fn told(audit: &Audit) -> Vec<(u64, String, u64)> {
-        let page = audit.page(None).into_iter();
-        page.map(|it| (it.number, it.who, it.times)).collect()
-    }
-
-    #[test]
-    fn audit_survives_crash_within_line() {
-        let data = tempfile::tempdir().unwrap();
-        let audit = Audit::open(data.path()).unwrap();
-        note(&audit, "ann", "one", Ok(()));
-        note(&audit, "bob", "two", Err("no".to_owned()));
-        let before = audit.page(None);
-        assert_eq!(before[0].outcome, AuditOutcome::Refused);
-        assert_eq!(before[0].why.as_deref(), Some("no"));
-        let path = named(&data.path().join("audit"), 1);
-        let mut file = OpenOptions::new().append(true).open(path).unwrap();
-        file.write_all(b"{\"number\":3,\"at").unwrap();
-        for _ in 0..2 {
-            let again = Audit::open(data.path()).unwrap();
-            assert_eq!(again.page(None), before);
-        }
-        let again = Audit::open(data.path()).unwrap();
-        note(&again, "eve", "three", Ok(()));
-        let again = Audit::open(data.path()).unwrap();
-        let told: Vec<_> = told(&again)
-            .into_iter()
-            .map(|(number, who, _)| (number, who))
-            .collect();
-        let expected = [(3, "eve"), (2, "bob"), (1, "ann")];
-        assert_eq!(told, expected.map(|(number, who)| (number, who.to_owned())));
-        assert_eq!(again.page(Some(2)).len(), 1);
-    }
-
-    #[test]
-    fn strangers_fill_no_file() {
-        let data = tempfile::tempdir().unwrap();
-        let mut journal = Journal::open(&data.path().join("audit")).unwrap();
-        let began = Instant::now();
-        let mut come = |after_ms: u64, who: Who| {
-            let at = (UNIX_EPOCH, began + Duration::from_millis(after_ms));
-            journal
-                .note(at, who, "look".into(), Err("who?".to_owned()))
-                .unwrap();
-        };
-        let stranger = || Who::Stranger("somebody".to_owned());
-        for after_ms in 0..900 {
-            come(after_ms, stranger());
-        }
-        come(950, known("ann"));
-        come(1100, stranger());
-        let times: Vec<_> = lock(&journal.kept).iter().map(|it| it.times).collect();
-        assert_eq!(times, [1, 1, 900]);
-    }
-
-    #[test]
-    fn audit_files_and_lines_are_bounded() {
-        let data = tempfile::tempdir().unwrap();
-        let audit = Audit::open(data.path()).unwrap();
-        let folder = data.path().join("audit");
-        let long = "ä".repeat(MAX_TEXT_BYTES);
-        for _ in 0..1500 {
-            note(&audit, &long, &long, Err(long.clone()));
-        }
-        let sizes = files(&folder)
-            .unwrap()
-            .into_iter()
-            .map(|it| fs::metadata(it).unwrap().len());
-        let sizes: Vec<_> = sizes.collect();
-        assert!(
-            sizes.len() == 2 && sizes[0] < MAX_FILE_BYTES + 4000,
-            "{sizes:?}"
-        );
-        let again = Audit::open(data.path()).unwrap();
-        assert_eq!(again.page(None), audit.page(None));
-        assert_eq!(again.page(None).len(), MAX_ENTRIES_PER_ANSWER);
-        note(&again, "eve", "one more", Ok(()));
-        let (number, head) = (1501, again.page(None)[0].digest.clone());
-        assert_eq!(verified(&folder).range(), Some((1, number, &*head)));
-    }
-
-    #[test]
-    fn oldest_files_are_removed() {
-        let data = tempfile::tempdir().unwrap();
-        let folder = data.path().join("audit");
-        let mut journal = Journal::open(&folder).unwrap();
-        for _ in 0..MAX_FILES + 2 {
-            journal.bytes = MAX_FILE_BYTES;
-            let at = (UNIX_EPOCH, Instant::now());
-            journal
-                .note(at, known("ann"), "look".into(), Ok(()))
-                .unwrap();
-        }
-        let left = files(&folder).unwrap();
-        assert_eq!((left.len(), &left[0]), (MAX_FILES, &named(&folder, 3)));
-    }
-
-    /// As after a crash between a file's beginning and its first line.
-    #[test]
-    fn empty_newest_file_continues_chain() {
-        let data = tempfile::tempdir().unwrap();
-        let folder = data.path().join("audit");
-        let audit = Audit::open(data.path()).unwrap();
-        note(&audit, "ann", "one", Ok(()));
-        File::create(named(&folder, 2)).unwrap();
-        let again = Audit::open(data.path()).unwrap();
-        note(&again, "bob", "two", Ok(()));
-        let head = again.page(None)[0].digest.clone();
-        assert_eq!(verified(&folder).range(), Some((1, 2, &*head)));
-    }
-
-    /// Over all files.
-    fn verified(folder: &Path) -> chain::ChainVerifier {
-        let mut verifier = chain::ChainVerifier::default();
-        for path in files(folder).unwrap() {
-            let text = fs::read(path).unwrap();
-            let mut lines = text.split(|byte| *byte == b'\n');
-            lines
-                .try_for_each(|line| verifier.check_line(line))
-                .unwrap();
-        }
-        verifier
-    }
-
-    #[test]
-    fn unwritten_entry_breaks_no_chain() {
-        let data = tempfile::tempdir().unwrap();
-        let folder = data.path().join("audit");
-        let mut journal = Journal::open(&folder).unwrap();
-        let note = |journal: &mut Journal, what: &str| {
-            let at = (UNIX_EPOCH, Instant::now());
-            journal.note(at, known("ann"), what.into(), Ok(()))
-        };
-        note(&mut journal, "one").unwrap();
-        let file = File::open(&journal.path).unwrap();
-        let writable = std::mem::replace(&mut journal.file, file);
-        note(&mut journal, "two").unwrap_err();
-        journal.file = writable;
-        note(&mut journal, "three").unwrap();
-        let kept = lock(&journal.kept);
-        let numbers: Vec<_> = kept.iter().map(|it| it.number).collect();
-        assert_eq!(numbers, [1, 2, 3]);
-        let text = fs::read(named(&folder, 1)).unwrap();
-        let mut verifier = chain::ChainVerifier::default();
-        let mut lines = text.split(|byte| *byte == b'\n');
-        lines
-            .try_for_each(|line| verifier.check_line(line))
-            .unwrap();
-        assert_eq!((verifier.entries(), verifier.unwritten()), (2, 1));
-        let digests: Vec<_> = kept.iter().map(|it| it.digest.is_empty()).collect();
-        assert_eq!(digests, [false, true, false]);
-    }
-
-    /// A loss of power would take it.
-    #[test]
-    fn unsynced_line_counts_as_unwritten() {
-        let data = tempfile::tempdir().unwrap();
-        let mut journal = Journal::open(&data.path().join("audit")).unwrap();
-        // Takes whatever is written, and cannot be synced.
-        journal.file = OpenOptions::new().append(true).open("/dev/null").unwrap();
-        let at = (UNIX_EPOCH, Instant::now());
-        let noted = journal.note(at, known("ann"), "one".into(), Ok(()));
-        noted.unwrap_err();
-        let kept = lock(&journal.kept);
-        assert_eq!((journal.bytes, kept[0].digest.as_str()), (0, ""));
-    }
-}
+mod tests;

@@ -31,7 +31,7 @@ impl Clock {
     }
 }
 
-pub(crate) fn time_of_day() -> Moment {
+fn time_of_day() -> Moment {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
     let micros = since_epoch.unwrap_or_default().as_micros();
     Moment::from_micros(u64::try_from(micros).unwrap_or(0))

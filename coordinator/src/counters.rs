@@ -49,7 +49,7 @@ impl Ending {
         Self::Withdrawn,
     ];
 
-    /// What ends no plan has none. One that did not keep its promise ends when it is taken back.
+    /// What ends no plan has none. One that did not keep its promise ends when it is rolled back.
     pub(crate) fn of(change: &Change) -> Option<Self> {
         match change {
             Change::Verified { verdict, .. } => {
@@ -76,7 +76,7 @@ impl Ending {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fate {
     Taken,
-    /// Tried again and again in vain.
+    /// Tried again and again without success.
     Failed,
     /// Too much waited before it.
     Dropped,

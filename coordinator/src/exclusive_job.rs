@@ -24,7 +24,7 @@ pub(crate) enum Undone {
 }
 
 impl ExclusiveJob {
-    /// For work that may take so long.
+    /// For work that may take this long.
     pub(crate) fn new(longest: Duration) -> Self {
         Self {
             place: Arc::new(Semaphore::new(1)),
@@ -76,12 +76,12 @@ mod tests {
             work.await
         });
         let begun = spawn_blocking(move || begun.recv());
-        assert!(begun.await.unwrap().unwrap(), "somebody waits");
+        assert!(begun.await.unwrap().unwrap(), "a caller waits");
         working.abort();
         assert!(working.await.unwrap_err().is_cancelled());
         goes.send(()).unwrap();
         let ended = spawn_blocking(move || ended.recv());
-        assert!(!ended.await.unwrap().unwrap(), "nobody does");
+        assert!(!ended.await.unwrap().unwrap(), "no caller does");
         assert!(exclusive_job.work(|goes_on| goes_on()).await.unwrap());
     }
 

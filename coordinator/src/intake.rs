@@ -54,12 +54,12 @@ pub(crate) enum Asker {
 
 /// What is answered, and the seal of the plan that was to be approved, as it was when that was decided.
 #[derive(Debug, PartialEq)]
-pub(crate) struct Answered {
+pub(crate) struct SealedResponse {
     pub(crate) response: Response,
     pub(crate) seal: Option<String>,
 }
 
-impl From<Response> for Answered {
+impl From<Response> for SealedResponse {
     fn from(response: Response) -> Self {
         let seal = None;
         Self { response, seal }
@@ -118,7 +118,7 @@ pub(crate) enum Event {
     Asked {
         by: Asker,
         request: Request,
-        reply: oneshot::Sender<Answered>,
+        reply: oneshot::Sender<SealedResponse>,
     },
     /// Of the replica of this coordinator.
     Replicated(Outcome),

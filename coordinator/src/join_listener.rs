@@ -77,7 +77,7 @@ async fn answer(applicant: Applicant, context: ServerContext) {
     certify(applicant, pass, &context).await;
 }
 
-/// It may come again with its key where nobody signs just now.
+/// It may come again with its key where no coordinator signs just now.
 async fn certify(applicant: Applicant, pass: Pass, context: &ServerContext) {
     let wish = Wish {
         request: applicant.request().to_vec(),

@@ -11,10 +11,10 @@ const MAX_CLOCK_AHEAD: Duration = Duration::from_secs(5);
 
 /// Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct LocalHealth(Arc<Told>);
+pub(crate) struct LocalHealth(Arc<LocalHealthState>);
 
 #[derive(Debug, Default)]
-struct Told {
+struct LocalHealthState {
     ahead_ms: AtomicU64,
     history: Mutex<Option<String>>,
 }

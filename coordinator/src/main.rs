@@ -7,7 +7,7 @@
 #![deny(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "they panic when nobody reads any more"
+    reason = "they panic when their reader is gone"
 )]
 
 mod archive;
@@ -98,7 +98,7 @@ enum Command {
     },
     /// Print the measurements that the history keeps, with or without a running coordinator
     #[command(alias = "history")]
-    Measurements(history::Asked),
+    Measurements(history::ShowOptions),
     /// Write the manual pages, one per command, into a folder for `man`
     Man {
         /// Output folder

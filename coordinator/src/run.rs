@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
-use reweave_common::member::DenyList;
+use reweave_common::member::DenyLists;
 use reweave_link::Identity;
 use reweave_replica::FolderId;
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -17,7 +17,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use crate::archive::Archive;
 use crate::audit::Audit;
 use crate::bootstrap::{lock, open};
-use crate::config::{Config, Found, Settings};
+use crate::config::{Config, Settings, StartState};
 use crate::counters::{Ending, EventCounters};
 use crate::data::Data;
 use crate::decisions::Decisions;
@@ -51,7 +51,7 @@ const SHED_REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
     let config = settings.read()?;
-    let Found {
+    let StartState {
         identity, signing, ..
     } = config.look()?;
     if let Some(problem) = identity.problem(SystemTime::now()) {
@@ -111,8 +111,8 @@ pub(crate) fn run(settings: &Settings) -> Result<(), CoordinatorError> {
 struct Loops {
     /// For agents, people and other clients.
     crowd: Runtime,
-    /// Packets are read, and coordinators talk to each other. Beside the crowd that would wait behind every
-    /// handshake of a thousand agents that come at once, until no coordinator leads any more.
+    /// Packets are read, and coordinators talk to each other. Beside the crowd that would wait behind every handshake
+    /// of a thousand agents that come at once, until no coordinator leads any longer.
     apart: Runtime,
 }
 
@@ -261,8 +261,8 @@ struct Network {
     replication: Replication,
     peer_status: PeerStatus,
     local_health: LocalHealth,
-    /// Who is revoked, by what was agreed on.
-    denied: watch::Receiver<DenyList>,
+    /// Who is revoked or removed, by what was agreed on.
+    denied: watch::Receiver<DenyLists>,
     decisions: Decisions,
     endings: EventCounters<Ending>,
     /// To the trace collector.
@@ -278,7 +278,7 @@ struct Ours {
     audit: Audit,
 }
 
-/// Serves until a signal asks to end, or until the core cannot be driven any more.
+/// Serves until a signal asks to end, or until the core cannot be driven any longer.
 async fn serve(
     config: &Config,
     ours: Ours,
@@ -366,22 +366,23 @@ fn keep_identity(
     (signing, ours)
 }
 
-/// Applies a revocation of the log at once, and notifies members then.
+/// Applies a revocation of the log at once, and notifies members then. A removed coordinator still gets its session here: it
+/// learns in it that it is none any more, and nothing else that it says is heard.
 fn follow_denied(
-    mut denied: watch::Receiver<DenyList>,
+    mut denied: watch::Receiver<DenyLists>,
     identity: Identity,
 ) -> Result<watch::Receiver<Arc<Notice>>, CoordinatorError> {
-    let list = denied.borrow_and_update().clone();
-    let first = Notice::first(list.clone()).map_err(|error| CoordinatorError::Notice {
+    let lists = denied.borrow_and_update().clone();
+    identity.deny(lists.revoked.clone());
+    let first = Notice::first(lists).map_err(|error| CoordinatorError::Notice {
         source: Box::new(error),
     })?;
     let (notices, told) = watch::channel(Arc::new(first));
-    identity.deny(list);
     tokio::spawn(async move {
         while denied.changed().await.is_ok() {
-            let list = denied.borrow_and_update().clone();
-            identity.deny(list.clone());
-            publish(&list, &notices);
+            let lists = denied.borrow_and_update().clone();
+            identity.deny(lists.revoked.clone());
+            publish(lists, &notices);
         }
     });
     Ok(told)
@@ -411,7 +412,7 @@ async fn tick(intake: &Intake) {
     let mut told = 0;
     for count in 1_u128.. {
         ticks.tick().await;
-        // An event loop that stands still takes nothing in, and then nobody says that this is alive.
+        // An event loop that stands still takes nothing in, and then the watchdog is not fed.
         if intake.put(Event::Tick).await.is_err() {
             return;
         }

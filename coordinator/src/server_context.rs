@@ -26,14 +26,14 @@ use crate::archive::Archive;
 use crate::audit::{self, Audit, Who};
 use crate::counters::{Ending, EventCounters};
 use crate::decisions::Decisions;
-use crate::intake::{Answered, Asker, Closed, Event, Intake};
+use crate::intake::{Asker, Closed, Event, Intake, SealedResponse};
 use crate::local_health::LocalHealth;
 use crate::replication::{Cluster, PeerStatus, Replication, SILENCE_TIMEOUT, Task};
 use crate::session_limit::SessionLimit;
 use crate::sessions::{AgentRates, IdentityLocks, Notice, Reason};
 use crate::signing::Signing;
 use crate::warnings::{apart, warnings};
-use crate::webhooks::Told;
+use crate::webhooks::DeliveryCounters;
 
 /// Cheap to clone.
 #[derive(Clone)]
@@ -52,7 +52,7 @@ pub(crate) struct ServerContext {
     pub(crate) decisions: Decisions,
     /// How plans ended, and what became of news for others.
     pub(crate) endings: EventCounters<Ending>,
-    pub(crate) told: Arc<[Told]>,
+    pub(crate) told: Arc<[DeliveryCounters]>,
     /// Of operators and viewers, of members that wait for this one to lead, and of agents that wait to begin.
     pub(crate) operator_sessions: SessionLimit<Member>,
     pub(crate) standby_sessions: SessionLimit<Member>,
@@ -98,7 +98,7 @@ fn has_begun(generation: Generation, response: Response) -> Response {
 }
 
 impl ServerContext {
-    /// What is answered; who asked for what is written down, also where nobody waits for the answer any more.
+    /// What is answered; who asked for what is written down, also where no client waits for the answer any longer.
     pub(crate) async fn ask(&self, by: Asker, request: Request) -> Result<Response, Closed> {
         let context = self.clone();
         match request {
@@ -111,8 +111,8 @@ impl ServerContext {
         }
     }
 
-    /// The same of an approval that may come twice: of a plan that is carried out already, it has begun. What is
-    /// written down is what is told.
+    /// The same of an approval that may come twice: of a plan that is applied already, it has begun. What is written
+    /// down is what is answered.
     pub(crate) async fn approve(
         &self,
         by: Asker,
@@ -132,7 +132,7 @@ impl ServerContext {
         adjust: impl FnOnce(Response) -> Response,
     ) -> Result<Response, Closed> {
         let (asker, what, decides) = (by.clone(), request.to_string(), request.decides());
-        let Answered { response, seal } = self.answered(by, request).await?;
+        let SealedResponse { response, seal } = self.answered(by, request).await?;
         let response = adjust(response);
         if let Some(outcome) = audit::outcome(decides, &response) {
             let who = self.who(asker).await?;
@@ -174,7 +174,7 @@ impl ServerContext {
     }
 
     /// What the core answers, with what only the shell knows.
-    async fn answered(&self, by: Asker, request: Request) -> Result<Answered, Closed> {
+    async fn answered(&self, by: Asker, request: Request) -> Result<SealedResponse, Closed> {
         let (reply, answer) = oneshot::channel();
         let asked = Event::Asked { by, request, reply };
         self.intake.put(asked).await?;
@@ -267,9 +267,12 @@ impl ServerContext {
 
     fn described(&self, status: &Replicated) -> Vec<CoordinatorStatus> {
         let members = status.members.of.iter();
-        let each = members.map(|(&id, member)| match id == status.id {
-            true => self.myself(status, member),
-            false => self.other(status, id, member),
+        let each = members.map(|(&id, member)| {
+            if id == status.id {
+                self.myself(status, member)
+            } else {
+                self.other(status, id, member)
+            }
         });
         let mut all: Vec<_> = each.collect();
         all.sort_by_key(|one| (one.state != CoordinatorState::Leads, one.number));
@@ -305,11 +308,14 @@ impl ServerContext {
             return unseen;
         };
         let silent_for = known.silent_for();
-        let state = match unseen.votes {
-            _ if silent_for > SILENCE_TIMEOUT => CoordinatorState::Silent,
-            _ if status.leader == Some(id) => CoordinatorState::Leads,
-            true => CoordinatorState::Follows,
-            false => CoordinatorState::Learns,
+        let state = if silent_for > SILENCE_TIMEOUT {
+            CoordinatorState::Silent
+        } else if status.leader == Some(id) {
+            CoordinatorState::Leads
+        } else if unseen.votes {
+            CoordinatorState::Follows
+        } else {
+            CoordinatorState::Learns
         };
         let matched = status.matched.get(&id);
         CoordinatorStatus {

@@ -10,7 +10,7 @@ pub(crate) fn out() -> Out<StdoutLock<'static>> {
     Out(io::stdout().lock())
 }
 
-/// What the command line is told instead of being followed: help and versions are data, and so must be written.
+/// What the command line answers instead of running a command: help and versions are data, and so must be written.
 pub(crate) fn instead(said: &clap::Error) -> ExitCode {
     let printed = said.print().and_then(|()| io::stdout().flush());
     match printed {

@@ -32,7 +32,7 @@ async function ask(path, options = {}) {
   return response;
 }
 
-/** What comes of it; whoever goes away in the middle, or stands still, is away. */
+/** What comes of it; a coordinator that goes away in the middle, or stands still, is away. */
 function came(promise) {
   return promise.catch(() => { throw new Problem(AWAY); });
 }

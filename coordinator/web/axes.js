@@ -1,4 +1,4 @@
-// The names of hosts along a heat map: all of them where they fit, and else every so many.
+// The names of hosts along a heat map: all of them where they fit, and else one in several.
 
 import { h } from "./dom.js";
 
@@ -8,7 +8,7 @@ const LINE = 15;
 export function axes() {
   const [rows, columns] = ["rows", "columns"].map((kind) => h("div", { class: `axis ${kind}`, "aria-hidden": "true" }));
 
-  /** Of what is seen, on a map of so many points. */
+  /** Of what is seen, on a map of this many points. */
   function name(hosts, { row, column, span }, size) {
     const step = Math.max(1, Math.ceil((LINE * span) / Math.max(1, size)));
     fill(rows, hosts, row, span, step, "top");

@@ -33,12 +33,12 @@ export function changes(known, asked) {
     if (mine !== newest) return;
     review.replaceChildren(...shown.childNodes);
     review.inert = false;
-    // Whoever asked for it by keys goes on there.
+    // A reader who asked for it by keys goes on there.
     review.focus({ preventScroll: true });
     review.scrollIntoView({ block: "nearest" });
   }
 
-  /** Whoever makes one puts it on offer. */
+  /** A form that makes a plan puts it on offer. */
   const offer = (path, otherwise, wish) => reviewing(async () => {
     const { plan, not_seen } = await post(path, wish);
     list();
@@ -55,7 +55,7 @@ export function changes(known, asked) {
 
   const open = (generation) => reviewing(async () => [await offered(generation)]);
 
-  /** What is shown, and nothing else: what has changed meanwhile is shown anew. */
+  /** What is shown, and nothing else: what has changed meanwhile is shown again. */
   const approve = ({ generation, seal }, insisting) => reviewing(async () => {
     try {
       await post(`/plans/${generation}/approval${insisting}`, null, null, { "If-Match": `"${seal}"` });

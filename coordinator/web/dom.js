@@ -1,4 +1,4 @@
-// Elements without markup: whatever a name or a label holds, it is text.
+// Elements without markup: names and labels of any content are text.
 
 const SVG = "http://www.w3.org/2000/svg";
 

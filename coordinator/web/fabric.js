@@ -17,7 +17,7 @@ export function fabric(known, wanted) {
     [...lines.values()], [...nodes.values()]);
   const search = finder({ fabric: known.fabric, at, map, whole, lines, nodes }, (name) => { if (chosen !== name) choose(name); });
   const detail = h("div", { class: "detail", "aria-live": "polite" });
-  // What is in it comes and goes under the pointer, which would never be told to have left.
+  // What is in it comes and goes under the pointer, which would never get an event that it has left.
   const under = (event) => trace((known.was ?? known.status).flows.find((flow) => flowName(flow.flow) === event.target.closest("li")?.title) ?? null);
   const list = h("div", { onmouseover: under, onfocusin: under, onmouseleave: () => trace(null), onfocusout: () => trace(null) });
   let chosen = wanted ?? null;
@@ -32,7 +32,7 @@ export function fabric(known, wanted) {
     const { links, flows } = known.was ?? known.status;
     const of = new Map(known.fabric.links.map((link) => [link.name, []]));
     for (const link of links) of.get(link.hop.link)?.push(link);
-    // What is found is of now, and nobody knows what was found then.
+    // What is found is of now, and what was found then is unknown.
     const found = places(known.was ? [] : known.findings?.findings ?? []);
     for (const [name, directions] of of) dress(lines.get(name), directions, found.links.get(name) ?? [], name === chosen);
     for (const [name, element] of nodes) mark(element, name, found.nodes.get(name) ?? []);
@@ -40,7 +40,7 @@ export function fabric(known, wanted) {
     show(flows);
   }
 
-  /** Anew, but whoever points at a flow goes on doing so, for as long as there is one. */
+  /** Again, but a pointer at a flow stays there, for as long as there is one. */
   function show(flows) {
     const [held, was] = [list.contains(document.activeElement), traced];
     list.replaceChildren(largest(flows));

@@ -2,12 +2,12 @@
 
 import { h, s } from "./dom.js";
 
-/** So many are named at once. */
+/** This many are named at once. */
 const NAMED = 60;
-/** No nearer than this: whoever is found is seen with those around. */
+/** No nearer than this: a node that is found is seen with those around. */
 const LEAST = 360;
 
-/** The field for it; `choose` is told of a link once it is the one that is meant. */
+/** The field for it; `choose` gets a link once it is the one that is meant. */
 export function finder({ fabric, at, map, whole, lines, nodes }, choose) {
   const said = h("small", { role: "status" });
   const field = h("input", { type: "search", placeholder: "host, switch or link", "aria-label": "Find on the map", oninput: look, onkeydown: enter });
@@ -39,7 +39,7 @@ export function finder({ fabric, at, map, whole, lines, nodes }, choose) {
     if (event.key === "Enter" && found.links.length) choose(found.links[0]);
   }
 
-  /** Those of a crowd have no names until somebody asks. */
+  /** Those of a crowd have no names until they are asked for. */
   function label(names) {
     for (const words of map.querySelectorAll(".asked")) words.remove();
     for (const name of names) {
@@ -73,7 +73,7 @@ export function finder({ fabric, at, map, whole, lines, nodes }, choose) {
   return h("div", { class: "bar" }, field, said);
 }
 
-/** Whoever is called exactly so is meant, and else all whose names have it. */
+/** A node of exactly this name is meant, and else all whose names have it. */
 export function ofName(names, text) {
   const exact = names.filter((name) => name.toLowerCase() === text);
   return exact.length ? exact : names.filter((name) => name.toLowerCase().includes(text));

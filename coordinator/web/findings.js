@@ -1,4 +1,4 @@
-// Findings with their evidence. A kind that is not known here is told field by field.
+// Findings with their evidence. A kind that is not known here is shown field by field.
 
 import { chip, h, nothing, table } from "./dom.js";
 import { COLLIDES, about, byBadness, classOf, way } from "./troubles.js";

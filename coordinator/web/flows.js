@@ -29,7 +29,7 @@ function row(flow) {
   ];
 }
 
-/** Whoever knows a link finds what goes over it, though ways are told by nodes. */
+/** A reader who knows a link finds what goes over it, though paths are named by nodes. */
 const linksOf = ({ path, path_back }) => [...(path ?? []), ...(path_back ?? [])].map((hop) => hop.link);
 
 function way({ path, path_back }) {

@@ -1,4 +1,4 @@
-// Hosts against hosts as colours: a million cells become columns of numbers, each once somebody looks at it, and a
+// Hosts against hosts as colours: a million cells become columns of numbers, each once it is looked at, and a
 // picture is a pass or two over one of them.
 
 /** Cells by their places. */
@@ -38,7 +38,7 @@ export function cellAt({ hosts, cells, at }, from, to) {
   return cells[at[from * hosts.length + to] - 1];
 }
 
-/** All hosts, or so many from the first row and column on: what of the whole is seen. */
+/** All hosts, or this many from the first row and column on: what of the whole is seen. */
 export const wholeOf = ({ hosts }) => ({ row: 0, column: 0, span: Math.max(1, hosts.length) });
 
 /** A pixel for a cell, which the browser makes as large as there is room; where there are fewer pixels than cells,
@@ -102,7 +102,7 @@ function extent(values) {
   return [least, most];
 }
 
-/** So many of the worst, in one pass. */
+/** This many of the worst, in one pass. */
 export function worst(shown, measure, better, count) {
   const { values } = columnOf(shown, measure);
   const found = [];
@@ -118,7 +118,7 @@ export function worst(shown, measure, better, count) {
   return found.map(([, index]) => shown.cells[index]);
 }
 
-/** From 0, good, to 255, bad: from calm blue over yellow to red, told apart without red and green, on either ground. */
+/** From 0, good, to 255, bad: from calm blue over yellow to red, distinguished without red and green, on either ground. */
 const PALETTE = palette([[38, 98, 171], [108, 172, 196], [245, 220, 120], [240, 136, 62], [190, 30, 45]]);
 
 function palette(stops) {

@@ -69,7 +69,7 @@ function achieved({ predicted_bits_per_s: [least], achieved_bits_per_s }) {
 
 function toldJobs(registered) {
   if (!registered.length) return nothing("No registered jobs.");
-  return table(several(registered), ["job", "hosts", "phase", "told by", "since", "silent for"],
+  return table(several(registered), ["job", "hosts", "phase", "registered by", "since", "silent for"],
     registered.map((job) => [job.job, job.hosts.join(", "), job.phase?.name ?? "–", job.by, age(job.age_ms), age(job.silent_ms)]), [4, 5]);
 }
 

@@ -1,4 +1,4 @@
-// What is tried on in the sandbox, as text: kept in this tab, and handed on in links, which anybody can write.
+// What is tried on in the sandbox, as text: kept in this tab, and handed on in links, which any site can write.
 
 const KEPT = "reweave-sandbox";
 export const MOST = 4;

@@ -3,7 +3,7 @@
 const WIDTH = 1200;
 const ROW = 190;
 const EDGE = 60;
-/** Beyond so many in a row they stand in blocks below their switches. */
+/** Beyond this many in a row they stand in blocks below their switches. */
 const CROWD = 100;
 const CLOSE = 12;
 

@@ -1,5 +1,5 @@
 // What stands behind `#` in the link that this was opened by, which browsers keep to themselves: a token, or a
-// sandbox that somebody shares. It stays in this tab alone.
+// sandbox that a reader shares. It stays in this tab alone.
 
 import { keepText } from "./kept.js";
 
@@ -18,7 +18,7 @@ addEventListener("hashchange", () => location.reload());
 
 export const token = sessionStorage.getItem(TOKEN);
 
-/** Whoever may look is shown the same by it: it is kept nowhere else. */
+/** A reader who may look is shown the same by it: it is kept nowhere else. */
 export function linkTo(sandbox) {
   return `${location.origin}${location.pathname}#${new URLSearchParams({ sandbox })}`;
 }

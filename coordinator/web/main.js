@@ -1,4 +1,4 @@
-// The page: one view at a time, drawn anew whenever the cluster's state is heard.
+// The page: one view at a time, redrawn whenever the cluster's state is heard.
 
 import { Problem, follow, get } from "./api.js";
 import { h, panel } from "./dom.js";
@@ -31,7 +31,7 @@ const VIEWS = [
 const AGAIN_AFTER_MS = 1000;
 const DIAGNOSED_EVERY_MS = 2000;
 const NOT_LEADING = "urn:reweave:not-leading";
-/** So often in a row nobody answers before a person is sent elsewhere. */
+/** How many requests in a row stay unanswered before the reader is sent elsewhere. */
 const MISSED = 3;
 
 /** All that views know: what was heard last, and what was asked once. */
@@ -118,7 +118,7 @@ async function diagnose() {
   }
 }
 
-/** Whoever comes without a link, or with one that is used up, is told how to have one; all else may pass. */
+/** A reader without a link, or with one that is used up, is shown how to have one; all else may pass. */
 function explain(problem) {
   const words = problem.status !== 401 ? problem.message
     : token ? "This link is invalid or has expired. `reweave dashboard` makes a new one; open it in this tab."

@@ -1,4 +1,4 @@
-// Hosts against hosts as a heat map; a host's row or column, chosen, is told in figures.
+// Hosts against hosts as a heat map; a host's row or column, chosen, is shown in figures.
 
 import { Problem, get } from "./api.js";
 import { h, nothing, panel, table } from "./dom.js";
@@ -90,7 +90,7 @@ export function matrix(known) {
     detail.replaceChildren(row(shown, from));
   }
 
-  /** Where several pairs share what is pointed at, the worst of them is told: it is the one that is seen. */
+  /** Where several pairs share what is pointed at, the worst of them is named: it is the one that is seen. */
   function point(event) {
     if (!shown) return;
     const box = canvas.getBoundingClientRect();
@@ -152,11 +152,11 @@ export function matrix(known) {
   };
 }
 
-/** So few hosts are not enlarged further, and so many are no crowd. */
+/** So few hosts are not enlarged further, and this many are no crowd. */
 const LEAST = 8;
 const CROWD = 64;
 
-/** So many hosts with a cell in their middle, as far as there are some on all sides. */
+/** This many hosts with a cell in their middle, as far as there are some on all sides. */
 function around([from, to], span, count) {
   const first = (at) => Math.max(0, Math.min(count - span, at - Math.floor(span / 2)));
   return { row: first(from), column: first(to), span: Math.min(span, count) };

@@ -14,7 +14,7 @@ export function overview(known) {
   function heard() {
     const { status } = known;
     words.replaceChildren(troubles(status, known.findings.findings));
-    // Whoever opened a long list goes on reading it.
+    // A reader who opened a long list goes on reading it.
     const opened = [...found.querySelectorAll("details")].map((it) => it.open);
     found.replaceChildren(findingCards(known.findings, flowsByName(status), hurt(known)));
     [...found.querySelectorAll("details")].forEach((it, index) => { it.open = opened[index] ?? false; });

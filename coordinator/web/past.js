@@ -1,4 +1,4 @@
-// The scrubber: drag to a moment, and the views show what was then, until somebody goes back to now.
+// The scrubber: drag to a moment, and the views show what was then, until the reader goes back to now.
 
 import { Problem, get } from "./api.js";
 import { h } from "./dom.js";
@@ -9,7 +9,7 @@ const SECOND = 1000;
 /** What the slider may reach, before what is finest is worth looking at alone. */
 const STRETCHES = [["5 min", 5 * 60], ["1 hour", 3600], ["1 day", 86400], ["all", Infinity]];
 
-/** `shows(was)` is told what is to be seen: a moment as it was, or null for now. */
+/** `shows(was)` gets what is to be seen: a moment as it was, or null for now. */
 export function scrubber(shows) {
   const slider = h("input", { type: "range", id: "moment", step: SECOND, "aria-label": "Moment of the past", oninput: () => look(Number(slider.value)) });
   const stretch = h("select", { "aria-label": "How far back", onchange: () => reach() },

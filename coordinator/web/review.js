@@ -27,7 +27,7 @@ function heading({ generation, parent, takes_back, report, moves }) {
   return `${what}: the slowest flow goes from ${rate(report.slowest_before_bits_per_s)} to ${rate(report.slowest_after_bits_per_s)}.`;
 }
 
-/** Insisting is for whoever has seen what it costs. */
+/** Insisting is for an operator who has seen what it costs. */
 function approval(plan, approve) {
   const option = (key, words) => h("input", { type: "checkbox", name: key, disabled: !approve, "aria-label": words });
   const options = [["force", "Keep it even if flows become slower"], ["now", "Apply outside change windows"]].map(([key, words]) => [option(key, words), words]);

@@ -8,12 +8,12 @@ const PHASES = ["approved", "applying", "verifying", "committed"];
 export const CALLED = { proposed: "on offer", offered: "on offer", running: "in progress", committed: "kept", abandoned: "aborted", "rolled-back": "rolled back", "rolling-back": "being rolled back" };
 export const called = (kind) => CALLED[kind] ?? kind.replaceAll("-", " ");
 
-/** `steer(generation, how)` of whoever may change; without it, they are for looking only. */
+/** `steer(generation, how)` of an operator who may change; without it, they are for looking only. */
 export function running(steer) {
   const element = h("div", {});
   let shown = new Map();
 
-  /** What is as it was stays where it is: nobody's button goes away under the finger. */
+  /** What is as it was stays where it is: no button goes away under the finger. */
   function heard({ changes: all, generation }) {
     // What is on offer alone does not run: it stands under Changes.
     const changes = all.filter((it) => it.phase !== "proposed");

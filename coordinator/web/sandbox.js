@@ -122,7 +122,7 @@ export function sandbox(known) {
   };
 }
 
-/** Answers are told apart by their names. */
+/** Answers are distinguished by their names. */
 function freeName(variants, name) {
   const taken = new Set(variants.map((it) => it.name));
   let free = name;

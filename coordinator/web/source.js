@@ -14,7 +14,7 @@ const WORDS = [["past", "Traffic of the past"], ["flows", "Flows from a table"],
 const FABRIC = ["Fabric (empty: the cluster's own)", 'kind = "leaf-spine"', "fabric.toml"];
 const PROFILE = ["Profile of its operators, if it names any", '{"batch_size": 8, "measurements": []}', "profile.json"];
 
-/** `source` is kept as it is changed, and `changed` is told. */
+/** `source` is kept as it is changed, and `changed` is called. */
 export function sourceForm(source, changed) {
   const until = h("input", { type: "datetime-local", step: 1, "aria-label": "End time", onchange: chosen });
   const length = h("select", { "aria-label": "How long", onchange: () => { source.seconds = Number(length.value); changed(); } }, LENGTHS.map(([words, seconds]) => h("option", { value: seconds, selected: seconds === source.seconds }, words)));

@@ -1,4 +1,4 @@
-// What can be told of the cluster at a moment of the past, in a few figures.
+// What is known of the cluster at a moment of the past, in a few figures.
 
 import { h, nothing, panel, table } from "./dom.js";
 import { tileRow, tilesThen } from "./tiles.js";

@@ -28,7 +28,7 @@ export function tilesNow({ agents, links, flows, probes, flow_imbalance, coordin
   ];
 }
 
-/** What can be told of a moment of the past. */
+/** What is known of a moment of the past. */
 export function tilesThen({ links, flows, agents, matrix, resolution }) {
   const up = agents.filter((agent) => agent.connected_share > 0).length;
   return [

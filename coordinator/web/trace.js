@@ -5,7 +5,7 @@ import { FORMATS, MAX_GPUS_PER_HOST } from "./kept.js";
 import { bytes } from "./units.js";
 import { save } from "./variant.js";
 
-/** What is opened stays in `source.trace`, and `changed` is told. */
+/** What is opened stays in `source.trace`, and `changed` is called. */
 export function traceForm(source, changed) {
   const format = h("select", { "aria-label": "Trace format", onchange: () => put({ format: format.value }) }, FORMATS.map(([value, words]) => h("option", { value, selected: value === source.trace.format }, words)));
   const each = h("input", { type: "number", min: 1, max: MAX_GPUS_PER_HOST, value: source.trace.gpus_per_host, "aria-label": "Ranks on each host", onchange: () => put({ gpus_per_host: within(each) }) });

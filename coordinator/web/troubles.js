@@ -1,9 +1,9 @@
-// What is found to be wrong, told at a glance: how much there is, the worst of it, and of which links and nodes.
+// What is found to be wrong, at a glance: how much there is, the worst of it, and of which links and nodes.
 
 import { TITLES } from "./classes.js";
 import { called } from "./running.js";
 
-/** As sure as the coordinator is when it tells a job of a collision; what serves nobody hurts nobody. */
+/** As sure as the coordinator is when it tells a job of a collision; what serves no flow hurts none. */
 export const COLLIDES = 0.9;
 const sure = (finding) => finding.cause?.confidence ?? (finding["ecmp-collision"] ? COLLIDES : 0);
 

@@ -1,6 +1,6 @@
 // Figures as people read them.
 
-/** Three digits, and beyond the last unit as many as it takes: nobody reads `1.08e+3`. */
+/** Three digits, and beyond the last unit as many as it takes: `1.08e+3` is not read. */
 function scaled(value, units, step) {
   let place = 0;
   // What would be rounded up to a thousand is one of the next.
@@ -26,7 +26,7 @@ export function bytes(count) {
   return count < 1000 ? `${count} B` : scaled(count, ["B", "kB", "MB", "GB"], 1000);
 }
 
-/** Beyond some minutes as ages are told. */
+/** Beyond some minutes as ages are written. */
 export function micros(us) {
   if (us === null || us === undefined) return "–";
   return us >= 120e6 ? age(us / 1000) : scaled(us, ["µs", "ms", "s"], 1000);
@@ -61,7 +61,7 @@ export function flow({ protocol, source, destination }) {
   return `${protocol} ${source} > ${destination}`;
 }
 
-/** The host of `10.0.0.1:5000`, or the address where nobody knows it. */
+/** The host of `10.0.0.1:5000`, or the address where it is unknown. */
 export function hostsByAddress({ agents }) {
   const names = new Map(agents.flatMap(({ node, addresses }) => addresses.map((address) => [address, node])));
   return (place) => names.get(place.replace(/:\d+$/, "")) ?? place.replace(/:\d+$/, "");

@@ -22,7 +22,7 @@ RUSTFLAGS+=" --remap-path-prefix=$folder=/built"
 REWEAVE_BUILD_COMMIT=${REWEAVE_BUILD_COMMIT:-$(git rev-parse HEAD)}
 export SOURCE_DATE_EPOCH RUSTFLAGS REWEAVE_BUILD_COMMIT
 
-# How large a program may be, in MiB; more must be somebody's decision.
+# How large a program may be, in MiB; more must be a maintainer's decision.
 budgets() {
     cat <<'END'
 reweave-agent                10

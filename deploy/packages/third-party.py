@@ -14,7 +14,7 @@ import re
 import subprocess
 import sys
 
-# Texts of licences, of whoever wrote what, and of code that a crate has taken from elsewhere.
+# Texts of licences, of authors, and of code that a crate has taken from elsewhere.
 IS_TEXT = re.compile(r"^(un)?(licen[cs]e|copying|copyright|notice)([._-].*)?$", re.IGNORECASE)
 NOT_TEXT = {".rs", ".py", ".sh", ".toml", ".json"}
 STANDARD = "https://github.com/rust-lang/rust"

@@ -1,18 +1,18 @@
 #!/bin/sh
 # TaskProlog: what it prints becomes the environment of a task, and of a batch script with all that it starts. Runs on
-# the nodes, as whoever runs the job, who needs a viewer's certificate: the file `environment` beside this one, or the
+# the nodes, as the user of the job, who needs a viewer's certificate: the file `environment` beside this one, or the
 # job's own environment, says where it lies. Prints no order where no coordinator answers within 2 s: the job runs in
-# the order that Slurm has for it. Why, is told to the system's log.
+# the order that Slurm has for it. The reason goes to the system's log.
 set -a
 [ ! -r "${0%/*}/environment" ] || . "${0%/*}/environment"
 set +a
 # NCCL tells the agent of the node what collectives do, where the plugin for it is installed and no other is chosen.
 plugin="${REWEAVE_NCCL_PLUGIN-/usr/lib/reweave/libnccl-profiler-reweave.so}"
 [ -n "$NCCL_PROFILER_PLUGIN" ] || [ ! -f "$plugin" ] || echo "export NCCL_PROFILER_PLUGIN=$plugin"
-# An order is for srun inside of a batch script. Tasks of a step are dealt out already, and whoever has set a file of
+# An order is for srun inside of a batch script. Tasks of a step are dealt out already, and a user who has set a file of
 # hosts has an order of their own.
 [ -z "$SLURM_STEP_NODELIST$SLURM_HOSTFILE" ] || exit 0
-# So many tasks on each of several nodes, as in 8(x4). Where nodes take unequal numbers, a file of hosts could not say
+# This many tasks on each of several nodes, as in 8(x4). Where nodes take unequal numbers, a file of hosts could not say
 # which of them has fewer; srun would refuse it.
 slots=$(expr "$SLURM_TASKS_PER_NODE" : '\([0-9]\{1,\}\)(x[0-9]\{1,\})$') || exit 0
 nodes=$(expr "$SLURM_TASKS_PER_NODE" : '[0-9]*(x\([0-9]*\))$') || exit 0

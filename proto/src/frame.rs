@@ -132,9 +132,10 @@ impl FrameDecoder {
             return Ok(None);
         }
         self.buffer.advance(HEADER_BYTES);
-        let frame = match self.buffer.len() == length {
-            true => mem::take(&mut self.buffer),
-            false => self.buffer.split_to(length),
+        let frame = if self.buffer.len() == length {
+            mem::take(&mut self.buffer)
+        } else {
+            self.buffer.split_to(length)
         };
         Ok(Some(frame.freeze()))
     }

@@ -87,9 +87,10 @@ impl fmt::Display for VersionMismatch {
             theirs,
             their_build,
         } = self;
-        let older = match ours < theirs {
-            true => "this one",
-            false => "the other side",
+        let older = if ours < theirs {
+            "this one"
+        } else {
+            "the other side"
         };
         write!(
             f,

@@ -13,7 +13,7 @@ pub mod parts;
 pub mod protocol_version;
 pub mod since_version;
 
-/// The UDP port a coordinator listens on unless it is told otherwise.
+/// The UDP port a coordinator listens on unless a setting names another.
 pub const DEFAULT_PORT: u16 = 7332;
 
 #[cfg(test)]

@@ -41,7 +41,7 @@ pub enum AgentMessage {
 pub enum CoordinatorMessage {
     Watch(Watch),
     Install(Install),
-    /// Revoked members: none of these is a coordinator any more.
+    /// Revoked members: none of these is a coordinator any longer.
     Denied(DenyList),
     /// The new certificate and that of its signer, in PEM; none when there will be none, and the
     /// reason is the coordinator's own.
@@ -49,17 +49,19 @@ pub enum CoordinatorMessage {
         chain_pem: Option<String>,
     },
     Probe(ProbeList),
-    /// Nothing is to be had here: another coordinator leads, there if that is known. Whoever stays is called
+    /// This coordinator does not lead: another does, at this address where that is known. A member that stays is called
     /// when that changes.
     Elsewhere(Option<SocketAddr>),
     /// This one has come to lead.
     Here,
-    /// All coordinators, at most [`MAX_COORDINATORS`]: any other is none any more.
+    /// All coordinators, at most [`MAX_COORDINATORS`]: any other is none any longer.
     Coordinators(Vec<CoordinatorAddress>),
     /// These are revoked in addition to those sent before over this session.
     DeniedMore(DenyList),
     Closely(FastSampling),
     Unconfirmed(Unconfirmed),
+    /// All removed coordinators: their own certificates are refused, and what their signers signed is not.
+    Removed(DenyList),
 }
 
 impl From<Instruction> for CoordinatorMessage {
@@ -99,22 +101,24 @@ pub type DriverOrder = Order<Switchover>;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order<T> {
     Told(T),
-    /// Revoked members: none of these is a coordinator any more.
+    /// Revoked members: none of these is a coordinator any longer.
     Denied(DenyList),
     /// The new certificate and that of its signer, in PEM; none when there will be none, and the
     /// reason is the coordinator's own.
     Renewed {
         chain_pem: Option<String>,
     },
-    /// Nothing is to be had here: another coordinator leads, there if that is known. Whoever stays is called
+    /// This coordinator does not lead: another does, at this address where that is known. A member that stays is called
     /// when that changes.
     Elsewhere(Option<SocketAddr>),
     /// This one has come to lead.
     Here,
-    /// All coordinators, at most [`MAX_COORDINATORS`]: any other is none any more.
+    /// All coordinators, at most [`MAX_COORDINATORS`]: any other is none any longer.
     Coordinators(Vec<CoordinatorAddress>),
     /// These are revoked in addition to those sent before over this session.
     DeniedMore(DenyList),
+    /// All removed coordinators: their own certificates are refused, and what their signers signed is not.
+    Removed(DenyList),
 }
 
 impl From<Order<Instruction>> for CoordinatorMessage {
@@ -127,6 +131,7 @@ impl From<Order<Instruction>> for CoordinatorMessage {
             Order::Here => Self::Here,
             Order::Coordinators(seats) => Self::Coordinators(seats),
             Order::DeniedMore(list) => Self::DeniedMore(list),
+            Order::Removed(list) => Self::Removed(list),
         }
     }
 }
@@ -145,6 +150,7 @@ impl From<CoordinatorMessage> for Order<Instruction> {
             CoordinatorMessage::Here => Self::Here,
             CoordinatorMessage::Coordinators(seats) => Self::Coordinators(seats),
             CoordinatorMessage::DeniedMore(list) => Self::DeniedMore(list),
+            CoordinatorMessage::Removed(list) => Self::Removed(list),
         }
     }
 }

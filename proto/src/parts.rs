@@ -9,13 +9,22 @@ use serde::de::DeserializeOwned;
 use crate::frame::{self, WireError};
 use crate::message::PeerPart;
 
-/// No message is longer: no snapshot is larger.
+/// No message is longer, but one with a snapshot.
 pub const MAX_LETTER_BYTES: usize = 64 << 20;
+
+/// Nor is one with a snapshot, which holds the state after all decisions. Both ends have the message in memory several
+/// times, and heartbeats wait while a replica writes or reads it.
+pub const MAX_SNAPSHOT_LETTER_BYTES: usize = 256 << 20;
 
 /// The bytes of a message. The receiver would drop a longer one, again and again.
 pub fn encode<T: Serialize>(letter: &T) -> Result<Bytes, WireError> {
+    encode_within(MAX_LETTER_BYTES, letter)
+}
+
+/// The same for a receiver with a higher limit.
+pub fn encode_within<T: Serialize>(limit_bytes: usize, letter: &T) -> Result<Bytes, WireError> {
     let bytes = frame::encode_alone(letter)?;
-    check(bytes.len())?;
+    check(bytes.len(), limit_bytes)?;
     Ok(bytes)
 }
 
@@ -38,7 +47,16 @@ pub struct PartAssembler {
 impl PartAssembler {
     /// The message that is complete with this part. After an error, this connection yields no more messages.
     pub fn join<T: DeserializeOwned>(&mut self, part: &PeerPart) -> Result<Option<T>, WireError> {
-        check(self.bytes.len() + part.bytes.len())?;
+        self.join_within(MAX_LETTER_BYTES, part)
+    }
+
+    /// The same, where the message may be as long as this by now.
+    pub fn join_within<T: DeserializeOwned>(
+        &mut self,
+        limit_bytes: usize,
+        part: &PeerPart,
+    ) -> Result<Option<T>, WireError> {
+        check(self.bytes.len() + part.bytes.len(), limit_bytes)?;
         self.bytes.extend_from_slice(&part.bytes);
         if !part.is_last {
             return Ok(None);
@@ -48,12 +66,13 @@ impl PartAssembler {
     }
 }
 
-fn check(length_bytes: usize) -> Result<(), WireError> {
-    match length_bytes > MAX_LETTER_BYTES {
-        true => Err(WireError::Oversized {
+fn check(length_bytes: usize, limit_bytes: usize) -> Result<(), WireError> {
+    if length_bytes > limit_bytes {
+        Err(WireError::Oversized {
             length_bytes,
-            limit_bytes: MAX_LETTER_BYTES,
-        }),
-        false => Ok(()),
+            limit_bytes,
+        })
+    } else {
+        Ok(())
     }
 }

@@ -35,7 +35,11 @@ impl SinceVersion for CoordinatorMessage {
     fn since(&self) -> u16 {
         let is_later = matches!(
             self,
-            Self::Coordinators(_) | Self::DeniedMore(_) | Self::Closely(_) | Self::Unconfirmed(_)
+            Self::Coordinators(_)
+                | Self::DeniedMore(_)
+                | Self::Closely(_)
+                | Self::Unconfirmed(_)
+                | Self::Removed(_)
         );
         u16::from(is_later)
     }
@@ -49,7 +53,11 @@ impl SinceVersion for DriverMessage {
 
 impl<T> SinceVersion for Order<T> {
     fn since(&self) -> u16 {
-        u16::from(matches!(self, Self::Coordinators(_) | Self::DeniedMore(_)))
+        let is_later = matches!(
+            self,
+            Self::Coordinators(_) | Self::DeniedMore(_) | Self::Removed(_)
+        );
+        u16::from(is_later)
     }
 }
 
@@ -68,6 +76,7 @@ impl SinceVersion for Request {
                 | Self::Lanes { .. }
                 | Self::Reorder { .. }
                 | Self::ClusterVersion { .. }
+                | Self::DenyLists
         );
         u16::from(is_later)
     }
@@ -77,7 +86,11 @@ impl SinceVersion for Response {
     fn since(&self) -> u16 {
         let is_later = matches!(
             self,
-            Self::Standing(_) | Self::Steered { .. } | Self::Lanes(_) | Self::ClusterVersion { .. }
+            Self::Standing(_)
+                | Self::Steered { .. }
+                | Self::Lanes(_)
+                | Self::ClusterVersion { .. }
+                | Self::DenyLists(_)
         );
         u16::from(is_later)
     }

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use reweave_agent_core::random::Random;
+use reweave_common::split_mix::SplitMix64;
 use reweave_common::time_span::TimeSpan;
 use reweave_tests::Stage;
 
@@ -86,9 +86,8 @@ impl Flow {
 
 impl AtRandom {
     fn send(&self, send: impl Fn(&[u8]) -> std::io::Result<()>) -> std::io::Result<()> {
-        let mut random = Random::new(self.seed);
-        // In (0, 1].
-        let mut share = || ((random.draw() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+        let mut rng = SplitMix64::new(self.seed);
+        let mut share = || rng.nonzero_fraction();
         let [least, most] = BURST_RANGE_BYTES;
         let end = Instant::now() + self.over;
         while Instant::now() < end {
@@ -115,7 +114,7 @@ pub(crate) fn send(stage: &Stage, node: &str, source: SocketAddrV4, destination:
     must(stage.output(node, &[&this(), SEND_FLOW_ARGUMENT, &source, &destination]));
 }
 
-/// Sends bursts from a node that have no rhythm, for so long.
+/// Sends bursts from a node that have no rhythm, for this long.
 pub(crate) fn start_at_random(
     stage: &Stage,
     node: &str,

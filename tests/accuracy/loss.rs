@@ -26,7 +26,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Losses at the end, and where the answers that told of one were lost too, have no way.
+/// Losses at the end, and where the answers that reported one were lost too, have no path.
 const MAX_UNTRACED_LOSSES: u64 = 3;
 
 /// A large probe that arrived has shown what it was sent for, answered or not. Half a percent of the
@@ -70,7 +70,7 @@ fn one_percent() {
     let unsure = count("lost") - told[0] - told[1];
     assert!(
         unsure <= MAX_UNTRACED_LOSSES,
-        "of {unsure} nobody told the way"
+        "of {unsure} the path was not reported"
     );
     let [min, max] = ["least_share", "most_share"].map(|name| bound(summary, name));
     let lost_share = both as f64 / count("sent") as f64;

@@ -116,7 +116,7 @@ fn matrix() -> Matrix {
     matrix
 }
 
-/// What the agent counts each second, from before the first transfer until no peer sends any more.
+/// What the agent counts each second, from before the first transfer until no peer sends any longer.
 fn traffic_of_transfers(stage: &Stage) -> Vec<Value> {
     let words = "traffic --watch --over-ms 1000 --output json";
     let mut agent = stage.inside("h0", stage.programs().agent());

@@ -69,7 +69,7 @@ fn is_right(pattern: &str, shape: &str, hosts: &[&str]) {
     for _ in 0..MAX_PLAYS {
         let play = play(pattern, shape, hosts);
         eprintln!("{play:?}");
-        if play.beats.iter().all(Beat::is_right) {
+        if play.beats.iter().all(FoundPeriod::is_right) {
             return;
         }
         assert!(play.uneven > MAX_ITERATION_SPREAD, "{play:#?}");
@@ -83,7 +83,7 @@ const MAX_ITERATION_SPREAD: f64 = 0.04;
 
 #[derive(Debug)]
 struct Play {
-    beats: Vec<Beat>,
+    beats: Vec<FoundPeriod>,
     /// By how much the slowest ranks of all iterations took longer together than any one rank: where each
     /// takes the same, not at all.
     uneven: f64,
@@ -91,7 +91,7 @@ struct Play {
 
 #[derive(Debug)]
 #[allow(dead_code, reason = "it is shown")]
-struct Beat {
+struct FoundPeriod {
     host: String,
     has_shape: bool,
     found_ms: f64,
@@ -99,7 +99,7 @@ struct Beat {
     iterations: u64,
 }
 
-impl Beat {
+impl FoundPeriod {
     fn is_right(&self) -> bool {
         self.has_shape
             && self.iterations >= MIN_ITERATIONS
@@ -118,7 +118,7 @@ fn play(pattern: &str, shape: &str, hosts: &[&str]) -> Play {
     let beat = |(host, told): (&&str, Value)| {
         let found = &told["rhythm"]["found"];
         let iterations = found["iterations"].as_u64().unwrap_or(0);
-        Beat {
+        FoundPeriod {
             host: (*host).to_owned(),
             has_shape: found["shape"] == shape,
             found_ms: found["period_us"].as_f64().unwrap_or(0.0) / 1e3,
@@ -171,7 +171,7 @@ impl Record {
         Self(told.collect())
     }
 
-    /// Of the last so many.
+    /// Of the last this many.
     fn mean_ms(&self, iterations: usize) -> f64 {
         let Some((&last, [end_ms, _])) = self.0.last_key_value() else {
             return f64::NAN;

@@ -1,4 +1,4 @@
-//! Nobody leads, or a host has started anew or is stopped: everybody holds what they were told last.
+//! No coordinator leads, or a host has restarted or is stopped: all hold their last instruction.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -48,7 +48,7 @@ impl Cluster {
             .scene
             .0
             .output(host, &["sh", "-c", AGENT_ROUTES_SCRIPT]);
-        held.expect("it is told")
+        held.expect("it is reported")
     }
 
     fn held_by_all(&self) -> BTreeMap<String, String> {
@@ -154,14 +154,14 @@ fn nobody_leads() {
     while began.elapsed() < alone {
         running.go_on(1);
     }
-    assert_eq!(cluster.heard(), "", "nobody has told anybody anything");
+    assert_eq!(cluster.heard(), "", "no instruction was sent");
     assert_eq!(cluster.scene.thrown_away(), thrown_away);
     cluster.start_coordinators();
     cluster.wait_until_led();
     let led = Instant::now();
     cluster.wait_until_known();
     let took = led.elapsed();
-    eprintln!("after {alone:?} alone, all are back {took:.1?} after somebody leads");
+    eprintln!("after {alone:?} alone, all are back {took:.1?} after a coordinator leads");
     assert_eq!(cluster.heard(), "", "they held already what they hold");
     cluster.assert_changes_are_heard();
     running.end_without_loss();
@@ -191,7 +191,7 @@ fn nobody_confirms() {
     cluster.agent(still).freeze().expect("it is there");
     cluster.begin(&plan);
     let follows = || Ok((cluster.held(told) != before_told).then_some(()));
-    wait_for("a host follows", STAGE_TIMEOUT, follows).expect("it is told");
+    wait_for("a host follows", STAGE_TIMEOUT, follows).expect("it is instructed");
     cluster.kill_coordinators();
     let began = Instant::now();
     let is_back = || Ok((held(&cluster) == before).then_some(()));
@@ -213,7 +213,7 @@ fn nobody_confirms() {
     running.end_without_loss();
 }
 
-/// With empty tables, its interfaces down, and nobody to ask.
+/// With empty tables, its interfaces down, and no coordinator to ask.
 fn starts_anew() {
     let mut cluster = Cluster::up(Over::Restconf);
     let told = changed_once(&cluster);

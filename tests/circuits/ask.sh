@@ -1,5 +1,5 @@
 #!/bin/sh
-# A device of the exec contract: hands on to RESTCONF at $1 what it is told in one line of JSON.
+# A device of the exec contract: hands on to RESTCONF at $1 a request in one line of JSON.
 set -eu
 pairs=http://$1/api/data/optical-switch:cross-connects
 read -r request

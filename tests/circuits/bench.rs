@@ -19,9 +19,9 @@ const SWITCH_PORTS: &str = "16";
 pub(crate) enum Kind {
     Restconf,
     Tl1,
-    /// A script that hands on what it is told.
+    /// A script that hands on its input.
     Exec,
-    /// A server nobody here wrote.
+    /// A server of another maker.
     Netconf,
 }
 
@@ -29,7 +29,7 @@ impl Kind {
     pub(crate) const ALL_TRANSPORTS: [Self; 4] =
         [Self::Restconf, Self::Tl1, Self::Exec, Self::Netconf];
 
-    /// It goes wrong when it is told to.
+    /// It goes wrong when it is asked to.
     pub(crate) fn is_emulated(self) -> bool {
         self != Self::Netconf
     }
@@ -131,7 +131,7 @@ impl Bench {
 
     pub(crate) fn goes_wrong(&self, how: Option<&str>) {
         let Device::Emulated(switch) = &self.device else {
-            panic!("a real server does as it is told")
+            panic!("a real server makes no mistakes on request")
         };
         switch.goes_wrong(how);
     }

@@ -13,7 +13,7 @@ use crate::scene::{Over, Scene, Thirds};
 const COORDINATOR_ADDRESSES: [&str; 3] = ["10.255.0.1:7332", "10.255.0.1:7342", "10.255.0.1:7352"];
 /// At these ports of the station itself, they tell how they are.
 pub(crate) const PAGE_PORTS: [u16; 3] = [7334, 7344, 7354];
-/// Rates on a machine with few processors say little, and what is held shall be tried again soon.
+/// Rates on a machine with few processors say little, and what is held should be tried again soon.
 const POLICY_TOML: &str =
     "[policy]\ntolerance = 1.0\nretry_held_after_ms = 3000\nsettle_ms = 100\nreadings = 1\n";
 /// Beside the folder that the commands by hand use.
@@ -147,10 +147,10 @@ impl Cluster {
         self.agents.remove(node);
     }
 
-    /// Whoever leads, and is killed for it.
+    /// Kills the leader.
     pub(crate) fn kill_leader(&mut self) -> usize {
-        let place = wait_for("somebody leads", STAGE_TIMEOUT, || Ok(self.leader()));
-        let place = place.expect("somebody leads");
+        let place = wait_for("a coordinator leads", STAGE_TIMEOUT, || Ok(self.leader()));
+        let place = place.expect("a coordinator leads");
         self.coordinators[place] = None;
         place
     }
@@ -163,12 +163,12 @@ impl Cluster {
         (0..COORDINATOR_ADDRESSES.len()).for_each(|place| self.start_coordinator(place));
     }
 
-    /// Whoever answers has been elected.
+    /// A coordinator that answers has been elected.
     pub(crate) fn wait_until_led(&self) {
-        wait_for("somebody leads", STAGE_TIMEOUT, || {
+        wait_for("a coordinator leads", STAGE_TIMEOUT, || {
             Ok(self.status().map(drop))
         })
-        .expect("somebody leads");
+        .expect("a coordinator leads");
     }
 
     fn leader(&self) -> Option<usize> {

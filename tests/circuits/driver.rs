@@ -147,7 +147,7 @@ fn by_halves(kind: Kind) {
     assert_eq!(bench.drive(&["revert", "ocs0"]), first());
 }
 
-/// Whoever holds the lock may be in the middle of something.
+/// The holder of the lock may be in the middle of something.
 fn locked(kind: Kind) {
     let bench = Bench::of(kind);
     let Device::Netconfd(server) = &bench.device else {

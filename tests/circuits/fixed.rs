@@ -1,6 +1,6 @@
-//! A sender that stays with the interface and the hardware address it once resolved, whatever routes
-//! say, as a card does for its queue pairs; and who counts what arrives. Both are this program as a
-//! helper inside a node, and go on until their input ends.
+//! A sender that stays with the interface and the hardware address it once resolved, under any routes, as a card does
+//! for its queue pairs; and a receiver that counts what arrives. Both are this program as a helper inside a node, and
+//! go on until their input ends.
 
 use std::io::{self, Read as _};
 use std::mem::size_of;
@@ -31,7 +31,7 @@ const SOURCE_PORT_OFFSET_BYTES: usize = 14 + 20;
 const SEND_INTERVAL: Duration = Duration::from_millis(1);
 /// For more than it sends in many seconds.
 const RECEIVE_BUFFER_BYTES: usize = 64 << 20;
-/// Whatever is under way has come by then.
+/// All that is under way has come by then.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A sender and a counter that run.

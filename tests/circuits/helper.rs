@@ -1,5 +1,5 @@
-//! This program as a helper inside a node: it makes the kernel there hold what it is told, by the
-//! agent's own code.
+//! This program as a helper inside a node: it makes the kernel there hold what an instruction says,
+//! by the agent's own code.
 
 use std::io;
 use std::process::ExitCode;
@@ -14,7 +14,7 @@ pub(crate) const HOLD_ARGUMENT: &str = "--hold";
 /// Reads what to hold from standard input and writes what is held then.
 pub(crate) fn hold() -> ExitCode {
     let desired: ForwardingState =
-        serde_json::from_reader(io::stdin()).expect("it is told what to hold");
+        serde_json::from_reader(io::stdin()).expect("its input says what to hold");
     let held = RouteSocket::open().and_then(|mut route| {
         if let Err(error) = route.hold_all(&desired) {
             eprintln!("error: {}", error_chain(&error));

@@ -1,5 +1,5 @@
-//! A NETCONF server nobody here wrote, behind an ssh server nobody here wrote: netconfd, which holds
-//! circuits as configuration and checks them against their YANG module.
+//! A NETCONF server of another maker, behind an ssh server of another maker: netconfd, which holds circuits as
+//! configuration and checks them against their YANG module.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -105,7 +105,7 @@ impl Netconfd {
         });
     }
 
-    /// Somebody else holds the configuration until this is dropped.
+    /// Another session holds the configuration until this is dropped.
     pub(crate) fn lock(&self) -> Other {
         let mut ssh = Command::new("ssh");
         let known = format!(

@@ -50,7 +50,7 @@ fn is_shown() {
     assert!(said.contains("unsound"), "{said}");
 }
 
-/// An agent that is started says at once what its interfaces bear, and gives them what they shall.
+/// An agent that is started says at once what its interfaces bear, and gives them what they should.
 fn unlike() {
     let mut cluster = Cluster::up(Over::Restconf);
     let own = ["ip", "link", "set", "fab2", "address", "0c:42:a1:00:00:07"];
@@ -133,8 +133,7 @@ fn moves_unsaid(cluster: &Cluster) {
     assert_eq!(record.outcome, Outcome::Committed, "{record:#?}");
 }
 
-/// Nothing comes back to fibres of which nobody knows where they lead, until a person has put that
-/// right.
+/// Nothing comes back to fibres of unknown ends, until an operator has put that right.
 fn moves_wrongly(cluster: &Cluster) {
     cluster.scene.goes_wrong("\"wrong-port\"");
     let plan = cluster.plan(Thirds::Along);
@@ -178,7 +177,7 @@ fn moves_by_halves(cluster: &Cluster) {
     back_to(cluster, Thirds::Across);
 }
 
-/// What was there before is there again, though not as long as somebody holds the plan.
+/// What was there before is there again, though not as long as an operator holds the plan.
 fn stays_dark(cluster: &Cluster, running: &Running) {
     cluster.scene.goes_wrong("\"stays-dark\"");
     let plan = cluster.plan(Thirds::Along);
@@ -221,7 +220,7 @@ fn is_given_up(cluster: &Cluster) {
     assert_eq!(circuits, Thirds::Across.circuits_in_order());
 }
 
-/// Over a line that breaks with the driver, and is made anew.
+/// Over a connection that breaks with the driver, and is made again.
 fn killed() {
     let mut cluster = Cluster::up(Over::Tl1);
     let running = Running::begin(&cluster.scene.0);

@@ -1,4 +1,4 @@
-//! Whoever is killed at whichever record of a plan, it ends as a whole, and soon.
+//! Killed at any record of a plan, the plan ends as a whole, and soon.
 
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -68,7 +68,7 @@ fn killed_at_each() {
     running.end_without_loss();
 }
 
-/// That nobody disturbs.
+/// Without a disturbance.
 fn records_of_a_plan(cluster: &Cluster) -> u64 {
     back_to(cluster, Thirds::Across);
     let plan = cluster.plan(Thirds::Along);
@@ -91,7 +91,8 @@ fn killed_at(cluster: &mut Cluster, victim: Victim, record: u64) -> (Outcome, Du
     (cluster.ended(&plan), died.elapsed())
 }
 
-/// All fibres are where a plan that was kept has led, or where they were; and somebody knows it.
+/// All fibres are where a plan that was kept has led, or where they were; and the coordinator knows
+/// it.
 #[track_caller]
 fn holds_one_of_both(cluster: &Cluster, outcome: &Outcome) {
     let held = match outcome {
@@ -109,11 +110,11 @@ fn committed(cluster: &Cluster) -> u64 {
         .scene
         .0
         .output(Stage::STATION_NAME, &["sh", "-c", &most_committed()]);
-    let said = said.expect("it is told");
+    let said = said.expect("it is reported");
     said.trim().parse().unwrap_or_else(|_| panic!("{said:?}"))
 }
 
-/// Ends as soon as there are so many.
+/// Ends as soon as there are this many.
 fn watch(cluster: &Cluster, records: u64) -> Child {
     let until = format!(
         "until [ \"$({})\" -ge {records} ]; do :; done",

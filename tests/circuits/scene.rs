@@ -68,7 +68,7 @@ impl Thirds {
         }
     }
 
-    /// As they are told, and not as they are asked for.
+    /// In the order of the answer, and not of the request.
     pub(crate) fn circuits_in_order(self) -> String {
         let set = CircuitSet::from_text(&self.circuits());
         set.expect("they are circuits").to_string()
@@ -198,7 +198,7 @@ impl Scene {
         ];
         self.0
             .output(Stage::STATION_NAME, &words)
-            .expect("the switch is told");
+            .expect("the switch takes the request");
     }
 
     /// Makes all hosts hold these routes, and reads back that they do.
@@ -251,7 +251,7 @@ impl Scene {
         (0..4).map(of).collect()
     }
 
-    /// How many packets kernels and queues of hosts have thrown away, for whatever reason.
+    /// How many packets kernels and queues of hosts have thrown away, for any reason.
     pub(crate) fn thrown_away(&self) -> Vec<u64> {
         // Of the line of IP: errors of addresses, discards, and no routes. Those of headers are not
         // counted: agents let packets expire that trace a way.
@@ -275,7 +275,9 @@ impl Scene {
         let script = "for it in /sys/class/net/*; do echo $it $(cat $it/address $it/mtu); done; \
                       ip -o address | awk '{print $2, $3, $4}'";
         let of = |host| self.0.output(&format!("h{host}"), &["sh", "-c", script]);
-        (0..4).map(|host| of(host).expect("it is told")).collect()
+        (0..4)
+            .map(|host| of(host).expect("it is reported"))
+            .collect()
     }
 
     pub(crate) fn wait_for_light(&self) {

@@ -24,7 +24,7 @@ const RING_SETTING: Setting<'static> = Setting {
     fabric: include_str!("../demo/clusters/ring.toml"),
 };
 const JOB_NAMES: [&str; 2] = ["even", "odd"];
-/// Iterations must be so many times as fast, at least.
+/// Iterations must be this many times as fast, at least.
 const MIN_GAIN: f64 = 1.3;
 /// How far what is heard may be from what ranks say, which is of a little later.
 const MAX_RELATIVE_ERROR: f64 = 0.25;
@@ -99,7 +99,7 @@ fn suited(cluster: &Cluster) -> Plan {
     })
 }
 
-/// The mean of so many more iterations.
+/// The mean of this many more iterations.
 fn iteration_ms(job: &mut Job, count: usize) -> f64 {
     let first = job.latest().map_or(0, |it| it.iterations);
     let enough = |it: &Progress| it.iterations >= first + count;

@@ -16,7 +16,7 @@ use reweave_tests::{Stage, StageError};
 pub(crate) const BRIDGE_ARGUMENT: &str = "--bridge";
 /// Where the page is here, if that is free.
 const DEFAULT_PORT: u16 = 7334;
-/// A coordinator that says nothing for so long does not lead.
+/// A coordinator that says nothing for this long does not lead.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Open until this is dropped.
@@ -58,7 +58,7 @@ impl Drop for Bridge {
     }
 }
 
-/// What the copy does: it takes whoever comes to the one of these that leads.
+/// What the copy does: it takes a client to the one of these that leads.
 pub(crate) fn serve(ports: &[u16]) -> io::Result<()> {
     let socket = io::stdin().as_fd().try_clone_to_owned()?;
     for browser in TcpListener::from(socket).incoming() {
@@ -90,7 +90,7 @@ fn join(browser: &TcpStream, inside: &TcpStream) -> io::Result<()> {
 
 fn carry(mut from: TcpStream, mut to: TcpStream) {
     thread::spawn(move || {
-        // However one side ends, the other is told.
+        // However one side ends, the other learns of it.
         let _ = io::copy(&mut from, &mut to);
         let _ = to.shutdown(std::net::Shutdown::Write);
     });

@@ -1,8 +1,7 @@
-//! `make demo`: Reweave on virtual clusters with live jobs, led by three coordinators. In the first story
-//! it finds a collision, plans, mends it and sees that it helped. In the second the world changes between
-//! plan and change, and it takes its change back. In the third servers are wired to each other through an
-//! optical switch, and get other circuits. In the fourth an optic dies, and its link is left; there a person
-//! may look around.
+//! `make demo`: Reweave on virtual clusters with live jobs, led by three coordinators. In the first story it finds a
+//! collision, plans, repairs it and sees that it helped. In the second the world changes between plan and change, and
+//! it takes its change back. In the third servers are wired to each other through an optical switch, and get other
+//! circuits. In the fourth an optic dies, and its link is left; there a person may look around.
 //!
 //! Stories may be chosen by their numbers.
 //!

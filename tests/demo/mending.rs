@@ -1,4 +1,4 @@
-//! The first story: two flows share one uplink while another is idle, and Reweave mends it.
+//! The first story: two flows share one uplink while another is idle, and Reweave repairs it.
 
 use reweave_common::operator::Outcome;
 use reweave_tests::{Setting, StageError};

@@ -6,7 +6,7 @@ use reweave_tests::{Setting, StageError};
 use crate::scene::{SHARED_PACE, Scene};
 use crate::screen::Screen;
 
-/// Whether the change was taken back to exactly the old routes, and nothing broke.
+/// Whether the change was rolled back to exactly the old routes, and nothing broke.
 pub(crate) fn tell(screen: &Screen) -> Result<bool, StageError> {
     let mut scene = Scene::set(screen, Setting::DEMO_SETTING)?;
     screen.second_opening();

@@ -36,7 +36,7 @@ pub(crate) struct Scene<'s> {
     pub(crate) gathering: Duration,
 }
 
-/// What flows have when they have found it out, which takes so many iterations.
+/// What flows have when they have found it out, which takes this many iterations.
 #[derive(Clone, Copy)]
 pub(crate) struct Pace {
     pub(crate) mbps: f64,

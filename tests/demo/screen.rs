@@ -143,7 +143,7 @@ impl Screen {
 
     /// What a script sees in place of an invitation.
     pub(crate) fn ends_here(&self) {
-        self.line("\nNobody is at a terminal, so all of it ends here and no page stays open.");
+        self.line("\nThis is no interactive terminal: the demo ends, and its page closes.");
     }
 
     pub(crate) fn heading(&self, when: &str, iteration: Duration) {
@@ -263,9 +263,10 @@ impl Screen {
     }
 
     pub(crate) fn restored(&self, restored: bool, nodes: usize) {
-        self.line(&match restored {
-            true => format!("  rules and routes of all {nodes} nodes are exactly what they were"),
-            false => self.ink(Ink::Red, "  rules or routes are not what they were"),
+        self.line(&if restored {
+            format!("  rules and routes of all {nodes} nodes are exactly what they were")
+        } else {
+            self.ink(Ink::Red, "  rules or routes are not what they were")
         });
     }
 
@@ -293,7 +294,7 @@ impl Screen {
         ));
     }
 
-    /// How to look around. Whoever needed sudo for the lab needs it again.
+    /// How to look around. A user who needed sudo for the lab needs it again.
     pub(crate) fn invitation(&self, stage: &Stage, dashboard: &str) -> Result<(), StageError> {
         let sudo = match env::var_os("SUDO_USER") {
             Some(_) => "sudo ",

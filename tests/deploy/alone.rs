@@ -21,7 +21,7 @@ pub(crate) struct Alone {
     folder: TempDir,
 }
 
-/// A service manager, which hears all that it is told: whoever tells one that does not, stands still.
+/// A service manager, which hears all notifications: a program whose manager does not hear it stands still.
 pub(crate) struct Manager {
     told: Receiver<String>,
     path: PathBuf,
@@ -55,12 +55,9 @@ impl Manager {
         while heard < times {
             assert!(
                 began.elapsed() < STAGE_TIMEOUT,
-                "{what} was told {heard} times"
+                "{what} was heard {heard} times"
             );
-            let told = self
-                .told
-                .recv_timeout(STAGE_TIMEOUT)
-                .expect("to be told more");
+            let told = self.told.recv_timeout(STAGE_TIMEOUT).expect("to hear more");
             heard += usize::from(told.lines().any(|line| line == what));
         }
     }
@@ -96,7 +93,7 @@ impl Alone {
         }
     }
 
-    /// Waits until the service manager has been told this so often.
+    /// Waits until the service manager has heard it this often.
     pub(crate) fn await_told(&self, what: &str, times: usize) {
         self.manager.await_told(what, times);
     }
@@ -106,7 +103,7 @@ impl Alone {
         self.folder.path().join("dev").join(name)
     }
 
-    /// What is served at this path, to whoever asks without a token.
+    /// What is served at this path, to a client without a token.
     pub(crate) fn served(&self, path: &str) -> String {
         let answer = super::told_by(&mut asking(self.entrance.id(), 7334, path));
         body(&answer).expect("a head and a body").to_owned()

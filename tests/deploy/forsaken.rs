@@ -9,7 +9,7 @@ use reweave_tests::Programs;
 use super::needs::{Need, trial};
 use super::told_by;
 
-/// Whatever ends it, nothing of it is left, and the next goes on. Whoever runs this may be deaf to hangups.
+/// After any end, nothing of it is left, and the next goes on. The shell that runs this may be deaf to hangups.
 const RUN_SCRIPT: &str = r#"
     set -e
     ip link set lo up; cd "$0"

@@ -12,7 +12,7 @@ use super::{told_by, written};
 
 const FABRIC: &str = "two-leaves.toml";
 
-/// Slurm looks names up, and asks nobody whose only address is loopback.
+/// Slurm looks names up, and asks no host whose only address is loopback.
 const RUN_SCRIPT: &str = "\
     set -e; cd \"$0\"; hostname controller; mount --bind hosts /etc/hosts
     ip link set lo up; ip link add own type veth peer name other

@@ -58,9 +58,10 @@ pub(crate) fn allowed_by(unit: &Path) -> BTreeSet<String> {
             .split_whitespace()
             .flat_map(|name| expand(name, &sets))
         {
-            match taken {
-                true => allowed.remove(&call),
-                false => allowed.insert(call),
+            if taken {
+                allowed.remove(&call)
+            } else {
+                allowed.insert(call)
             };
         }
     }

@@ -87,7 +87,7 @@ fn units_allow_required_syscalls() {
     }
 }
 
-/// Whoever starts them knows when they serve, and when one of them stands still.
+/// The service manager knows when they serve, and when one of them stands still.
 fn every_program_is_watched() {
     for program in SERVICE_PROGRAMS {
         let unit = text(unit(program));

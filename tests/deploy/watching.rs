@@ -112,7 +112,7 @@ fn queried_metrics_are_served() {
     });
     let mut unserved = metrics(&asked);
     unserved.retain(|name| is_missing(&served, name));
-    assert!(all.is_ok(), "nobody serves {unserved:?}: {served}");
+    assert!(all.is_ok(), "no program serves {unserved:?}: {served}");
 }
 
 fn what_is_served_is_clean() {

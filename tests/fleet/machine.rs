@@ -68,7 +68,7 @@ impl Machine {
     }
 }
 
-/// Before the machine is booted: whoever has this key may come in.
+/// Before the machine is booted: the owner of this key may come in.
 fn let_in(settings: &Path, key: &Path) {
     let more = settings.join("sshd_config.d");
     fs::create_dir_all(&more).expect("folders of our own");

@@ -172,7 +172,7 @@ impl Fleet {
         COORDINATOR_NODES.iter().map(of).collect()
     }
 
-    /// From when each was told to end until it was ready again, in the order in which that was, in microseconds of the
+    /// From when each was asked to end until it was ready again, in the order in which that was, in microseconds of the
     /// clock that all machines have in common.
     pub(crate) fn times_without_a_coordinator(&self) -> Vec<Range<u64>> {
         let at = |node: &str, property: &str| {
@@ -242,7 +242,7 @@ impl Fleet {
         started.into()
     }
 
-    /// A job whose two flows met on one uplink, and do not any more.
+    /// A job whose two flows met on one uplink, and do not any longer.
     pub(crate) fn job_in_two_flows_apart(&self) -> Job {
         let job = self.stage.job("train").expect("it starts");
         let plan = || {

@@ -55,21 +55,21 @@ pub(crate) struct Drawn {
 
 impl Drawn {
     pub(crate) fn by(seed: u64) -> Self {
-        let mut dice = Pcg64Mcg::seed_from_u64(seed);
+        let mut rng = Pcg64Mcg::seed_from_u64(seed);
         let kind = JOB_KINDS[seed as usize % JOB_KINDS.len()];
         // Streams that rest long find times at which they do not meet.
         let (most_spines, rests_ms) = match kind {
             Kind::Streams => (3, 10..=30),
             Kind::Ring | Kind::Mpi => (2, 60..=300),
         };
-        let spines = dice.random_range(2..=most_spines);
+        let spines = rng.random_range(2..=most_spines);
         Self {
             seed,
             kind,
             spines,
-            uplink_mbps: dice.random_range(80..=150),
-            bytes: dice.random_range(2_000_000..=5_000_000),
-            compute_ms: dice.random_range(rests_ms),
+            uplink_mbps: rng.random_range(80..=150),
+            bytes: rng.random_range(2_000_000..=5_000_000),
+            compute_ms: rng.random_range(rests_ms),
             width: if kind == Kind::Ring { 2 } else { spines },
         }
     }

@@ -20,7 +20,7 @@ impl<'s> Ranks<'s> {
         }
     }
 
-    /// Once there were so many more iterations.
+    /// Once there were this many more iterations.
     pub(crate) fn after(&mut self, more: usize) -> Done {
         let mpi = match self {
             Self::OfLab(job) => return running::after(job, more),

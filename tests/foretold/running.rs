@@ -16,7 +16,7 @@ impl Done {
         Self { count, took_ms }
     }
 
-    /// Whether there were so many more than earlier, if there were any.
+    /// Whether there were this many more than earlier, if there were any.
     pub(crate) fn is_after(self, earlier: Option<Self>, more: usize) -> bool {
         self.count >= earlier.map_or(0, |it| it.count) + more
     }
@@ -27,7 +27,7 @@ impl Done {
     }
 }
 
-/// Once there were so many more iterations.
+/// Once there were this many more iterations.
 pub(crate) fn after(job: &Job, more: usize) -> Done {
     let first = done(job);
     must(wait_for("the job goes on", STAGE_TIMEOUT, || {

@@ -51,7 +51,7 @@ fn dealt_out() {
     let both: Vec<_> = both.map(|(rank, host)| at(rank, host, "h0")).collect();
     assert_eq!(places(&text("tasks-8")), both);
     no_order_is_given_where_none_fits(&text);
-    // As Slurm has them, with nobody who would tell where to meet.
+    // As Slurm has them, without a place to meet.
     let alone = (0..4).map(|rank| at(rank, &format!("h{rank}"), ""));
     let alone: Vec<_> = alone.collect();
     assert_eq!(places(&text("tasks-alone")), alone);
@@ -119,7 +119,7 @@ pub(crate) fn reweave() -> Command {
     Command::new(Programs::beside_this().expect("programs").reweave())
 }
 
-/// As whoever deploys them lays them out: with a file beside them that tells of the cluster.
+/// As an administrator lays them out: with a file beside them that names the cluster.
 fn scripts(place: &Path, folder: &str, identity: &str, names: &[&str]) {
     let folder = place.join(folder);
     fs::create_dir(&folder).expect("a folder of our own");

@@ -1,5 +1,5 @@
 # A cluster of Slurm in a network of its own, with a coordinator: one job while it answers, and one when it is gone.
-# What is seen lies in files afterwards; the test reads them. Nobody but the scripts' own file tells them where the
+# What is seen lies in files afterwards; the test reads them. Only the scripts' own file tells them where the
 # coordinator is.
 set -e
 cd "$1"
@@ -53,6 +53,6 @@ awaited "./ask --output json jobs > jobs-after && grep -q '\"registered\":\[\]' 
 kill "$coordinator"
 wait "$coordinator" || true
 timeout 60 srun --nodes=4 --ntasks=4 ./tell > tasks-alone
-# Epilogs come after the end of their jobs. Nobody else here has one under these numbers, with these files.
+# Epilogs come after the end of their jobs. No other job here has one under these numbers, with these files.
 awaited '[ "$(sinfo --noheader --format "%D %T")" = "4 idle" ]'
 { grep -lsx 'h[0-3]' /tmp/reweave-ranks-[1-5].?????? || true; } > left

@@ -23,7 +23,7 @@ const SCENARIO: &str =
 const COORDINATOR_ADDRESS: &str = "10.255.0.1:7332";
 /// Four launchers and four ranks read all of PyTorch at once.
 const LAUNCH_TIMEOUT_S: &str = "180";
-/// Each rank tells who it is, once all have met; whoever is told so ends otherwise.
+/// Each rank prints who it is, once all have met; a rank with another number ends otherwise.
 const LOOP_PROGRAM: &str = "\
 import os, sys, torch, torch.distributed as dist
 dist.init_process_group('gloo')
@@ -58,7 +58,7 @@ pub(crate) fn test() -> Trial {
 fn ranks_are_ours(stage: &Stage) {
     let words = ["--output", "json", "job", "gate", "--hosts", HOSTS];
     let gate = stage.operator().command(&words).output();
-    // That hosts have no agents speaks against them, and keeps nobody from putting them in order.
+    // That hosts have no agents speaks against them, and does not keep an orchestrator from putting them in order.
     let gate: Value = serde_json::from_slice(&gate.expect("it can be run").stdout).expect("JSON");
     let order = gate["order"].as_array().expect("an order").iter();
     let order: Vec<_> = order.map(|host| host.as_str().expect("a name")).collect();

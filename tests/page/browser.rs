@@ -21,7 +21,7 @@ pub(crate) struct Browser {
     last: u64,
     /// What the page complained of, in its own words.
     complaints: Vec<String>,
-    /// Whoever looks is ready to be refused a plan for want of a measurement.
+    /// The reader is ready to be refused a plan for want of a measurement.
     pub(crate) asks_again: bool,
     _profile: TempDir,
 }

@@ -75,7 +75,7 @@ fn links_are_one_stop(browser: &mut Browser) {
     );
 }
 
-/// For as long as the pointer is there, however often the page is drawn anew meanwhile.
+/// For as long as the pointer is there, however often the page is redrawn meanwhile.
 fn a_flows_way_is_shown_under_the_pointer(stage: &Stage, browser: &mut Browser) {
     let flow = "document.querySelector('.flows li')";
     browser.when(flow);
@@ -102,12 +102,12 @@ fn a_flows_way_is_shown_under_the_pointer(stage: &Stage, browser: &mut Browser) 
     browser.when(&format!("{shown}.length === 0"));
 }
 
-/// The worst is red and the best blue; the cell that keys lead to is marked and told.
+/// The worst is red and the best blue; the cell that keys lead to is marked and described.
 fn colours_are_by_value(browser: &mut Browser) {
     view(browser, "matrix");
     browser.when("document.querySelector('canvas').dataset.painted === 'yes'");
     browser.when("document.querySelector('table caption')?.innerText === 'The worst'");
-    // Of one picture: it is drawn anew every two seconds.
+    // Of one picture: it is redrawn every two seconds.
     let colours = browser.value(
         "(() => {
           const canvas = document.querySelector('canvas');
@@ -169,7 +169,7 @@ const OPTICAL_CHANGES_SCRIPT: &str = "import('/assets/changes.js').then(({ chang
   document.getElementById('view').replaceChildren(view.element);
 })";
 
-/// This cluster has none, and the coordinator says so to whoever asks all the same.
+/// This cluster has none, and the coordinator says so to a client that asks all the same.
 fn circuits_are_asked_for_where_there_are_fibres(browser: &mut Browser) {
     let asks = "[...document.querySelectorAll('#view button')].some((it) => it.innerText === 'Choose circuits')";
     for (opticals, is_asked) in [("[]", false), ("[{ optical: 'ocs0' }]", true)] {

@@ -1,4 +1,4 @@
-//! Three coordinators, of which one leads: the page goes on with whoever leads next.
+//! Three coordinators, of which one leads: the page goes on with the next leader.
 
 use reweave_tests::{Labs, STAGE_TIMEOUT, Setting, Stage, wait_for};
 
@@ -6,7 +6,7 @@ use super::browser::Browser;
 use super::play::must;
 use super::{operators_page, photograph, view};
 
-/// Over TLS, where the page is to be had from other machines.
+/// Over TLS, where the page is served to other machines.
 pub(crate) fn page_follows_new_leader() {
     let mut stage = must(Stage::up(Setting::DEMO_SETTING, Labs::Hidden));
     must(stage.lead_by_three());
@@ -15,7 +15,7 @@ pub(crate) fn page_follows_new_leader() {
     is_live_at(&mut browser, first);
     view(&mut browser, "matrix");
 
-    // Whoever stood still while others chose another says so when it goes on.
+    // A coordinator that stood still while others chose another says so when it goes on.
     must(stage.one_of_three(first).freeze());
     let second = another_leads(&stage, first);
     must(stage.one_of_three(first).thaw());
@@ -23,7 +23,7 @@ pub(crate) fn page_follows_new_leader() {
     let matrix = "document.getElementById('tab-matrix').ariaSelected === 'true'";
     browser.when(matrix);
 
-    // Whoever is dead says nothing.
+    // A dead one says nothing.
     stage.one_of_three(second).kill();
     browser.when("document.querySelectorAll('#elsewhere a').length === 2");
     let text = browser.text();

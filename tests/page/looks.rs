@@ -87,7 +87,7 @@ fn drained_links_are_marked(browser: &mut Browser) {
     photograph(browser, "fabric-drained");
 }
 
-/// Two columns are measured, which fall between the pixels of whoever leaves some out; one pair fares ill.
+/// Two columns are measured, which fall between the pixels of a picture that leaves some out; one pair fares ill.
 const LARGE_MATRIX_SCRIPT: &str = "import('/assets/matrix.js').then(({ matrix }) => {
   const hosts = [...Array(1024).keys()].map((nth) => `h${nth}`);
   const cells = hosts.flatMap((_, from) => [128, 192].map((to) => ({ from, to, median_us: from === 700 && to === 192 ? 900 : 5, p99_us: 5, lost_share: 0, rate_bits_per_s: null })));

@@ -1,5 +1,5 @@
-//! The dashboard in a real browser, on a cluster that is really there: does it show what is so, soon, and
-//! to everybody?
+//! The dashboard in a real browser, on a cluster that is really there: does it show the state, soon, and to all
+//! readers?
 //!
 //! With REWEAVE_PICTURES, a folder, the views are photographed into it.
 
@@ -85,7 +85,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, tests).exit_code()
 }
 
-/// The page, opened by whoever has this certificate, in a browser beside the coordinator.
+/// The page, opened with this certificate, in a browser beside the coordinator.
 fn page_of(stage: &Stage, identity: &str) -> Browser {
     let mut browser = Browser::start(stage.enter(Stage::STATION_NAME));
     let identity = stage.path(identity);
@@ -232,7 +232,7 @@ fn is_played_otherwise(stage: &Stage, browser: &mut Browser) {
     assert_eq!(must(stage.operator().status()).generation, generation);
 }
 
-/// Would be an image and run a script if anybody took it for more than a name.
+/// Would be an image and run a script if it were taken for more than a name.
 const HOSTILE_NAME: &str = "<img src=x onerror=alert(1)><script>alert(2)</script>";
 const INJECTED_ELEMENTS: &str = "document.querySelectorAll('img[src=\"x\"], body script').length";
 
@@ -263,7 +263,7 @@ fn hostile(text: &str) -> String {
     text.replace("NAME", &json!(HOSTILE_NAME).to_string())
 }
 
-/// So many times, and nowhere taken for more than a name.
+/// This many times, and nowhere taken for more than a name.
 fn are_read(browser: &mut Browser, what: &str, times: u32) {
     let named = "document.getElementById('view').innerText.split(NAME).length - 1";
     browser.when(&format!("{} === {times}", hostile(named)));
@@ -285,7 +285,7 @@ const JOBS_SCRIPT: &str = "import('/assets/jobs.js').then(async ({ jobs }) => {
   document.getElementById('view').replaceChildren(view.element);
 })";
 
-/// What the history tells, until this is taken back.
+/// What the history tells, until this is rolled back.
 const HISTORY_SCRIPT: &str = "{
   const was = { at: '', resolution: NAME, links: [], flows: [], matrix: { hosts: [NAME], cells: [] }, missing: [NAME],
     agents: [{ node: NAME, connected_share: 0 }], events: [{ at: '', what: NAME, place: NAME, generation: null }] };
@@ -325,7 +325,7 @@ fn is_shared(browser: &mut Browser) {
     photograph(browser, "sandbox-shared");
 }
 
-/// Before the fault there is none, whatever is heard of now meanwhile; and back from there it is again.
+/// Before the fault there is none, whatever is reported now meanwhile; and back from there it is again.
 fn is_as_it_was(browser: &mut Browser, before: &Value) {
     browser.press("Look back");
     browser.when(&format!("Number({SLIDER_ELEMENT}.max) > {before}"));
@@ -439,8 +439,8 @@ fn plan_is_approved() {
     is_sound(&mut browser);
 }
 
-/// A measurement may be missing just when a plan is approved, and what it promises may be told anew meanwhile: whoever
-/// wants it looks at it again.
+/// A measurement may be missing just when a plan is approved, and its promise may have changed meanwhile: an approver
+/// looks at it again.
 fn approve(browser: &mut Browser, press: impl Fn(&mut Browser, &str)) {
     let goes = "document.querySelector('#view').innerText.includes('is being applied')";
     let told_anew = "document.querySelector('#view p.warn[role=\"alert\"]')";

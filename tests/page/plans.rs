@@ -1,4 +1,4 @@
-//! Plans of every kind before whoever approves them: what they change, line by line, and their way back.
+//! Plans of every kind before their approver: what they change, line by line, and their way back.
 
 use std::collections::BTreeMap;
 
@@ -83,7 +83,7 @@ fn make_it_a_plan(browser: &mut Browser) -> u64 {
     number.and_then(|it| it.parse().ok()).expect("it is named")
 }
 
-/// Somebody else has a job left alone, and lets it go: what was shown before is not approved.
+/// Another operator has a job left alone, and lets it go: what was shown before is not approved.
 fn changes_meanwhile(stage: &Stage, browser: &mut Browser, plan: u64) {
     for (order, hinders) in [("freeze", true), ("thaw", false)] {
         must(stage.operator().shown(&["job", order, "h0"]));
@@ -134,7 +134,7 @@ fn is_kept(stage: &Stage, browser: &mut Browser, plan: u64) {
     assert_eq!(record.map(|it| &it.outcome), Some(&Outcome::Committed));
 }
 
-/// What somebody else has put on offer can be looked at by all, and approved by few.
+/// What another operator has put on offer can be looked at by all, and approved by few.
 pub(crate) fn an_offer_is_reviewed(stage: &Stage, browser: &mut Browser) {
     must(stage.operator().shown(&["plan", "drain", "leaf0-spine0"]));
     let plan = must(wait_for("it is on offer", STAGE_TIMEOUT, || {

@@ -1,4 +1,4 @@
-//! What nobody has sent yet, tried on in the sandbox: flows from a table, a job, and what recorders wrote of one.
+//! What was not sent yet, tried on in the sandbox: flows from a table, a job, and what recorders wrote of one.
 
 use serde_json::json;
 
@@ -15,7 +15,7 @@ const NARROW_FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhost
                       uplink_gbps = 0.1\n";
 const FABRIC: &str = "Fabric (empty: the cluster's own)";
 
-/// In the sandbox, which has variants: played beside each, shared, and told what is wrong.
+/// In the sandbox, which has variants: played beside each, shared, and with errors reported.
 pub(crate) fn flows_and_jobs_are_played(browser: &mut Browser) {
     choose(browser, "flows");
     write(browser, "Flows, as a table", FLOWS);
@@ -49,7 +49,7 @@ pub(crate) fn flows_and_jobs_are_played(browser: &mut Browser) {
     browser.when("document.querySelector('[aria-label=\"End time\"]')");
 }
 
-/// Its files are ranks in the order of their names, and whoever follows a link has them, too.
+/// Its files are ranks in the order of their names, and a reader who follows a link has them, too.
 fn a_trace_is_played(browser: &mut Browser) {
     choose(browser, "trace");
     browser.press("Simulate");

@@ -26,7 +26,7 @@ export REWEAVE_COMMIT
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 
-# The tests of each folder, as cargo is told of them.
+# The tests of each folder, as arguments of cargo.
 declare -A tests=(
     [replication]="--package reweave-tests --test replication"
     [rewiring]="--package reweave-tests --test rewiring"
@@ -39,6 +39,7 @@ declare -A tests=(
     [replica]="--package reweave-replica --lib"
     [driver]="--package reweave-driver --lib"
     [proto]="--package reweave-proto --lib"
+    [repair]="--package reweave-repair --lib"
     [history]="--package reweave-history --lib"
     [common]="--package reweave-common --lib"
     [kernel]="--package reweave-agent --test kernel"

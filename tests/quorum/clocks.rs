@@ -28,7 +28,7 @@ fn apart(clocks: [&str; 3], agents: &str) {
     quorum.wait_for_agent();
     quorum.decide();
     if let Some(wrong) = clocks.iter().chain([&agents]).find(|skew| **skew != "+0") {
-        wait(&format!("people are told of {wrong}"), || {
+        wait(&format!("operators learn of {wrong}"), || {
             let status = quorum.status();
             let warnings = status.map(|status| status.warnings.join("\n"));
             warnings.is_some_and(|warnings| warnings.contains("clock"))
@@ -42,8 +42,8 @@ fn apart(clocks: [&str; 3], agents: &str) {
     quorum.nothing_is_lost();
 }
 
-/// Whoever leads is started again, and meanwhile only the wanted one can come to lead; or, rarely,
-/// the one that comes back, and it is tried again.
+/// The leader is started again, and meanwhile only the wanted one can come to lead; or, rarely, the
+/// one that comes back, and it is tried again.
 fn lead(quorum: &mut Quorum, wanted: Place, clock_of: impl Fn(Place) -> Vec<String>) {
     for _ in 0..20 {
         let (leader, term) = quorum.leader();

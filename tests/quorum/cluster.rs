@@ -144,14 +144,14 @@ impl Quorum {
         self.stage.said(&format!("c{place}"))
     }
 
-    /// Of whoever leads now, by what it said last.
+    /// Of those that lead now, by what they said last.
     pub(crate) fn leaders(&self) -> Vec<(Place, u64)> {
         let lead = (0..3).filter_map(|place| Some((place, term_led(&self.said(place))?)));
         lead.filter(|(place, _)| self.running[*place].is_some())
             .collect()
     }
 
-    /// Whoever leads in a later term than this one.
+    /// The leader in a later term than this one.
     #[track_caller]
     pub(crate) fn leader_after(&self, term: u64) -> (Place, u64) {
         must(wait_for("another leads", STAGE_TIMEOUT, || {
@@ -196,7 +196,7 @@ impl Quorum {
         }
     }
 
-    /// What was acknowledged is what everybody knows.
+    /// What was acknowledged is what all know.
     #[track_caller]
     pub(crate) fn nothing_is_lost(&mut self) {
         let witnesses = std::mem::take(&mut self.witnesses);

@@ -75,7 +75,7 @@ fn traced(pid: &str) -> bool {
 }
 
 impl Quorum {
-    /// Everybody else goes on, and it ends with this code, having said this.
+    /// All others go on, and it ends with this code, having said this.
     fn ends(&mut self, place: Place, code: i32, words: &str) {
         let ended = must(self.program(place).ended());
         let said = self.said(place);
@@ -201,11 +201,11 @@ fn full(left: u64) {
         let status = quorum.status();
         status.is_some_and(|status| status.warnings.contains(&told))
     };
-    wait("it is told", || is_told(&quorum));
+    wait("it is reported", || is_told(&quorum));
 
     drop(file);
     fs::remove_file(filler).expect("it was made");
-    wait("it is told no more", || {
+    wait("it is reported no longer", || {
         quorum
             .status()
             .is_some_and(|status| !status.warnings.contains(&told))
@@ -280,7 +280,7 @@ fn flipped() {
         replace.output().expect("it was built").status.success()
     });
     quorum.start(first);
-    wait("it votes, as somebody new", || {
+    wait("it votes, as a new member", || {
         let status = quorum.status();
         let mut coordinators = status.into_iter().flat_map(|status| status.coordinators);
         coordinators.any(|one| one.name == name && one.number > 3 && one.votes)

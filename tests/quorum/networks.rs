@@ -82,7 +82,7 @@ impl Quorum {
     }
 }
 
-/// People and agents reach everybody still.
+/// Operators and agents reach all coordinators still.
 fn another_leads_after(cut: &Cut) {
     let mut quorum = Quorum::up();
     let (first, term) = quorum.leader();
@@ -111,7 +111,7 @@ fn another_leads_after(cut: &Cut) {
     quorum.nothing_is_lost();
 }
 
-/// Those ways first in which something can be decided: whoever asks in vain waits for long.
+/// Those cuts first in which something can be decided: a question without an answer waits for long.
 fn all_ways_to_cut() {
     let mut quorum = Quorum::up();
     quorum.decide();
@@ -122,7 +122,7 @@ fn all_ways_to_cut() {
     }
     for cuts in none {
         quorum.cut(&cuts);
-        wait("nobody leads", || quorum.leaders().is_empty());
+        wait("no coordinator leads", || quorum.leaders().is_empty());
         quorum.cut(&[]);
         quorum.decide_on();
     }

@@ -24,7 +24,7 @@ impl Quorum {
     }
 }
 
-/// Each family with a sample for somebody else: without one, there is little to find fault with.
+/// Each family with a sample for another: without one, there is little to find fault with.
 fn all_serve() {
     let quorum = Quorum::up();
     let (leader, _) = quorum.leader();

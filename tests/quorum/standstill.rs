@@ -37,7 +37,7 @@ fn stood_still() {
         let answer = thread::spawn(|| asking.wait_with_output());
         must(quorum.program(first).thaw());
         let answer = answer.join().expect("it waits").expect("it is ours");
-        // It says nothing, or what everybody knows.
+        // It says nothing, or what all know.
         if let Ok(status) = serde_json::from_slice::<Status>(&answer.stdout) {
             let is_told = |it| status.revoked.contains(it);
             assert!(known.iter().all(is_told), "what it said was old");

@@ -1,8 +1,8 @@
-//! Somebody who decides one thing after the other, remembers what was acknowledged, and looks
+//! An operator who decides one thing after the other, remembers what was acknowledged, and looks
 //! whether it is seen.
 //!
-//! The decision is to shut out a member of a new name: it stays in the state for ever, whatever the
-//! time is taken to be.
+//! The decision is to revoke a member of a new name: it stays in the state for ever, at any time of
+//! day.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,7 +42,7 @@ impl Witness {
         self.known.lock().len()
     }
 
-    /// All that was acknowledged. It ends the test when somebody was told less than was known.
+    /// All that was acknowledged. It ends the test when an answer had less than was known.
     #[track_caller]
     pub(crate) fn end(mut self) -> Vec<String> {
         let ended = self.stop();
@@ -80,7 +80,7 @@ impl Known {
         }
     }
 
-    /// Whoever answers knows what was acknowledged before it was asked.
+    /// A coordinator that answers knows what was acknowledged before it was asked.
     fn look(&self, reweave: &mut Command) {
         let Some(status) = status_of(reweave) else {
             return;

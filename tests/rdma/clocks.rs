@@ -11,7 +11,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![trial("clock_step_distorts_no_figure", set_clocks)]
 }
 
-/// By so many seconds, one after the other, at both ends. None is small beside what a probe takes.
+/// By this many seconds, one after the other, at both ends. None is small beside what a probe takes.
 const CLOCK_STEPS_S: [i32; 8] = [3600, -3600, 60, -60, 60, -60, 7200, -7200];
 /// Between two steps.
 const PACKETS_PER_STEP: u64 = 40;

@@ -1,4 +1,4 @@
-//! With a coordinator: the agents in both machines are told of each other, measure, and report.
+//! With a coordinator: the agents in both machines learn of each other, measure, and report.
 
 use std::fs;
 use std::time::Duration;

@@ -5,7 +5,7 @@ use libtest_mimic::Trial;
 use crate::perftest;
 use crate::scene::{PROBER_ADDRESS, RESPONDER_ADDRESS, Scene, agent, refused, trial};
 
-/// Figures differ by less on a machine like this, each the best of at least so many tries, that alternate.
+/// Figures differ by less on a machine like this, each the best of at least this many tries, that alternate.
 const MAX_RATIO: f64 = 1.6;
 const MIN_TRIES: usize = 3;
 /// The machine that emulates both may have been busy with other things.
@@ -183,7 +183,7 @@ fn strangers(scene: &mut Scene) {
             "{error}"
         );
     }
-    // A host on which nobody answers.
+    // A host on which nothing answers.
     scene.responder.run("killall reweave-agent reweave-rdma");
     let error = refused(
         &mut scene.prober,

@@ -21,7 +21,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 const DEFAULT_REROUTES: usize = 4;
 /// A machine that is busy may stand still once more than it did before.
 const MAX_TRIES: usize = 3;
-/// 67 ms each time, as perftest has it when nobody says otherwise.
+/// 67 ms each time, as perftest has it by default.
 const MIN_ACK_TIMEOUT_EXPONENT: u8 = 14;
 /// 7.5 s in all, a fourth of what NCCL waits.
 const MAX_ACK_TIMEOUT_EXPONENT: u8 = 18;

@@ -150,7 +150,7 @@ impl Scene {
         }
     }
 
-    /// The responder answers this host from now on, and nobody else.
+    /// The responder answers this host from now on, and no other.
     pub(crate) fn respond_to(&mut self, host: &str) {
         self.responder.run("killall reweave-rdma reweave-agent");
         self.responder.wait_until("! pidof reweave-rdma");

@@ -20,7 +20,7 @@ use serde_json::Value;
 
 pub(crate) const ONE_HOUR: Duration = Duration::from_secs(3600);
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
-/// One probe of so many, whichever way it goes.
+/// One probe of this many, whichever way it goes.
 const STRAY_DIVISOR: u64 = 500;
 
 /// What the coordinator wrote down of a run, but for what it was asked. What was being written at its
@@ -215,8 +215,8 @@ fn tallies(input: &mut Input) -> impl Iterator<Item = (&FlowKey, &mut ProbeTally
     })
 }
 
-/// A few microseconds, by way, which wander with the warmth of the room; now and then a queue, and seldom
-/// one of those pauses that nobody explains.
+/// A few microseconds, by way, which wander with the warmth of the room; now and then a queue, and seldom one of those
+/// unexplained pauses.
 fn crossed(flow: &FlowKey, now: Moment, dice: &mut u64) -> Duration {
     let ends = [flow.source, flow.destination].map(|end| u64::from(u32::from(*end.ip())));
     let way_ns = 4000 + (ends[0] * 31 + ends[1] * 17 + u64::from(flow.source.port())) % 8 * 700;

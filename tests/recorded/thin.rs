@@ -1,6 +1,6 @@
-//! A recording of an hour, made small enough to lie in the tree. Flows are told of as they were. What else a
-//! node told within two seconds becomes one sample that says the same: of what is told again and again the
-//! last stays, what was counted meanwhile is added up, and no probe is left out.
+//! A recording of an hour, made small enough to lie in the tree. Flows are reported as they were. All else that a node
+//! reported within two seconds becomes one sample that says the same: of what is reported again and again the last
+//! stays, what was counted meanwhile is added up, and no probe is left out.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub(crate) fn thinned(text: &str) -> String {
 
 #[derive(Default)]
 struct Thinning {
-    /// What each node told, since the first of it came.
+    /// What each node reported, since the first of it came.
     open: BTreeMap<NodeId, (Moment, Sample)>,
     ticked: Moment,
     thin: Vec<Recorded>,
@@ -51,7 +51,7 @@ impl Thinning {
             Input::Sample { node, sample } => return self.hear(node, at, sample),
             Input::Tick if at.since(self.ticked) < MIN_TICK_INTERVAL => return,
             Input::Tick => self.ticked = at,
-            // What was told in a session stays in it.
+            // What was reported in a session stays in it.
             Input::AgentUp { .. } | Input::AgentDown { .. } => self.close(at, |_| true),
             _ => {}
         }

@@ -84,7 +84,7 @@ fn by_all_orders(history: &[Step]) -> bool {
             Event::Called { id, call } => calls.push((*id, *call, at, usize::MAX, None)),
             Event::Returned { id, answer } => {
                 let call = calls.iter_mut().find(|call| call.0 == *id);
-                let call = call.expect("whatever returns was called");
+                let call = call.expect("all that returns was called");
                 (call.3, call.4) = (at, Some(*answer));
             }
         }

@@ -14,6 +14,8 @@ use crate::seeds::assert_linearizable;
 
 const PROGRESS_TIMEOUT: Duration = Duration::from_secs(5);
 const CLIENT_COUNT: usize = 3;
+/// The first that comes to three.
+const ADDED_ID: MemberId = MemberId(4);
 
 fn settled(seed: u64) -> Cluster {
     let mut cluster = Cluster::new(seed, 3, CLIENT_COUNT);
@@ -110,7 +112,7 @@ fn first_entry() -> Batch {
     }
 }
 
-/// Whatever part of it a full disk takes, and whether power is lost then or not: the log is as it was, and goes on.
+/// With any part of it on a full disk, and with or without a loss of power then: the log is as it was, and goes on.
 #[test]
 fn append_without_room_leaves_log_unchanged() {
     for left in 0..200 {
@@ -193,13 +195,13 @@ fn simultaneous_crash_of_all_loses_nothing() {
     }
 }
 
-/// A leader that is cut off goes on writing what nobody agrees on. Another's entries take the place
-/// of those, and it dies just then.
+/// A leader that is cut off goes on writing what is not agreed on. Another's entries take the place of those, and it
+/// dies just then.
 #[test]
 fn replaced_entries_never_return() {
     for seed in 0..80 {
         let mut cluster = settled(seed);
-        let old = cluster.leader().expect("somebody answered");
+        let old = cluster.leader().expect("a leader answered");
         let others = (1..=3).filter(|&other| other != old);
         cluster.cut = others
             .flat_map(|other| [(old, other), (other, old)])
@@ -267,12 +269,12 @@ fn cluster_progresses_at_half_message_loss() {
     }
 }
 
-/// Whoever led before must not answer from what it knew then.
+/// A former leader must not answer from what it knew then.
 #[test]
 fn stalled_leader_serves_nothing_stale() {
     for seed in 0..20 {
         let mut cluster = settled(seed);
-        let leader = cluster.leader().expect("somebody answered");
+        let leader = cluster.leader().expect("a leader answered");
         cluster.standing_still(leader, Duration::from_secs(2));
         assert!(
             goes_on(&mut cluster) && goes_on(&mut cluster),
@@ -289,7 +291,7 @@ fn stalled_leader_serves_nothing_stale() {
 fn stalled_leader_alone_serves_nothing_stale() {
     for seed in 0..120 {
         let mut cluster = settled(seed);
-        let leader = cluster.leader().expect("somebody answered");
+        let leader = cluster.leader().expect("a leader answered");
         cluster.isolate(leader);
         cluster.standing_still(leader, Duration::from_secs(1));
         let before = cluster.agreed.answers;
@@ -298,7 +300,7 @@ fn stalled_leader_alone_serves_nothing_stale() {
     }
 }
 
-/// Nothing is decided meanwhile, so nothing but the newcomer's need makes a snapshot that knows it.
+/// Nothing is decided meanwhile, so nothing but the new member's need makes a snapshot that knows it.
 #[test]
 fn newcomer_votes_without_new_decisions() {
     for seed in 0..10 {
@@ -322,13 +324,85 @@ fn newcomer_votes_without_new_decisions() {
     }
 }
 
+/// Adds a coordinator, and takes out a follower, while the other follower is away. Gives the one that was away.
+fn changed_while_away(cluster: &mut Cluster) -> u64 {
+    let leader = cluster.leader().expect("a client was answered");
+    let mut others = (1..=3).filter(|id| *id != leader);
+    let (Some(away), Some(gone)) = (others.next(), others.next()) else {
+        panic!("there are three");
+    };
+    let id = ADDED_ID;
+    cluster.enter(&Saved::joining(id, Vec::new(), Members::default()));
+    cluster.isolate(away);
+    let add = Change::Add {
+        id,
+        member: member(id.0),
+    };
+    let votes = |members: Members| members.votes(ADDED_ID);
+    comes_to_be(cluster, &add, votes);
+    let gone = MemberId(gone);
+    let remove = Change::Remove { id: gone };
+    comes_to_be(cluster, &remove, |members| !members.of.contains_key(&gone));
+    away
+}
+
+/// Asks again until it is so.
+fn comes_to_be(cluster: &mut Cluster, change: &Change, is_so: impl Fn(Members) -> bool) {
+    let is_done = |cluster: &Cluster| cluster.members().is_some_and(&is_so);
+    let done = (0..20).any(|_| {
+        cluster.change(change);
+        cluster.run_until(Duration::from_millis(500), is_done)
+    });
+    assert!(done, "{change:?}: {}", cluster.standing());
+}
+
+/// Leaders lose power until it is this one that leads.
+fn comes_to_lead(cluster: &mut Cluster, id: u64) {
+    let leads = |cluster: &Cluster| cluster.leader() == Some(id);
+    let any_leads = |cluster: &Cluster| cluster.leader().is_some();
+    for _ in 0..20 {
+        if leads(cluster) {
+            return;
+        }
+        if let Some(leader) = cluster.leader() {
+            cluster.kill(leader, Duration::from_millis(20));
+        }
+        assert!(cluster.run_until(PROGRESS_TIMEOUT, any_leads));
+    }
+    panic!("{id} never leads: {}", cluster.standing());
+}
+
+/// It has missed the entry that added the leader, and hears it once the third vouches for it. From then on those two decide.
+#[test]
+fn follower_hears_leader_it_missed() {
+    for seed in 0..10 {
+        let mut cluster = settled(seed);
+        let away = changed_while_away(&mut cluster);
+        comes_to_lead(&mut cluster, ADDED_ID.0);
+        cluster.cut.clear();
+        let knows = |cluster: &Cluster| {
+            let running = cluster.nodes[&away].running.as_ref();
+            running.is_some_and(|it| it.replica().members().votes(ADDED_ID))
+        };
+        let came = cluster.run_until(PROGRESS_TIMEOUT, knows);
+        assert!(came, "seed {seed}: {}", cluster.standing());
+        let third = (1..=3).find(|&id| {
+            let is_member = |members: Members| members.of.contains_key(&MemberId(id));
+            id != away && cluster.members().is_some_and(is_member)
+        });
+        cluster.lose(third.expect("three are left"));
+        assert!(goes_on(&mut cluster), "seed {seed}: {}", cluster.standing());
+        assert_linearizable(&cluster.history);
+    }
+}
+
 /// A coordinator that was cut off needs a snapshot, of which some parts come. They are joined with nothing that comes over the
 /// next connection.
 #[test]
 fn connection_is_lost_at_every_part() {
     for parts in 1..=20 {
         let mut cluster = settled(parts);
-        let leader = cluster.leader().expect("somebody answered");
+        let leader = cluster.leader().expect("a leader answered");
         let late = (1..=3).find(|&it| it != leader).expect("there are three");
         cluster.isolate(late);
         let before = cluster.answered();
@@ -399,8 +473,8 @@ fn earlier_build_refuses_later_log() {
     }
 }
 
-/// Leaders die one after the other, lines are slow, and so there are often two candidates of one
-/// term. Whoever has voted for one forgets that if it was not written down.
+/// Leaders die one after the other, lines are slow, and so there are often two candidates of one term. A member that
+/// has voted for one forgets that if it was not written down.
 #[test]
 fn member_votes_once_per_term() {
     for seed in 0..60 {

@@ -48,7 +48,7 @@ fn laws_hold_under_any_faults() {
     );
 }
 
-/// Coordinators of the release before come back as those of this one, whatever else goes wrong.
+/// Coordinators of the release before come back as those of this one, beside other faults.
 #[test]
 fn no_member_gets_unreadable_entry() {
     let upgraded = |seed| {
@@ -65,8 +65,8 @@ fn no_member_gets_unreadable_entry() {
     assert!(sum.steered > 0 && sum.too_early > 0, "{sum:?}");
 }
 
-/// An operator lowers the cluster version, and coordinators come back as those of the release before, whatever else goes
-/// wrong.
+/// An operator lowers the cluster version, and coordinators come back as those of the release before, beside other
+/// faults.
 #[test]
 fn downgraded_coordinators_read_all_they_get() {
     let downgraded = |seed| {
@@ -120,7 +120,7 @@ pub(crate) fn assert_linearizable(history: &History) {
     }
 }
 
-/// A read that nobody was told of tells nothing.
+/// A read without an answer says nothing.
 fn forget_unheard_reads(events: &mut Vec<Event<Op, Answer>>) {
     let returned = events.iter().filter_map(|event| match event {
         Event::Returned { id, .. } => Some(*id),

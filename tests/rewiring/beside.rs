@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::ids::OpticalId;
+use reweave_common::split_mix::SplitMix64;
 use reweave_sim_cluster::chance::Chance;
 use reweave_sim_cluster::circuits::faults::{Fault, plague};
 use reweave_sim_cluster::circuits::world::World;
 use reweave_sim_cluster::seeds::{number, sample_seeds, sum_of};
 use reweave_sim_cluster::wire::Weather;
 
-use crate::drawn::{self, some_circuits};
+use crate::drawn::some_circuits;
 use crate::seeds::tally;
 
 const SEED_COUNT: u64 = 20;
@@ -19,7 +20,7 @@ const FAULT_TIME: Duration = Duration::from_secs(7);
 /// As many people as want something while another plan is on its way.
 const REQUEST_COUNT: usize = 4;
 
-/// Two groups of four, each in a ring of its own, and one who reaches everybody by cable.
+/// Two groups of four, each in a ring of its own, and one that reaches all by cable.
 fn two_rings() -> Fabric {
     let mut text = "kind = \"graph\"\n".to_owned();
     let address = |host: usize| format!("address = \"10.255.0.{}\"", host + 1);
@@ -52,7 +53,7 @@ fn two_rings() -> Fabric {
 }
 
 /// Circuits for one of them alone.
-fn wish(fabric: &Fabric, drawn: &mut drawn::Chance, optical: usize) -> Circuits {
+fn wish(fabric: &Fabric, drawn: &mut SplitMix64, optical: usize) -> Circuits {
     let optical = OpticalId::from_index(optical);
     let mut circuits = some_circuits(fabric, drawn);
     circuits.retain(|it, _| *it == optical);
@@ -60,7 +61,7 @@ fn wish(fabric: &Fabric, drawn: &mut drawn::Chance, optical: usize) -> Circuits 
 }
 
 fn live(seed: u64, weather: Weather) -> World {
-    let mut drawn = drawn::Chance(seed);
+    let mut drawn = SplitMix64::new(seed);
     let mut world = World::new(two_rings(), seed);
     let mut chance = Chance::of(seed ^ 0xbe51de);
     let fabric = world.cluster.cabling.fabric.clone();

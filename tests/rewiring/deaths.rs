@@ -1,24 +1,25 @@
-//! Everybody dies once at every point of a plan: the coordinator over each entry of its log, every
-//! agent and driver before each of its steps.
+//! Every program dies once at every point of a plan: the coordinator over each entry of its log, every agent and driver
+//! before each of its steps.
 
 use std::time::Duration;
 
 use reweave_common::instruction::Token;
+use reweave_common::split_mix::SplitMix64;
 use reweave_core::{Change, Outcome};
 use reweave_sim_cluster::circuits::device::Ailment;
 use reweave_sim_cluster::circuits::world::World;
 use reweave_sim_cluster::coordinator::{Death, Guest};
 use reweave_sim_cluster::seeds::number;
 
-use crate::drawn::{self, some_circuits, some_fabric, some_tables};
+use crate::drawn::{some_circuits, some_fabric, some_tables};
 use crate::seeds::is_over;
 
-/// From the end of all trouble, whoever died included.
+/// From the end of all trouble, with restarts of those that died.
 pub(crate) const RESUME_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A world just before a plan, and the plan under way in it.
 pub(crate) fn begun(seed: u64, prepare: impl FnOnce(&mut World)) -> Option<World> {
-    let mut drawn = drawn::Chance(seed);
+    let mut drawn = SplitMix64::new(seed);
     let fabric = some_fabric(&mut drawn)?;
     let circuits = some_circuits(&fabric, &mut drawn);
     let tables = some_tables(&fabric, &circuits, &mut drawn);
@@ -45,7 +46,7 @@ pub(crate) fn good(count: usize) -> Vec<(u64, World)> {
     moved.take(count).collect()
 }
 
-/// `REWEAVE_DEATHS=COUNT` lets everybody die over the plans of so many seeds.
+/// `REWEAVE_DEATHS=COUNT` lets every program die over the plans of this many seeds.
 fn seeds() -> usize {
     number("REWEAVE_DEATHS").map_or(3, |count| count as usize)
 }
@@ -117,7 +118,7 @@ fn lying_device_holds_plan() {
             );
             world.rest();
         }
-        assert!(held > 0, "{ails:?}: nobody held it");
+        assert!(held > 0, "{ails:?}: it was never held");
     }
 }
 
@@ -138,7 +139,7 @@ fn late_device_takes_no_packets() {
         let outcome = world.outcome();
         assert!(is_over(outcome.as_ref()), "seed {seed}: {outcome:?}");
     }
-    assert!(held > 0, "nobody held it");
+    assert!(held > 0, "it was never held");
 }
 
 /// Packets do not come back to what comes and goes, and there would be some lost if they did.
@@ -169,7 +170,7 @@ fn unstable_light_rolls_plan_back() {
     }
 }
 
-/// Traffic of a card with a fixed next hop, which goes on whatever its node holds.
+/// Traffic of a card with a fixed next hop, which goes on under any table of its node.
 #[test]
 fn circuits_stay_while_packets_pass() {
     let mut taken_back = 0;

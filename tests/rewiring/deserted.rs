@@ -1,5 +1,5 @@
-//! No coordinator is left for ten minutes, whatever a plan has just told: nodes take back what nobody confirms, no packet
-//! is lost, and the plan is over soon after somebody leads again.
+//! No coordinator is left for ten minutes, after any instruction of a plan: nodes roll back what is not confirmed, no
+//! packet is lost, and the plan is over soon after a coordinator leads again.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -81,13 +81,13 @@ fn holdings(world: &World) -> Vec<ForwardingState> {
     nodes.map(Node::holding).collect()
 }
 
-/// By the log: every node holds what it held before the last round, or, where that is to stay, what it was told.
+/// By the log: every node holds what it held before the last round, or, where that is to stay, its last instruction.
 fn are_known(world: &World, at: (u64, usize)) {
     let told = told(world);
     for (id, node) in &world.cluster.nodes {
         assert!(node.disk.fallback.is_none(), "{at:?}: {id:?}");
-        let nothing = Told::default();
-        let Told {
+        let nothing = LastInstruction::default();
+        let LastInstruction {
             before,
             last,
             stays,
@@ -99,14 +99,14 @@ fn are_known(world: &World, at: (u64, usize)) {
 }
 
 #[derive(Debug, Default)]
-struct Told {
+struct LastInstruction {
     before: ForwardingState,
     last: ForwardingState,
     stays: bool,
 }
 
-fn told(world: &World) -> BTreeMap<NodeId, Told> {
-    let mut told: BTreeMap<NodeId, Told> = BTreeMap::new();
+fn told(world: &World) -> BTreeMap<NodeId, LastInstruction> {
+    let mut told: BTreeMap<NodeId, LastInstruction> = BTreeMap::new();
     let log = world.cluster.coordinator.log().iter();
     for change in log.flat_map(|command| command.change.parts()) {
         match change {

@@ -3,32 +3,31 @@
 use reweave_common::circuit::Circuit;
 use reweave_common::fabric::{Circuits, Fabric, FabricBuilder};
 use reweave_common::migration_plan::Tables;
+use reweave_common::split_mix::SplitMix64;
 
-/// The same that courses are tried on.
+/// Those on which the planner of migrations is tested.
 #[path = "../../coordinator/core/src/plan/migration/examples.rs"]
 mod examples;
 
-pub(crate) use examples::Chance;
-
-/// With circuits by which everybody reaches everybody, if any are found.
-pub(crate) fn some_fabric(chance: &mut Chance) -> Option<Fabric> {
-    let bare = examples::some_fabric(chance);
-    let circuits = (0..8).map(|_| examples::some_circuits(&bare, chance));
+/// With circuits by which every host reaches every other, if any are found.
+pub(crate) fn some_fabric(rng: &mut SplitMix64) -> Option<Fabric> {
+    let bare = examples::some_fabric(rng);
+    let circuits = (0..8).map(|_| examples::some_circuits(&bare, rng));
     let mut whole = circuits.filter(|circuits| is_whole(&bare, circuits));
     whole.next().map(|circuits| with_circuits(&bare, &circuits))
 }
 
-pub(crate) fn some_circuits(fabric: &Fabric, chance: &mut Chance) -> Circuits {
-    examples::some_circuits(fabric, chance)
+pub(crate) fn some_circuits(fabric: &Fabric, rng: &mut SplitMix64) -> Circuits {
+    examples::some_circuits(fabric, rng)
 }
 
-pub(crate) fn some_tables(fabric: &Fabric, circuits: &Circuits, chance: &mut Chance) -> Tables {
-    examples::some_tables(fabric, circuits, chance)
+pub(crate) fn some_tables(fabric: &Fabric, circuits: &Circuits, rng: &mut SplitMix64) -> Tables {
+    examples::some_tables(fabric, circuits, rng)
 }
 
 pub(crate) fn is_whole(fabric: &Fabric, circuits: &Circuits) -> bool {
     let hosts = fabric.endpoints().count();
-    let tables = examples::tables(fabric, circuits, &mut Chance(0), true);
+    let tables = examples::tables(fabric, circuits, &mut SplitMix64::new(0), true);
     tables.len() == hosts && tables.values().all(|it| it.towards.len() == hosts - 1)
 }
 

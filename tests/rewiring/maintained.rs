@@ -1,4 +1,4 @@
-//! Work on an optical switch beside another: whoever forwards keeps to the other one meanwhile.
+//! Work on an optical switch beside another: hosts that forward keep to the other one meanwhile.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use reweave_core::Outcome;
 use reweave_sim_cluster::circuits::faults::Fault;
 use reweave_sim_cluster::circuits::world::World;
 
-/// Three hosts in a ring through each of so many optical switches.
+/// Three hosts in a ring through each of this many optical switches.
 fn rings(opticals: usize) -> Fabric {
     let mut text = "kind = \"graph\"\n".to_owned();
     for host in 0..3 {

@@ -1,6 +1,5 @@
-//! Everything dies once at every point: the coordinator over each entry of its log, the agent of
-//! the switch before each step of its work. However it was, in the end the switches hold what is
-//! in force, and nobody is worse off.
+//! Everything dies once at every point: the coordinator over each entry of its log, the agent of the switch before each
+//! step of its work. After each death, in the end the switches hold what is in force, and no flow is worse off.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,15 +13,15 @@ use reweave_core::{Change, Command, Ended, Outcome, Phase};
 use reweave_sim_cluster::coordinator::{Coordinator, Death};
 use reweave_sim_cluster::faults::Fault;
 use reweave_sim_cluster::wire::Weather;
-use reweave_sim_cluster::{Rhythm, World};
+use reweave_sim_cluster::{SimulatedDelays, World};
 use reweave_tests::Setting;
 
 use crate::scene::{self, WATCH_TIME, led, planned, policy};
 
-/// An operator of little patience asks so often.
+/// An operator of little patience asks this often.
 const OPERATOR_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the world is like in which somebody dies.
+/// The world in which a program dies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Story {
     /// A plan that is good.
@@ -42,7 +41,7 @@ const DEATH_STORIES: [Story; 4] = [
     Story::Pointless,
 ];
 
-/// A collision, and an operator who wants it mended as often as it takes.
+/// A collision, and an operator who wants it repaired as often as it takes.
 fn tell(story: Story, prepare: impl FnOnce(&mut World)) -> (World, Ended) {
     let mut world = led(Mode::Manual, 7, Weather::FAIR_WEATHER);
     world.start_job("train");
@@ -145,7 +144,7 @@ fn switch_agent_may_crash_anywhere() {
             world.rest();
             assert!(
                 world.journal().contains("dies"),
-                "{story:?} {steps}: nobody died"
+                "{story:?} {steps}: nothing died"
             );
         }
     }
@@ -167,14 +166,14 @@ fn three_spines() -> Scenario {
     Scenario::parse("three.toml", &scenario, fabric).expect("it is sound")
 }
 
-/// A collision that a pin for good has mended, and another one after it. A coordinator that dies is away for long.
+/// A collision that a pin for good has repaired, and another one after it. A coordinator that dies is away for long.
 fn pinned_once() -> World {
     let scenario = three_spines();
     let fabric = Arc::new(scenario.fabric.clone());
     let coordinator = Coordinator::new(policy(Mode::Manual), fabric);
-    let rhythm = Rhythm {
+    let delays = SimulatedDelays {
         comes_back: COORDINATOR_DOWNTIMES,
-        ..Rhythm::DEFAULT_RHYTHM
+        ..SimulatedDelays::DEFAULT_DELAYS
     };
     let begin = Moment::from_micros(1_000_000);
     let mut world = World::led_by(
@@ -183,7 +182,7 @@ fn pinned_once() -> World {
         scenario,
         7,
         Weather::FAIR_WEATHER,
-        rhythm,
+        delays,
     );
     world.run_until("all there", |world| world.is_calm());
     world.start_job("train");
@@ -197,7 +196,7 @@ fn pinned_once() -> World {
     world
 }
 
-/// Another pin is being told.
+/// Another pin is being installed.
 fn applied(prepare: impl FnOnce(&mut World)) -> World {
     let mut world = pinned_once();
     prepare(&mut world);
@@ -226,7 +225,7 @@ fn pins(world: &World) -> Vec<PinRule> {
     pins
 }
 
-/// Whatever has just been told: what the log does not say to stay is gone before anybody leads again, and no more than
+/// After any instruction: what the log does not say to stay is gone before a coordinator leads again, and no more than
 /// that.
 #[test]
 fn unconfirmed_pins_are_taken_back() {

@@ -1,5 +1,5 @@
 //! The planner's plans before their judge, on small random fabrics: what is planned must be found
-//! sound, and what has been bent must not, by whatever mixture of old and new rules packets go.
+//! sound, and what has been bent must not, by any mixture of old and new rules.
 //!
 //! Whether packets arrive is not asked of the planner or the judge, but of the world.
 
@@ -168,8 +168,7 @@ fn planned(seed: u64) -> Vec<(Scene, Plan)> {
 impl Scene {
     fn plan(&self) -> Option<Plan> {
         let (snapshot, policy) = (self.snapshot(), Policy::default());
-        let findings = reweave_repair::diagnose(&snapshot, &policy);
-        reweave_repair::plan(&snapshot, &findings, &policy)
+        reweave_repair::repair(&snapshot, &policy).into_plan()
     }
 
     fn check(&self, plan: &Plan) -> Result<(), Vec<Unsound>> {

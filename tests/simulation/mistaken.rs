@@ -54,7 +54,7 @@ fn wrong_prediction_restores_old_rules() {
     world.look_at_rest();
 }
 
-/// The second plan of a switch is taken back, and the first stays in force there.
+/// The second plan of a switch is rolled back, and the first stays in force there.
 #[test]
 fn rollback_keeps_earlier_plan() {
     let mut world = World::new(

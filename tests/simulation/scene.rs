@@ -44,7 +44,7 @@ pub(crate) fn collided(mode: Mode, seed: u64, weather: Weather) -> World {
     world
 }
 
-/// The number of the plan against the collision, which somebody asks for until there is one.
+/// The number of the plan against the collision, which an operator asks for until there is one.
 pub(crate) fn planned(world: &mut World) -> Generation {
     let mut plan = None;
     world.run_until("planned", |world| {
@@ -66,7 +66,7 @@ pub(crate) fn apply(world: &mut World, generation: Generation) {
     assert_eq!(answer, started, "{}", world.journal());
 }
 
-/// The plan that has ended last, once so many have.
+/// The plan that has ended last, once this many have.
 pub(crate) fn ended(world: &mut World, plans: u64) -> Ended {
     world.run_until("ended", |world| {
         world.state().is_some_and(|state| state.ended() >= plans)

@@ -38,7 +38,7 @@ fn is_applying(world: &mut World) -> bool {
     })
 }
 
-/// Why the plan was taken back, after which no switch holds anything of it.
+/// Why the plan was rolled back, after which no switch holds anything of it.
 fn taken_back(world: &mut World) -> Vec<Reason> {
     let ended = ended(world, 1);
     let Outcome::RolledBack { reasons, .. } = ended.outcome else {
@@ -54,7 +54,7 @@ fn holds_nothing(network: &Network) -> bool {
     kernels.all(|kernel| kernel.rules().is_empty())
 }
 
-/// A plan that its switch refuses, for a reason like this, has been taken back.
+/// A plan that its switch refuses, for a reason like this, has been rolled back.
 fn refused(world: &mut World, plan: Generation, like: fn(&InstallRefusal) -> bool) {
     apply(world, plan);
     let reasons = taken_back(world);
@@ -100,7 +100,7 @@ fn flow_ended_before_apply_withdraws_plan() {
         "{:?}",
         ended.outcome
     );
-    assert_eq!(world.laws.looks.acts, 0, "no switch was told anything");
+    assert_eq!(world.laws.looks.acts, 0, "no switch was instructed");
 }
 
 /// The switch hears of it when its flow is gone already.

@@ -74,7 +74,7 @@ impl Stage {
         &mut self.trio[place]
     }
 
-    /// Ends the one at this place in good order, and starts it anew. Says how it ended.
+    /// Ends the one at this place in good order, and restarts it. Says how it ended.
     pub fn restart_one_of_three(&mut self, place: usize) -> Result<i32, StageError> {
         let code = self.trio[place].end()?;
         self.trio[place] = self.start_one_of_three(place)?;
@@ -96,9 +96,10 @@ impl Stage {
 
     /// All that a part may have to do with.
     pub(crate) fn coordinated_at(&self) -> Vec<String> {
-        match self.trio.is_empty() {
-            true => vec![COORDINATOR_ADDRESS.to_owned()],
-            false => addresses().to_vec(),
+        if self.trio.is_empty() {
+            vec![COORDINATOR_ADDRESS.to_owned()]
+        } else {
+            addresses().to_vec()
         }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 use serde::Deserialize;
 
@@ -130,7 +131,7 @@ impl Job {
         })
     }
 
-    /// All that was told so far.
+    /// All that was reported so far.
     pub fn progress(&self) -> Vec<Progress> {
         self.hear(|heard| heard.progress.clone())
     }
@@ -139,9 +140,16 @@ impl Job {
         self.hear(|heard| heard.progress.last().cloned())
     }
 
+    /// Waits until it has done this many more iterations.
+    pub fn go_on(&self, iterations: usize) -> Result<Progress, StageError> {
+        let before = self.latest().map_or(0, |progress| progress.iterations);
+        let what = format!("{iterations} more iterations after {before}");
+        self.wait_until(&what, |it| it.iterations >= before + iterations)
+    }
+
     /// Waits until it is doing so.
     pub fn wait_until(
-        &mut self,
+        &self,
         what: &str,
         condition: impl Fn(&Progress) -> bool,
     ) -> Result<Progress, StageError> {
@@ -153,8 +161,8 @@ impl Job {
         })
     }
 
-    /// Lets it run for some time, and returns what it told meanwhile.
-    pub fn watch(&mut self, duration: Duration) -> Result<Vec<Progress>, StageError> {
+    /// Lets it run for some time, and returns what it reported meanwhile.
+    pub fn watch(&self, duration: Duration) -> Result<Vec<Progress>, StageError> {
         let (began, told) = (Instant::now(), self.progress().len());
         let lines = Arc::clone(&self.lines);
         wait_on(&lines, "the job goes on", duration + STAGE_TIMEOUT, || {
@@ -177,9 +185,12 @@ impl Job {
         Ok(report)
     }
 
-    fn expect_running(&mut self) -> Result<(), StageError> {
-        match self.process.try_wait() {
-            Ok(None) => Ok(()),
+    fn expect_running(&self) -> Result<(), StageError> {
+        let pid = Pid::from_raw(self.process.id().cast_signed());
+        // It is left to be waited for.
+        let flags = WaitPidFlag::WEXITED | WaitPidFlag::WNOHANG | WaitPidFlag::WNOWAIT;
+        match waitid(Id::Pid(pid), flags) {
+            Ok(WaitStatus::StillAlive) => Ok(()),
             ended => Err(StageError::Gone {
                 name: format!("job {}", self.name),
                 how: format!("{ended:?}"),

@@ -60,7 +60,7 @@ impl Setting<'static> {
 /// Whose labs these are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Labs {
-    /// Known to nobody else: tests run side by side.
+    /// Known to no other: tests run side by side.
     Hidden,
     /// The user's, who may look around in them.
     Users,
@@ -468,7 +468,7 @@ impl Stage {
         command
     }
 
-    /// What an agent has to be told, since its kernel forwards as a switch's does.
+    /// The option that an agent needs, since its kernel forwards as a switch's does.
     fn role(&self, node: &str) -> &'static [&'static str] {
         let role = self.fabric.find(node).map(|it| self.fabric.node(it).role);
         match role {
@@ -544,7 +544,7 @@ impl Stage {
         }
     }
 
-    /// What everybody said, for whoever wants to know why something went wrong.
+    /// What all programs said, to find out why something went wrong.
     fn tell_all(&self) {
         let names = (0..self.trio.len()).map(coordinators::name);
         let names = ["coordinator", "watch"]
@@ -552,12 +552,22 @@ impl Stage {
             .into_iter()
             .chain(names);
         let agents = self.nodes().map(|node| format!("agent-{node}"));
-        for name in names.chain(agents) {
+        for name in names.chain(agents).chain(self.started_jobs()) {
             let said = self.said(&name);
             let lines: Vec<_> = said.lines().collect();
             let last = &lines[lines.len().saturating_sub(12)..];
             eprintln!("--- {name}\n{}", last.join("\n"));
         }
+    }
+
+    /// By the names of their logs, in the order of these.
+    fn started_jobs(&self) -> Vec<String> {
+        let files = fs::read_dir(self.home.path()).into_iter().flatten();
+        let names = files.filter_map(|file| file.ok()?.file_name().into_string().ok());
+        let logs = names.filter_map(|name| name.strip_suffix(".log").map(str::to_owned));
+        let mut jobs: Vec<_> = logs.filter(|log| log.starts_with("job-")).collect();
+        jobs.sort();
+        jobs
     }
 }
 
@@ -576,7 +586,7 @@ impl Drop for Stage {
     }
 }
 
-/// As a shell reads it: as one word, whatever is in it.
+/// As a shell reads it: as one word, of any content.
 fn quoted(word: &OsStr) -> String {
     format!("'{}'", word.to_string_lossy().replace('\'', r"'\''"))
 }

@@ -12,7 +12,7 @@ pub struct Loss<'s> {
 }
 
 impl<'s> Loss<'s> {
-    /// One in so many of the packets that a switch forwards over one direction of a link.
+    /// One in this many of the packets that a switch forwards over one direction of a link.
     pub fn on(stage: &'s Stage, [switch, to]: [&str; 2], one_in: u32) -> Result<Self, StageError> {
         Self::leaving(stage, [switch, &stage.port(switch, to)], one_in)
     }
@@ -43,7 +43,7 @@ impl Drop for Loss<'_> {
 }
 
 impl Stage {
-    /// One in so many of these packets is lost at a node: a family of tables, and which packets, of what hook.
+    /// One in this many of these packets is lost at a node: a family of tables, and which packets, of what hook.
     pub fn lose(&self, node: &str, packets: &[&str; 2], one_in: u32) -> Result<(), StageError> {
         self.lose_by("loss", node, packets, one_in)
     }
@@ -61,7 +61,7 @@ impl Stage {
         self.output(node, &["nft", &table]).map(drop)
     }
 
-    /// From now on one in so many of what a switch sends to the next is lost where it comes in.
+    /// From now on one in this many of what a switch sends to the next is lost where it comes in.
     pub fn lose_coming(&self, [from, to]: [&str; 2], one_in: u32) -> Result<(), StageError> {
         let port = self.port(to, from);
         let coming = format!("type filter hook ingress device {port} priority 0;");

@@ -1,4 +1,4 @@
-//! In automatic mode nobody needs to be awake.
+//! In automatic mode no operator needs to be awake.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Two of three coordinators die under a job whose flows are pinned: nothing can be decided any more,
-//! and for the job nothing changes.
+//! Two of three coordinators die under a job whose flows are pinned: nothing can be decided any
+//! longer, and for the job nothing changes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -92,12 +92,12 @@ fn lead(stage: &mut Stage) {
     must(stage.lead(&leadership));
 }
 
-/// Whoever leads, and one more. Which were killed.
+/// The leader, and one more. Which were killed.
 fn kill_two(stage: &mut Stage, others: &mut Others) -> Vec<Seat> {
     let term = |seat: &Seat| term_led(&stage.said(seat.0));
     let mut seats = COORDINATOR_SEATS.to_vec();
     seats.sort_by_key(|seat| std::cmp::Reverse(term(seat)));
-    assert!(term(&seats[0]).is_some(), "somebody leads");
+    assert!(term(&seats[0]).is_some(), "a coordinator leads");
     seats.truncate(2);
     for (name, ..) in &seats {
         match others.0.get_mut(name) {
@@ -129,9 +129,10 @@ fn two_of_three_dead() {
     reaches(&mut job, MIN_UNSHARED_MBPS);
 
     for seat in killed {
-        match seat == COORDINATOR_SEATS[0] {
-            true => lead(&mut stage),
-            false => must(others.start(&stage, seat)),
+        if seat == COORDINATOR_SEATS[0] {
+            lead(&mut stage)
+        } else {
+            must(others.start(&stage, seat))
         }
     }
     must(wait_for("it is known to be kept", STAGE_TIMEOUT, || {

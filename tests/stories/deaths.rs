@@ -49,7 +49,7 @@ fn killed_while_proposed() {
     let plan = planned(&stage);
     kill_and_start_again(&mut stage);
     must(stage.wait_until_known());
-    // The readings it judges by come anew.
+    // The readings it judges by come again.
     let again = planned(&stage);
     assert_eq!(
         (again.generation, &again.moves),

@@ -1,5 +1,4 @@
-//! Two machines with one certificate, as when a disk was copied: one of them is heard, and people are
-//! told of both.
+//! Two machines with one certificate, as when a disk was copied: one of them is heard, and operators learn of both.
 
 use libtest_mimic::Trial;
 use reweave_common::operator::{AgentState, AgentStatus, RefusedPeer, Status};

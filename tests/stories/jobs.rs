@@ -1,4 +1,5 @@
-//! An orchestrator that starts and ends a job: what slows it is mended, and nothing is left behind.
+//! An orchestrator that starts and ends a job: what slows it is repaired, and nothing is left
+//! behind.
 
 use std::collections::BTreeSet;
 

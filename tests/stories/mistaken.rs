@@ -1,5 +1,5 @@
 //! A plan is made, then the world changes, then the plan is carried out: what it promised does not
-//! come true, and it is taken back.
+//! come true, and it is rolled back.
 
 use libtest_mimic::Trial;
 use reweave_common::operator::Outcome;

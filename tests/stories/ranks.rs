@@ -61,7 +61,7 @@ impl Play {
         }
     }
 
-    /// One rank of so many, on its host.
+    /// One rank of this many, on its host.
     fn rank(&self, job: &str, [rank, ranks]: [usize; 2], host: &str, lasts: &[&str]) -> Program {
         let this = env::current_exe().expect("this test has a place");
         let plugin = this.with_file_name("libnccl_profiler_reweave.so");
@@ -98,9 +98,10 @@ fn told() {
 }
 
 fn ring(play: &Play, (rank, host): (usize, &&str)) -> Program {
-    let [computes, waits] = match *host == STRAGGLER_HOST {
-        true => [LONG_COMPUTE_US, SHORT_COMPUTE_US],
-        false => [SHORT_COMPUTE_US, LONG_COMPUTE_US],
+    let [computes, waits] = if *host == STRAGGLER_HOST {
+        [LONG_COMPUTE_US, SHORT_COMPUTE_US]
+    } else {
+        [SHORT_COMPUTE_US, LONG_COMPUTE_US]
     };
     let [sends, receives] = SLOW_PAIR.map(|slow| if *host == slow { EXTRA_DELAY_US } else { "0" });
     let lasts = [computes, waits, sends, receives];
@@ -131,7 +132,7 @@ fn is_explained(stage: &Stage) {
     assert!(link.contains("leaf0-spine0"), "{link}");
 }
 
-/// What is played, on which hosts by rank, and what shall be found of the job by this name: stages that go to the
+/// What is played, on which hosts by rank, and what should be found of the job by this name: stages that go to the
 /// other rack and back, tensors that two hosts split, and all-reduces by two, four and eight ranks.
 const ISOLATED_JOBS: [(&str, &[&str], Class, &str); 3] = [
     (

@@ -1,4 +1,4 @@
-"""Takes what a webhook is told, by Python's own HTTP and HMAC: a line of JSON for each post.
+"""Takes a webhook's notifications, by Python's own HTTP and HMAC: a line of JSON for each post.
 
     receiver.py PORT SECRET_FILE LINES
 

@@ -51,14 +51,17 @@ fn replayed() {
     an_altered_recording_is_noticed(&stage, &recording);
 }
 
-/// What was kept would have been taken back.
+/// What was kept would have been rolled back.
 fn an_altered_recording_is_noticed(stage: &Stage, recording: &str) {
     let is_verified = |line: &str| line.contains("\"verified\"");
     let altered: Vec<_> = recording
         .lines()
-        .map(|line| match is_verified(line) {
-            true => line.replacen("\"commit\"", "{\"roll_back\":{\"reasons\":[]}}", 1),
-            false => line.to_owned(),
+        .map(|line| {
+            if is_verified(line) {
+                line.replacen("\"commit\"", "{\"roll_back\":{\"reasons\":[]}}", 1)
+            } else {
+                line.to_owned()
+            }
         })
         .collect();
     let altered = altered.join("\n") + "\n";

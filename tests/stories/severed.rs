@@ -53,7 +53,7 @@ fn severed() -> Duration {
     TimeSpan::from_secs_f64(stalled_ms / 1e3).get()
 }
 
-/// The newest entry of the history, once so many were there before it and it has ended.
+/// The newest entry of the history, once this many were there before it and it has ended.
 fn next_record(stage: &Stage, before: usize) -> Record {
     let operator = stage.operator();
     must(wait_for("the next change ends", STAGE_TIMEOUT, || {

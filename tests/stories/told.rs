@@ -1,4 +1,4 @@
-//! Programs that are told of what happens: signed, in order, and again when one was not there; and as a trace.
+//! Programs that are notified of what happens: signed, in order, and again when one was not there; and as a trace.
 
 use std::fs;
 use std::path::Path;
@@ -44,7 +44,7 @@ fn told() {
     let job = collide(&stage);
     let record = ended(&stage);
     let lines = must(wait_for(
-        "the collision's end is told",
+        "the collision's end is reported",
         STAGE_TIMEOUT,
         || {
             let lines = lines(&stage);

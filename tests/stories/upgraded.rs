@@ -39,7 +39,7 @@ struct ClusterVersion {
     lowered_by: Option<String>,
 }
 
-/// Where nobody has lowered it.
+/// Where no operator has lowered it.
 fn latest() -> ClusterVersion {
     ClusterVersion {
         version: PROTOCOL_VERSION.to_string(),
@@ -81,7 +81,7 @@ fn pin(stage: &Stage) {
     assert_eq!(record.outcome, Outcome::Committed, "{record:#?}");
 }
 
-/// Each node is told that what it was told stays: such entries came with 1.1.
+/// Each node gets the confirmation that its instruction stays: such entries came with 1.1.
 fn pin_anew(stage: &Stage) {
     let operator = stage.operator();
     must(wait_for("the pins are rolled back", STAGE_TIMEOUT, || {
@@ -223,7 +223,7 @@ fn exchanged() {
         exchange(&mut stage, earlier, &mut job);
         speaks_the_earlier(&stage);
     } else {
-        // Whoever comes to lead meanwhile, and all read more.
+        // Any coordinator may come to lead meanwhile, and all read more.
         is_at(&stage, &latest);
         let lowered = lower(&stage);
         exchange(&mut stage, &this, &mut job);

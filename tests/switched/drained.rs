@@ -1,5 +1,5 @@
-//! Links that shall carry nothing, while jobs run: all leave them, nobody new comes, and where somebody
-//! would be slower for it they carry again.
+//! Links that are to carry nothing, while jobs run: all flows leave them, no new one comes, and where a flow would be
+//! slower for it they carry again.
 
 use std::fs;
 use std::time::Duration;
@@ -145,7 +145,7 @@ fn drained() {
     assert_eq!(outcome, Outcome::Committed);
     are_as_foretold(&ended(&stage).flows);
     let left = carried(&stage, &mut first);
-    assert!(left < MAX_IDLE_BYTES, "whoever wants it anyway: {left}");
+    assert!(left < MAX_IDLE_BYTES, "drained anyway: {left}");
     for job in [first, second] {
         let report = must(job.stop());
         assert!(report.kept_all_sessions(), "{report:#?}");

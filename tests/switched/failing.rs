@@ -1,4 +1,4 @@
-//! A link that fails while nobody looks, in automatic mode.
+//! A link that fails without an operator, in automatic mode.
 
 use libtest_mimic::Trial;
 use reweave_common::operator::{Finding, Hop, Outcome};

@@ -14,7 +14,7 @@ use crate::timed::timed_value;
 
 /// From the pins on.
 const MAX_REPAIR_MS: f64 = 1000.0;
-/// The lab tells rates over so long: of the time in which the victim was that fast already.
+/// The lab tells rates over this long: of the time in which the victim was that fast already.
 const RATE_WINDOW_MS: f64 = 500.0;
 const MIN_GAIN: f64 = 1.9;
 /// As even as flows can be, and links nearly: flows of equal links are hardly ever of quite the same rate.
@@ -39,7 +39,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 /// So much that ranks hardly wait for each other while rates are looked at.
 const LARGE_MESSAGE_BYTES: u64 = 20_000_000;
 
-/// Streams of so many bytes from host to host, past one spine or as hashes have it.
+/// Streams of this many bytes from host to host, past one spine or as hashes have it.
 fn streams(name: &str, bytes: u64, hosts: &str, pairs: &str, paths: &str) -> String {
     format!(
         "[[job]]\nname = \"{name}\"\npattern = \"streams\"\nhosts = [{hosts}]\npairs = [{pairs}]\n\
@@ -111,7 +111,7 @@ fn parted() -> Figures {
     let record = ended(&stage);
     if record.outcome != Outcome::Committed {
         println!("{record:#?}");
-        // On a machine that is busy, flows that stay become slower meanwhile, and it is taken back.
+        // On a machine that is busy, flows that stay become slower meanwhile, and it is rolled back.
         return Figures {
             took_ms: None,
             gain: 0.0,

@@ -12,7 +12,7 @@ use reweave_tests::{Leadership, Stage};
 use crate::needs::trial;
 use crate::play::{STAGE_NEEDS, must};
 use crate::scene::{leaf_spine, up};
-use crate::troubles::{are_found, are_found_while, begin_anew};
+use crate::troubles::{are_found, are_found_while, restart_coordinator};
 
 const NIC_PATH: &str = "sys/class/net/eth0";
 const RDMA_DEVICE_PATH: &str = "sys/class/infiniband/mlx5_0";
@@ -48,7 +48,7 @@ fn copy(stage: &Stage, node: &str) -> PathBuf {
     stage.path("copies").join(node)
 }
 
-/// Whoever reads it meanwhile reads what was there before.
+/// A reader meanwhile reads what was there before.
 pub(crate) fn put(stage: &Stage, node: &str, file: &str, text: &str) {
     let path = copy(stage, node).join(file);
     let folder = path.parent().expect("it lies in a folder");
@@ -129,7 +129,7 @@ fn count_pauses(stage: &Stage, node: &str, port: &str, still: Duration) {
     put(stage, node, &format!("ethtool/{port}"), &told);
 }
 
-/// Whoever was started just now tells all there is.
+/// An agent that was started just now reports all there is.
 pub(crate) fn start_agent(stage: &mut Stage, node: &str) {
     let script = format!("exec \"$@\" --root {}", copy(stage, node).display());
     must(stage.start_agent_under(node, &["sh", "-c", &script, "sh"]));
@@ -144,7 +144,7 @@ fn look_anew(stage: &mut Stage, host: &str) {
 /// Neither who counted nor who heard of it remembers.
 fn forget(stage: &mut Stage, node: &str) {
     start_agent(stage, node);
-    begin_anew(stage);
+    restart_coordinator(stage);
 }
 
 /// One after the other, and each of another host, which is as before then.

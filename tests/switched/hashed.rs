@@ -99,11 +99,11 @@ pub(crate) fn deviation_percent(loads: &[f64]) -> f64 {
 const PACKETS_PER_FLOW: u64 = 2;
 const FIRST_PORT: u16 = 1024;
 const PORT_COUNT: u16 = 2048;
-/// Each port is that of so many flows over as many links: one from each sender to each of two receivers.
+/// Each port is that of this many flows over as many links: one from each sender to each of two receivers.
 const FLOWS_PER_PORT: u16 = 8;
 
-/// So many flows in each draw, and how uneven they are on the average on four links and on eight if chance
-/// spreads them.
+/// This many flows in each draw, and how uneven they are on the average on four links and on eight if chance spreads
+/// them.
 const EXPECTED_IMBALANCE: [(u16, [f64; 2]); 6] = [
     (8, [46.7, 68.7]),
     (16, [33.8, 50.6]),
@@ -136,7 +136,7 @@ fn four_and_eight() -> String {
     text
 }
 
-/// No agents, and so no other packets. All flows are sent at once, and told apart by their ports: those of many
+/// No agents, and so no other packets. All flows are sent at once, and distinguished by their ports: those of many
 /// draws of few are those of few draws of many.
 fn as_by_chance() {
     let fabric = four_and_eight();
@@ -160,7 +160,7 @@ fn as_by_chance() {
     }
 }
 
-/// From each sender to each receiver at each port, where nobody answers. The same at each run.
+/// From each sender to each receiver at each port, where nothing answers. The same at each run.
 fn send(stage: &Stage, addresses: &[String]) {
     for host in RECEIVER_HOSTS {
         let silent = "type filter hook input priority 0; meta l4proto udp drop;";

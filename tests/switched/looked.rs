@@ -1,5 +1,5 @@
-//! What an operator looks at, and takes back: ways of flows, how evenly they are spread, plans of the past,
-//! and the fabric itself as its agents see it.
+//! What an operator looks at, and rolls back: ways of flows, how evenly they are spread, plans of the past, and the
+//! fabric itself as its agents see it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -234,8 +234,8 @@ fn taking_back(stage: &Stage, number: &str) -> Plan {
     answer.plan.expect("there is a plan")
 }
 
-/// Whoever traces hears nothing of a spine until it answers again: two flows that meet there meet nowhere that is
-/// known, and that is said.
+/// A trace hears nothing of a spine until it answers again: two flows that meet there meet nowhere that is known, and
+/// that is said.
 fn past_a_silent_switch() {
     let stage = led(&leaf_spine(2, 2, 2), JOB, &Leadership::default());
     let answers = "type filter hook output priority 0; icmp type time-exceeded drop;";
@@ -247,7 +247,7 @@ fn past_a_silent_switch() {
         let found: Imbalances = stage.operator().ask(&["fim"])?;
         Ok((found.unknown_flows == 2).then_some(found))
     }));
-    assert_eq!(found.groups, [], "nobody guesses");
+    assert_eq!(found.groups, [], "nothing is guessed");
     assert_eq!(must(stage.operator().plan()), None);
     let told = must(stage.operator().diagnose());
     assert_eq!((told.findings.len(), told.not_seen.ways_of.len()), (0, 2));
@@ -269,9 +269,12 @@ const NOMINAL_RATE_FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 3\nspines = 2
 /// Who is there, and not who is joined to whom.
 fn nodes_alone(fabric: &Fabric) -> String {
     let node = |name: &str, role| format!("[[node]]\nname = \"{name}\"\nrole = \"{role}\"\n");
-    let nodes = fabric.nodes().map(|(_, it)| match it.role.is_endpoint() {
-        true => node(&it.name, "host"),
-        false => node(&it.name, "switch"),
+    let nodes = fabric.nodes().map(|(_, it)| {
+        if it.role.is_endpoint() {
+            node(&it.name, "host")
+        } else {
+            node(&it.name, "switch")
+        }
     });
     format!("kind = \"graph\"\n{}", nodes.collect::<String>())
 }

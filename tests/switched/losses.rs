@@ -35,7 +35,7 @@ fn each_link_in_turn() {
     for (leaf, spine) in (0..8).map(|it| (it % 4, it / 4)) {
         let ends = [format!("leaf{leaf}"), format!("spine{spine}")];
         for [from, to] in [[&ends[0], &ends[1]], [&ends[1], &ends[0]]] {
-            // A coordinator that was started anew remembers no loss of before.
+            // A coordinator that was restarted remembers no loss of before.
             must(stage.lead(&Leadership::default()));
             must(stage.wait_until_known());
             right += usize::from(is_found(&stage, from, to));
@@ -86,7 +86,7 @@ fn listed(all: &[Cause]) -> String {
     all.join("; and ")
 }
 
-/// Hosts that are wired to each other and forward for one another; so many that there is one shortest way to each.
+/// Hosts that are wired to each other and forward for one another; few enough for one shortest way to each.
 fn cable_of_a_ring() {
     let ring = "kind = \"direct\"\nhosts = 5\nlink_gbps = 0.1\nstrides = [1]\n";
     let stage = led(ring, "", &Leadership::default());
@@ -107,7 +107,7 @@ fn cable_of_a_ring() {
 /// A host that loses one packet in ten of all that it sends and receives.
 fn bad_host() {
     let stage = led(&leaf_spine(2, 2, 4), "", &Leadership::default());
-    // Where they come in: who cannot send a packet knows, and asks nobody about it.
+    // Where they come in: a node that cannot send a packet knows, and asks no other about it.
     let [from_host, to_host] = [stage.port("leaf1", "h5"), "eth0".to_owned()];
     for (node, port) in [("leaf1", from_host), ("h5", to_host)] {
         let coming = format!("filter hook ingress device {port} priority 0;");

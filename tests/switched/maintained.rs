@@ -1,5 +1,5 @@
-//! Work on a spine under a running job: its routing daemon is exchanged, and nobody notices. Where the new
-//! one does not come up, the spine stays out of use, and nobody notices either.
+//! Work on a spine under a running job: its routing daemon is exchanged, and no job notices. Where the new one does not
+//! come up, the spine stays out of use, and no job notices either.
 
 use std::fs;
 use std::process::{Child, Command, Output, Stdio};
@@ -283,7 +283,7 @@ fn does_not_come_up(stage: &Stage, frr: &Frr<'_>, job: &mut Job) {
     assert!(left < MAX_IDLE_BYTES, "{left}");
 }
 
-/// The program waits for its command, and then ends; whoever leads next knows all of it.
+/// The program waits for its command, and then ends; the next leader knows all of it.
 fn is_interrupted_and_its_leader_dies(stage: &mut Stage, job: &mut Job) {
     let mut work = Work::begin(stage, &[]);
     let pid = Pid::from_raw(work.program.id().cast_signed());
@@ -308,7 +308,7 @@ fn is_interrupted_and_its_leader_dies(stage: &mut Stage, job: &mut Job) {
     assert!(left < MAX_IDLE_BYTES, "{left}");
 }
 
-/// First as nobody would want it: the daemon is there and its agent is not.
+/// First as no operator would want it: the daemon is there and its agent is not.
 fn is_exchanged(stage: &Stage, frr: &Frr<'_>, job: &mut Job) {
     let work = Work::begin(stage, &["--expect-version", "0.0.0", "--within-s", "2"]);
     frr.stop();

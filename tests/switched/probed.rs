@@ -1,5 +1,5 @@
-//! Another source port for each flow that must move, where nobody knows the switches' hash: probes of
-//! the same fields tell which port leads where, and the kernels then send the flow there.
+//! Another source port for each flow that must move, where the switches' hash is unknown: probes of the same fields
+//! show which port leads where, and the kernels then send the flow there.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ use crate::scene::{leaf_spine, led};
 /// Two flows that meet on one uplink of four.
 const JOB: &str = "[[job]]\nname = \"train\"\npattern = \"streams\"\nhosts = [\"h0\", \"h1\", \"h4\", \"h5\"]\n\
     pairs = [[0, 2], [1, 3]]\nbytes = 20_000_000\ncompute_ms = 5\niterations = 1_000_000\npaths = \"collide\"\n";
-/// With four ways, all of them are missed once in so many: 4^8.
+/// With four ways, all of them are missed once in this many: 4^8.
 const PROBED_PORTS: std::ops::Range<u16> = 40_000..40_008;
 const TABLE_HEADER: &str = "src,dst,bytes,path,sport,dport,proto,move\n";
 

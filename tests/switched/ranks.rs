@@ -1,5 +1,5 @@
-//! Ranks in an order that crosses racks least, for a job that nobody here wrote: Open MPI, and a loop of
-//! all-reduces in Python. Names tell nothing of racks: who is in which is drawn by seed.
+//! Ranks in an order that crosses racks least, for a job of another maker: Open MPI, and a loop of all-reduces in
+//! Python. Names say nothing of racks: who is in which is drawn by seed.
 
 use std::fmt;
 use std::fs;
@@ -21,11 +21,11 @@ use crate::timed::timed_value;
 const MIN_GAIN: f64 = 1.5;
 /// A ring that crosses less often by name is in good order already: there is nothing to be gained.
 const MIN_CROSSINGS: usize = 2;
-/// How far bytes may be from what crossings make of them: whoever starts the ranks sends a little too.
+/// How far bytes may be from what crossings make of them: the program that starts the ranks sends a little too.
 const MAX_RELATIVE_ERROR: f64 = 0.1;
 const RUN_TIMEOUT: Duration = Duration::from_secs(120);
 const FIRST_SEED: u64 = 1;
-/// So many clusters are drawn where time is no matter.
+/// This many clusters are drawn where time is no matter.
 const DRAWN_CLUSTERS: usize = 6;
 const HOSTS: usize = 8;
 const LEAVES: [&str; 2] = ["leaf0", "leaf1"];

@@ -17,8 +17,8 @@ const JOB_RANKS: [(&str, [&str; 4]); 2] = [
 ];
 /// Iterations that are looked at.
 const MEASURED_ITERATIONS: usize = 12;
-/// Of an iteration. Half of it is rest and stays; with an uplink for each of its flows, the other half would
-/// take half as long if nobody else sent.
+/// Of an iteration. Half of it is rest and stays; with an uplink for each of its flows, the other half would take half
+/// as long if no other job sent.
 const MAX_ITERATION_RATIO: f64 = 0.9;
 
 pub(crate) fn tests() -> Vec<Trial> {
@@ -81,7 +81,7 @@ fn carried_out(stage: &Stage, jobs: &[Job; 2]) -> Record {
 
 fn offered(stage: &Stage, jobs: &[Job; 2]) -> Plan {
     must(wait_for("there is a plan", STAGE_TIMEOUT, || {
-        // Whoever asks without a pause disturbs the beat.
+        // Asking without a pause disturbs the iterations.
         after(&jobs[0], 3);
         stage.operator().plan()
     }))

@@ -60,9 +60,10 @@ pub(crate) fn carried_out(stage: &Stage, words: &[&str], anyway: bool) -> Outcom
     must(wait_for("a plan is begun", STAGE_TIMEOUT, || {
         let offered: Offered = operator.ask(words)?;
         let plan = offered.plan.expect("there is something to change");
-        let begun = match anyway {
-            true => operator.begin_anyway(&plan)?,
-            false => operator.begin(&plan)?,
+        let begun = if anyway {
+            operator.begin_anyway(&plan)?
+        } else {
+            operator.begin(&plan)?
         };
         Ok((begun.code == Some(0)).then_some(()))
     }));

@@ -37,7 +37,7 @@ for name in ("aside", "behind"):
 came, goes, waiting = at("behind", ALL), at(interface, NONE), collections.deque()
 came.setsockopt(ROOM_LEVEL, ROOM, ROOM_BYTES)
 goes.setsockopt(PACKET_LEVEL, PAST_QUEUES, 1)
-# Not before somebody listens there, or packets would be lost.
+# Not before a receiver listens there, or packets would be lost.
 do(f"tc qdisc add dev {interface} clsact")
 everything = f"tc filter add dev {interface} egress prio 1 u32 match u32 0 0"
 do(f"{everything} action mirred egress redirect dev aside")

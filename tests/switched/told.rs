@@ -1,5 +1,5 @@
-//! What NCCL is told of a job's hosts, by a coordinator that knows their links from agents that are there. Files stand
-//! for what kernels would tell of RDMA devices.
+//! NCCL's settings for a job's hosts, from a coordinator that knows their links from agents that are there. Files stand
+//! for what kernels would report of RDMA devices.
 
 use std::os::unix::fs::symlink;
 use std::process::{Command, Output};
@@ -68,7 +68,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Devices are known once agents have told of them.
+/// Devices are known once agents have reported them.
 fn wait_until_told(stage: &Stage, hosts: &str) -> String {
     must(wait_for("devices are known", STAGE_TIMEOUT, || {
         let told = text(&exported(stage, hosts, &[]).stdout);
@@ -139,7 +139,7 @@ fn a_command_finds_the_same(stage: &Stage) {
     );
 }
 
-/// As if nobody had told NCCL anything here.
+/// As if NCCL had no settings here.
 fn unset(mut command: Command) -> Command {
     for name in [
         "NCCL_IB_HCA",

@@ -139,24 +139,24 @@ fn of_traffic() {
     }
 }
 
-/// Four leaves and two spines, or a spine could not be told from its links.
+/// Four leaves and two spines, or a spine could not be distinguished from its links.
 fn each_is_named_alone() {
     let mut stage = led(&leaf_spine(4, 2, 2), "", &Leadership::default());
     a_leaf_that_is_cut_off(&stage);
-    begin_anew(&mut stage);
+    restart_coordinator(&mut stage);
     hosts_that_are_set_otherwise(&stage);
-    begin_anew(&mut stage);
+    restart_coordinator(&mut stage);
     a_link_that_is_too_narrow(&stage);
-    begin_anew(&mut stage);
+    restart_coordinator(&mut stage);
     a_way_that_is_longer_there_than_back(&stage);
     // By routes that lead nowhere from the first: no probe that goes there is ever traced to its end.
     swallow(&stage, "spine0", ["h6", "h7"]);
-    begin_anew(&mut stage);
+    restart_coordinator(&mut stage);
     a_switch_that_loses_at_all_its_ports_beside_bad_links(&stage);
 }
 
-/// A coordinator that was started anew remembers nothing of before.
-pub(crate) fn begin_anew(stage: &mut Stage) {
+/// A coordinator that was restarted remembers nothing of before.
+pub(crate) fn restart_coordinator(stage: &mut Stage) {
     must(stage.lead(&Leadership::default()));
     must(stage.wait_until_known());
 }
@@ -251,8 +251,8 @@ fn a_link_that_is_too_narrow(stage: &Stage) {
     set(9000);
 }
 
-/// All its cables let nothing through, before anybody has found out how far its hosts are, and no carrier is lost:
-/// routes go on leading there. Nobody can know which way a probe got lost that never came back.
+/// All its cables let nothing through, before it was measured how far its hosts are, and no carrier is lost: routes go
+/// on leading there. In which direction a probe got lost that never came back cannot be known.
 fn a_leaf_that_is_cut_off(stage: &Stage) {
     let cables = ["spine0", "spine1"].map(|spine| [["leaf2", spine], [spine, "leaf2"]]);
     let losses = cables.map(|ends| ends.map(|ends| must(Loss::on(stage, ends, 1))));
@@ -262,7 +262,7 @@ fn a_leaf_that_is_cut_off(stage: &Stage) {
     are_found(stage, &[]);
 }
 
-/// By routes that lead nowhere, and of which nobody is told. By now it is known which ways led there.
+/// By routes that lead nowhere, and that are not reported. By now it is known which ways led there.
 fn swallow(stage: &Stage, switch: &str, hosts: [&str; 2]) {
     for host in hosts {
         let to = address(stage, host, "eth0");

@@ -1,5 +1,5 @@
-//! What nobody means well by, asked of a cluster that lives: each command says no in one clear error, with an
-//! exit code that says whose fault it is, and nothing of the cluster changes.
+//! Hostile requests to a live cluster: each command says no in one clear error, with an exit code that says whose fault
+//! it is, and nothing of the cluster changes.
 
 use std::sync::Mutex;
 use std::thread;
@@ -11,7 +11,7 @@ use crate::play::must;
 const THREAD_COUNT: usize = 4;
 /// Where the value stands.
 const VALUE_PLACEHOLDER: &str = "?";
-/// But those that are done already when there is no such thing: a job that nobody knows has ended.
+/// But those that are done already when there is no such thing: an unknown job has ended.
 const CHECKED_COMMANDS: [&[&str]; 26] = [
     &["hosts", VALUE_PLACEHOLDER],
     &["links", VALUE_PLACEHOLDER],
@@ -71,18 +71,18 @@ pub(crate) fn is_refused(stage: &Stage) {
             scope.spawn(|| {
                 while let Some(words) = next(&lines) {
                     let complaint = complaint(stage, &words);
-                    found.lock().expect("nobody panics").extend(complaint);
+                    found.lock().expect("no thread panics").extend(complaint);
                 }
             });
         }
     });
-    let found = found.into_inner().expect("nobody panics");
+    let found = found.into_inner().expect("no thread panics");
     assert!(found.is_empty(), "{}", found.join("\n"));
     assert_eq!(stands(stage), before, "something was changed");
 }
 
 fn next(lines: &Mutex<Vec<Vec<String>>>) -> Option<Vec<String>> {
-    lines.lock().expect("nobody panics").pop()
+    lines.lock().expect("no thread panics").pop()
 }
 
 fn stands(stage: &Stage) -> impl PartialEq + std::fmt::Debug {
@@ -106,7 +106,7 @@ fn complaint(stage: &Stage, words: &[String]) -> Option<String> {
         }
         Some(1 | 2) => "has not one error",
         Some(0) => "is taken",
-        _ => "ends in no way that is told of",
+        _ => "ends in no documented way",
     };
     let short = |text: &str| text.chars().take(200).collect::<String>();
     let words: Vec<_> = words.iter().map(|word| short(word)).collect();

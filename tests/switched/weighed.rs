@@ -76,7 +76,7 @@ fn weighed() -> f64 {
     let names = ["first", "second", "third"];
     let jobs: String = names.map(job).concat();
     let leadership = Leadership {
-        // Whoever has less than half of a link for a moment is no elephant.
+        // A flow that has less than half of a link for a moment is no elephant.
         policy: format!("elephant_share = 0.5\n{NO_RATE_ROLLBACK_POLICY}"),
         ..Leadership::default()
     };

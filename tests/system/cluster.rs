@@ -1,4 +1,4 @@
-//! Does the cluster come together, and is nobody heard who does not belong?
+//! Does the cluster come together, and is no member heard that does not belong?
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -34,7 +34,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 }
 
 /// One of another authority of the same name, one for a node that the fabric does not have, and one
-/// for somebody who is no agent.
+/// for a member that is no agent.
 fn wrong_certificates_are_refused() {
     let mut stage = must(Stage::up(Setting::DEMO_SETTING, Labs::Hidden));
     must(stage.lead(&Leadership::default()));
@@ -131,7 +131,7 @@ fn a_cluster_of_one() {
     let asked = kill(Pid::from_raw(dev.id().cast_signed()), Signal::SIGTERM);
     asked.expect("it runs");
     dev.wait().expect("it ends");
-    must(wait_for("nobody answers any more", STAGE_TIMEOUT, || {
+    must(wait_for("no coordinator answers", STAGE_TIMEOUT, || {
         Ok(stage.output("h0", &ask).is_err().then_some(()))
     }));
 }

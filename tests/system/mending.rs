@@ -64,7 +64,7 @@ fn spine_of(stage: &Stage, leaf: &str, flow: FlowKey) -> String {
         addresses.contains(&format!(" {gateway}/"))
     };
     let spine = stage.nodes().find(owns);
-    spine.expect("somebody has that address").to_owned()
+    spine.expect("a node has that address").to_owned()
 }
 
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use clap::{Arg, Command, Id};
 const COMMANDS_PAGE_PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/TREE/docs/commands.md");
 const WRITE_VARIABLE: &str = "REWEAVE_WRITE_COMMANDS";
 
-/// Holds the chapter against the program, or writes it anew. `to_tree` leads from the package to the tree.
+/// Holds the chapter against the program, or rewrites it. `to_tree` leads from the package to the tree.
 pub(crate) fn are_told(program: Command, to_tree: &str) {
     let page = COMMANDS_PAGE_PATH.replace("TREE", to_tree);
     let text = fs::read_to_string(&page).expect("docs/commands.md is there");

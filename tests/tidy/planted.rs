@@ -4,7 +4,7 @@
 use crate::tree::TextFile;
 use crate::violation::Violation;
 
-const PLANTED_ADVICE: &str = "make the mistake anew where that code is now";
+const PLANTED_ADVICE: &str = "make the mistake again where that code is now";
 
 /// One place that a patch changes.
 #[derive(Debug, Default)]
@@ -116,7 +116,7 @@ mod tests {
                 found(SAMPLE_PATCH, text),
                 [
                     "tests/planted/replication/two.patch:5: changes what does not stand in \
-                     core/src/lib.rs; make the mistake anew where that code is now"
+                     core/src/lib.rs; make the mistake again where that code is now"
                 ],
                 "{text:?}"
             );

@@ -1,4 +1,4 @@
-//! Files of shapes. One that was released stays as it is, whatever `make shapes` writes: what changes gets a new version. The
+//! Files of shapes. One that was released stays as it is, under any `make shapes`: what changes gets a new version. The
 //! first line of a log has the number of the newest file of its shapes.
 
 use std::collections::BTreeMap;
@@ -130,7 +130,7 @@ mod tests {
         let begins =
             format!("{RELEASED_LIST}:2: {LOG_SHAPES} was released with another text; put it back");
         assert!(said.len() == 1 && said[0].starts_with(&begins), "{said:?}");
-        assert_eq!(with_all(&files), files[0].text, "nor is it listed anew");
+        assert_eq!(with_all(&files), files[0].text, "nor is it listed again");
     }
 
     #[test]

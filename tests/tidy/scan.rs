@@ -100,7 +100,7 @@ impl Scan {
         });
     }
 
-    /// Inside a macro there is no syntax tree, so the habits are told by their tokens.
+    /// Inside a macro there is no syntax tree, so the habits are recognised by their tokens.
     fn tokens(&mut self, tokens: TokenStream) {
         let trees: Vec<_> = tokens.into_iter().collect();
         for (index, tree) in trees.iter().enumerate() {

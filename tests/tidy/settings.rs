@@ -10,7 +10,7 @@ const PAGE_HEAD: &str = "\
 # Every setting
 
 Made of the sample files in [deploy](../deploy), in which each key stands with its default; `REWEAVE_WRITE_SETTINGS=1 cargo
-test --workspace --test tidy settings` writes it anew. A key that is not here is an error, and so is a value that makes no sense: both are named
+test --workspace --test tidy settings` rewrites it. A key that is not here is an error, and so is a value that makes no sense: both are named
 with file and line. `reweave config check` says what a coordinator would start with. What is given on command lines is
 among the [commands](commands.md), what services are started with stands in the OPTIONS of `/etc/default/reweave-agent` and
 `/etc/default/reweave-driver`.
@@ -188,7 +188,7 @@ pub(crate) fn untold_variables(files: &[TextFile]) -> Vec<Violation> {
             for name in variables(line) {
                 seen.insert(name);
                 if !known(name) {
-                    let what = format!("{name} is told nowhere");
+                    let what = format!("{name} is documented nowhere");
                     let mend = "name it among ENVIRONMENT_VARIABLES in tests/tidy/settings.rs";
                     violations.push(Violation::new(&file.path, number + 1, what, mend));
                 }
@@ -200,7 +200,7 @@ pub(crate) fn untold_variables(files: &[TextFile]) -> Vec<Violation> {
         .filter(|it| !seen.contains(it.0))
     {
         let mend = "take it out of ENVIRONMENT_VARIABLES in tests/tidy/settings.rs";
-        let what = format!("nobody reads {name}");
+        let what = format!("no program reads {name}");
         violations.push(Violation::new("docs/configuration.md", 1, what, mend));
     }
     violations
@@ -298,7 +298,10 @@ mod tests {
         };
         let found = untold_variables(&[file]);
         let told: Vec<_> = found.iter().map(ToString::to_string).collect();
-        assert!(told[0].contains("REWEAVE_MOOD is told nowhere"), "{told:?}");
+        assert!(
+            told[0].contains("REWEAVE_MOOD is documented nowhere"),
+            "{told:?}"
+        );
         assert_eq!(told.len(), ENVIRONMENT_VARIABLES.len(), "{told:?}");
     }
 }

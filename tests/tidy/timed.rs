@@ -13,9 +13,10 @@ pub(crate) fn violations(files: &[TextFile]) -> Vec<Violation> {
     let count: usize = sources().map(|file| count_timed(&file.text)).sum();
     let other_number = (count != MAX_TIMED_TESTS).then(|| {
         let what = format!("{count} tests judge wall-clock time, and not {MAX_TIMED_TESTS}");
-        let advice = match count > MAX_TIMED_TESTS {
-            true => "judge by facts, or by the order of events",
-            false => "lower MAX_TIMED_TESTS",
+        let advice = if count > MAX_TIMED_TESTS {
+            "judge by facts, or by the order of events"
+        } else {
+            "lower MAX_TIMED_TESTS"
         };
         Violation::new(TIMED_HELPER, 1, what, advice)
     });

@@ -96,7 +96,7 @@ pub(crate) fn text_files() -> Vec<TextFile> {
     files
 }
 
-/// Neither git's own folder nor a build folder, whatever its name.
+/// Neither git's own folder nor a build folder, of any name.
 fn is_ours(entry: &DirEntry) -> bool {
     entry.file_name() != ".git" && !entry.path().join("CACHEDIR.TAG").exists()
 }

@@ -1,4 +1,4 @@
-//! What a checker returns: where a rule is broken, what is wrong, and how to mend it.
+//! What a checker returns: where a rule is broken, what is wrong, and how to repair it.
 
 use std::fmt;
 

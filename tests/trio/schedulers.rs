@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::timed::timed_value;
 use super::{Trio, wait};
 
-/// So long a job waits for a coordinator, before it runs as it is.
+/// How long a job waits for a coordinator, before it runs as it is.
 const JOB_START_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[test]
@@ -42,7 +42,8 @@ fn schedulers_are_answered_after_election() {
     );
 }
 
-/// It is told of the job once it leads, and that it is over; where nobody leads any more, nobody is waited for.
+/// It gets the order about the job once it leads, and the one that ends it; where no coordinator leads any longer, none
+/// is waited for.
 #[test]
 fn timed_job_start_during_election_fails_open() {
     let mut trio = Trio::started();
@@ -58,7 +59,7 @@ fn timed_job_start_during_election_fails_open() {
         ends(child, hold);
         began_after.max(over.elapsed())
     };
-    timed_value("a command where nobody leads", measure, is_open);
+    timed_value("a command without a leader", measure, is_open);
 }
 
 /// How long it waits for its beginning. All three are there before and afterwards.
@@ -93,7 +94,7 @@ fn told(output: &Output) -> (Value, String) {
     (told.unwrap_or_else(|_| panic!("{said}")), said)
 }
 
-/// What jobs are called of which is told.
+/// The names of the registered jobs.
 fn registered(trio: &Trio) -> Vec<String> {
     let (told, said) = told(&answer(asks(trio, &["jobs"])));
     let jobs = told["registered"]

@@ -1,5 +1,5 @@
-//! Jobs on a link of one gigabit, and what they lose to an agent. Two states of the agent take turns, so
-//! that whatever else the machine does hits both alike.
+//! Jobs on a link of one gigabit, and what they lose to an agent. Two states of the agent take turns, so that other
+//! work of the machine hits both alike.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -104,8 +104,8 @@ impl Drop for Training {
     }
 }
 
-/// How much less a job gets done in the one state than in the other, in percent: the median of all pairs
-/// of turns, each of which takes so long.
+/// How much less a job gets done in the one state than in the other, in percent: the median of all pairs of turns, each
+/// of which takes this long.
 pub(crate) async fn loses_percent(
     pairs: usize,
     turn: Duration,

@@ -14,7 +14,7 @@ use reweave_common::units::Bytes;
 
 use crate::iteration_detector::ByteDelta;
 
-/// A reading is of so long.
+/// A reading is of this long.
 const READING_WINDOW: Duration = Duration::from_secs(10);
 const PART_SPAN: Duration = Duration::from_secs(1);
 /// More than GPUs of a host times what frameworks make of communicators.
@@ -228,7 +228,10 @@ mod tests {
         assert!((99.0..=101.0).contains(&per_s), "{per_s}");
         assert!((9_000..=11_000).contains(&first.over.as_millis()));
         assert_eq!(second.peers[0].sent, Bytes::new(5));
-        assert!(book.poll_readings(at(31_000)).is_empty(), "nobody spoke");
+        assert!(
+            book.poll_readings(at(31_000)).is_empty(),
+            "nothing was reported"
+        );
     }
 
     #[test]

@@ -9,8 +9,8 @@ const COUNTER32_MODULUS: u64 = 1 << 32;
 /// A pace that does not hold for long may grow this many times.
 const MAX_PACE_FACTOR: u64 = 4;
 
-/// None when nobody can tell. `pace` is what it grew by between the two readings before, about as long
-/// apart; none where that is unknown, and of what has 64 bits, which never reaches its end.
+/// None when it is unknown. `pace` is what it grew by between the two readings before, about as long apart; none where
+/// that is unknown, and of what has 64 bits, which never reaches its end.
 pub fn grown(last: u64, now: u64, pace: Option<u64>) -> Option<u64> {
     now.checked_sub(last)
         .or_else(|| wrapped(last, now).filter(|&grown| is_like(grown, pace)))

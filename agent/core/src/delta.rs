@@ -28,8 +28,8 @@ impl Delta {
         sample
     }
 
-    /// Whoever lists interfaces lists all that have an address: what is missing has none any more,
-    /// which another node may want to have.
+    /// A sample that lists interfaces lists all that have an address. A missing one has none any longer, which another
+    /// node may want to have.
     fn take_gone(&mut self, sample: &Sample) -> Vec<Interface> {
         let listed = sample.readings.iter().filter_map(|reading| match reading {
             Reading::Interface(interface) => Some(interface.name.as_str()),

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 /// What must survive a crash.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// The latest instruction that was taken up. Nothing earlier is followed any more.
+    /// The latest instruction that was taken up. Nothing earlier is followed any longer.
     pub promised: Option<Install>,
     /// The last installed state, which stays in force until the next instruction.
     pub in_force: InForce,
@@ -83,8 +83,8 @@ pub struct Fence {
     effects: VecDeque<FenceEffect>,
     /// The answer to what was promised, once it is known.
     answered: Option<Ack>,
-    /// The latest that could not be noted down, as long as this process knows: whoever told it may have
-    /// taken back by now what came before.
+    /// The latest that could not be noted down, as long as this process knows: its sender may have rolled back by now
+    /// what came before.
     unnoted: Option<(Generation, Token)>,
     /// A node that forwards nothing pins no flows of others.
     forwards: bool,
@@ -102,8 +102,8 @@ struct InstallOrder {
 /// How far the instruction in hand has come, or the way back from one that was not confirmed.
 #[derive(Debug, Clone)]
 enum InstallStage {
-    /// Of a start that takes back what was not confirmed: nothing is taken up before that is noted, or its outcome would
-    /// count as that of a promise.
+    /// Of a start that rolls back what was not confirmed: nothing is taken up before that is noted, or its outcome
+    /// would count as that of a promise.
     Starting,
     Idle,
     Promising(InstallOrder),
@@ -116,7 +116,7 @@ enum InstallStage {
 }
 
 impl Fence {
-    /// What was not confirmed before the start is taken back by it.
+    /// What was not confirmed before the start is rolled back by it.
     pub fn new(record: Record) -> Self {
         let is_unconfirmed = record.fallback.is_some();
         let record = record.without_unconfirmed();
@@ -188,8 +188,8 @@ impl Fence {
         self.take_up_next();
     }
 
-    /// To be called several times a second while something [is unconfirmed](Self::is_unconfirmed). Whether that is taken
-    /// back from now on.
+    /// To be called several times a second while something [is unconfirmed](Self::is_unconfirmed). Whether that is
+    /// rolled back from now on.
     pub fn handle_time(&mut self, now: Moment) -> bool {
         let Some(fallback) = self.record.fallback.clone() else {
             self.looked = None;

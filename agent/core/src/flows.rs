@@ -30,7 +30,7 @@ pub struct Socket {
 const MIN_BULK_SIZE: Bytes = Bytes::new(1 << 20);
 const BULK_WINDOW: Duration = Duration::from_secs(10);
 
-/// A flow that moved nothing for so long matters no more. Longer than iterations of training and
+/// A flow that moved nothing for this long matters no more. Longer than iterations of training and
 /// their checkpoints take.
 const QUIET_TIMEOUT: Duration = Duration::from_secs(300);
 

@@ -18,7 +18,6 @@ pub mod packet_trains;
 pub mod path_confirmation;
 pub mod preflight;
 pub mod probe;
-pub mod random;
 pub mod rates;
 pub mod rdma;
 pub mod reconcile;

@@ -24,7 +24,7 @@ pub struct LinkBook {
     meters: BTreeMap<String, [Meter; 2]>,
     /// The last report of each.
     told: BTreeMap<String, Counters>,
-    /// Interfaces that are not there any more, and when they were missed first.
+    /// Interfaces that are not there any longer, and when they were missed first.
     vanished: BTreeMap<String, Moment>,
 }
 
@@ -48,7 +48,7 @@ impl LinkBook {
         readings
     }
 
-    /// Those of these that have come up or gone down since they were last told of, in the order they did.
+    /// Those of these that have come up or gone down since they were last reported, in the order they did.
     pub fn handle_turns(&mut self, links: Vec<LinkCount>) -> Vec<Reading> {
         // One by one: what went down and came up again has turned twice.
         let turns = links.into_iter().flat_map(|link| {
@@ -60,7 +60,7 @@ impl LinkBook {
         turns.collect()
     }
 
-    /// As they are now, where they have been told of before: as busy as they were then, since so soon after that
+    /// As they are now, where they have been reported before: as busy as they were then, since so soon after that
     /// nothing can be said of it.
     pub fn handle_look(&mut self, links: Vec<LinkCount>) -> Vec<Reading> {
         let seen = links.into_iter().filter_map(|link| {
@@ -199,7 +199,7 @@ mod tests {
         rates(&mut book, 1, vec![link("swp0", 12_500_000, 0)]);
         let looked = book.handle_look(vec![link("swp0", 12_600_000, 7), link("new", 1, 1)]);
         let [Reading::Counters(seen)] = &looked[..] else {
-            panic!("one has been told of before: {looked:?}");
+            panic!("one was reported before: {looked:?}");
         };
         let counts = [seen.sent, seen.received].map(Bytes::count);
         assert_eq!(counts, [12_600_000, 7]);

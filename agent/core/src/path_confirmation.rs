@@ -24,7 +24,7 @@ const KIND_ASK: u8 = 1;
 const KIND_ANSWER: u8 = 2;
 /// No packet of a trace has this number.
 const NO_PACKET_ID: u16 = 0;
-/// It is looked for so long after somebody has asked.
+/// It is looked for this long after a request.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(2);
 /// Of packets that were seen lately; the oldest are forgotten.
 const MAX_SEEN_PACKETS: usize = 1024;
@@ -174,8 +174,8 @@ impl ConfirmationResponder {
     }
 }
 
-/// The flow of a packet as traces send them, which nobody else does: TCP without any flag, or UDP
-/// without any content.
+/// The flow of a packet as traces send them, and no other program does: TCP without any flag, or UDP without any
+/// content.
 fn as_of_a_trace(packet: &[u8]) -> Option<ObservedPacket> {
     let header = Ipv4HeaderSlice::from_slice(packet).ok()?;
     let rest = packet.get(header.slice().len()..)?;

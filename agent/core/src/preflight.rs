@@ -17,9 +17,9 @@ pub const PACKET_BYTES: usize = 64;
 /// No test is longer, or has more streams.
 pub const MAX_TEST_S: u32 = 60;
 pub const MAX_STREAMS: u8 = 32;
-/// Both ends have so long to get going, and to say what came of it.
+/// Both ends have this long to get going, and to say what came of it.
 pub const SETUP_TIMEOUT: Duration = Duration::from_secs(5);
-/// A host that was last seen to train so long ago may still do so.
+/// A host that was last seen to train this long ago may still do so.
 const TRAINING_TTL: Duration = Duration::from_secs(60);
 
 const MAGIC: [u8; 4] = *b"RwF1";

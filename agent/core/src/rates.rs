@@ -13,8 +13,8 @@ use crate::counter_delta;
 pub struct Count {
     pub at: Moment,
     pub bytes: Bytes,
-    /// For how long the counted one had something to send, since it began; where nobody knows, it
-    /// counts as busy all the time.
+    /// For how long the counted one had something to send, since it began; where that is unknown,
+    /// it counts as busy all the time.
     pub busy: Option<Duration>,
 }
 

@@ -7,20 +7,20 @@ use std::time::Duration;
 use reweave_common::moment::Moment;
 use reweave_common::probing::ProbeList;
 use reweave_common::rdma::{RdmaReading, Request, Transport};
+use reweave_common::split_mix::SplitMix64;
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::{Bytes, Rate};
 
 use crate::grant::{self, Allowance};
-use crate::random::Random;
 
-/// Between two measurements, whatever they are.
+/// Between two measurements of any kind.
 pub const MEASUREMENT_INTERVAL: Duration = Duration::from_secs(5);
 /// Of a measurement of latency.
 pub const LATENCY_MESSAGES: u32 = 20;
 /// Of a measurement of bandwidth: long against the way there and back, and little to a network of RDMA.
 pub const BANDWIDTH_BUDGET: Bytes = Bytes::new(4 << 20);
 
-/// To find each other takes two hosts so long, and few messages no longer.
+/// To find each other takes two hosts this long, and few messages no longer.
 const SETUP_TIME: Duration = Duration::from_millis(25);
 /// Before anything is known of a way, it is taken to be as slow as this.
 const ASSUMED_RATE: Rate = Rate::from_bits_per_s(1_000_000_000);
@@ -37,7 +37,7 @@ pub struct Rounds {
     allowance: Allowance,
     /// As they were last measured.
     rates: BTreeMap<Ipv4Addr, Rate>,
-    random: Random,
+    rng: SplitMix64,
 }
 
 impl Rounds {
@@ -50,7 +50,7 @@ impl Rounds {
             until: Moment::default(),
             allowance: Allowance::default(),
             rates: BTreeMap::new(),
-            random: Random::new(seed),
+            rng: SplitMix64::new(seed),
         }
     }
 
@@ -61,8 +61,8 @@ impl Rounds {
         if peers != self.peers {
             self.peers = peers;
             let hosts = self.peers.len().max(1) as u64;
-            self.turn = (self.random.draw() % hosts) as usize * MEASUREMENT_KINDS;
-            self.due = now + self.random.below(MEASUREMENT_INTERVAL);
+            self.turn = self.rng.below_u64(hosts) as usize * MEASUREMENT_KINDS;
+            self.due = now + self.rng.below_duration(MEASUREMENT_INTERVAL);
             self.rates.retain(|peer, _| self.peers.contains(peer));
         }
         self.allowance

@@ -17,7 +17,7 @@ fn fence_keeps_shape_of_its_version() {
 }
 
 #[test]
-#[ignore = "it writes the files of shapes anew: `make shapes`"]
+#[ignore = "it rewrites the files of shapes: `make shapes`"]
 fn golden_shapes_are_written() {
     write_down("fence-1.txt", &written());
 }

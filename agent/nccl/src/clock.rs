@@ -13,7 +13,7 @@ use nix::time::{ClockId, clock_gettime};
 
 /// What the kernel of this machine goes by.
 const CLOCKSOURCE_PATH: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
-/// Whoever is interrupted between two clocks reads them again, and the closest reading counts.
+/// A thread that is interrupted between two clocks reads them again, and the closest reading counts.
 const MAX_READINGS: usize = 5;
 
 /// Once for all: what has begun by one clock would else end by another.

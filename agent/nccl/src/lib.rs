@@ -41,7 +41,7 @@ unsafe impl<T> Sync for Exported<T> {}
 const PLUGIN_NAME: &CStr = c"Reweave";
 
 #[allow(non_upper_case_globals, reason = "NCCL looks it up by this name")]
-#[allow(unsafe_code, reason = "nobody else has this name")]
+#[allow(unsafe_code, reason = "no other library has this name")]
 #[unsafe(no_mangle)]
 pub static ncclProfiler_v4: Exported<Profiler4> = Exported(Profiler4 {
     name: PLUGIN_NAME.as_ptr(),
@@ -53,7 +53,7 @@ pub static ncclProfiler_v4: Exported<Profiler4> = Exported(Profiler4 {
 });
 
 #[allow(non_upper_case_globals, reason = "NCCL looks it up by this name")]
-#[allow(unsafe_code, reason = "nobody else has this name")]
+#[allow(unsafe_code, reason = "no other library has this name")]
 #[unsafe(no_mangle)]
 pub static ncclProfiler_v5: Exported<Profiler5> = Exported(Profiler5 {
     name: PLUGIN_NAME.as_ptr(),

@@ -62,7 +62,7 @@ impl Members {
         there.collect()
     }
 
-    /// The agent was told. Forgets who left this many times ago, and says who they were.
+    /// The agent has the report. Forgets who left this many times ago, and says who they were.
     pub(crate) fn handle_told(&self, times: u64) -> Vec<u8> {
         let mut places = lock(&self.places);
         let numbered = (0..=u8::MAX).zip(places.iter_mut());
@@ -106,7 +106,11 @@ mod tests {
         assert_eq!(members.join(rank(999)), None);
         members.leave(7);
         assert_eq!(members.handle_told(2), [0; 0]);
-        assert_eq!(members.join(rank(999)), None, "something may still be told");
+        assert_eq!(
+            members.join(rank(999)),
+            None,
+            "something may still be reported"
+        );
         assert_eq!(members.handle_told(2), [7]);
         assert_eq!(members.join(rank(999)), Some(7));
         assert_eq!(members.all()[7].1.communicator, 999);

@@ -50,7 +50,7 @@ fn late_events_change_nothing() {
     let works = &WORKS;
     let late = works.begin(work(0)).unwrap();
     works.stop(late);
-    assert_eq!(settled(works).len(), 1, "nobody ever told of kernels");
+    assert_eq!(settled(works).len(), 1, "no kernel was ever reported");
     let place = Place {
         peer: 0,
         sends: true,

@@ -54,7 +54,7 @@ impl Account {
         sums
     }
 
-    /// By rank; who is none of the communicator's is a mistake of whoever said so.
+    /// By rank; a rank outside of the communicator is a mistake of the reporter.
     fn peers(&self) -> Vec<RankPeer> {
         let mut sums = vec![];
         for peer in self.done.iter().flat_map(|done| &done.peers) {

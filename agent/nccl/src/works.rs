@@ -16,7 +16,7 @@ const MAX_WORKS: usize = 4096;
 pub(crate) const MAX_PEERS: usize = 8;
 /// Transfers may end a little after the kernel that filled their buffers.
 pub(crate) const SETTLE_TICKS: u64 = 2;
-/// A kernel of which nothing is heard for so long tells nothing any more.
+/// A kernel of which nothing is heard for this long tells nothing any longer.
 const KERNEL_TIMEOUT_TICKS: u64 = 12_000;
 
 /// A work at its start.
@@ -49,7 +49,7 @@ pub(crate) struct DonePeer {
 
 pub(crate) struct Works {
     next: Apart<AtomicU64>,
-    told: Apart<Told>,
+    told: Apart<SharedFlags>,
     /// By slot: the ticket of its work, or zero. Apart from the slots, so that looking for those in use
     /// touches little memory.
     tickets: [AtomicU64; MAX_WORKS],
@@ -65,7 +65,7 @@ pub(crate) struct Works {
 struct Apart<T>(T);
 
 /// Read by every call, and seldom written.
-struct Told {
+struct SharedFlags {
     /// Advances with each report to the agent.
     tick: AtomicU64,
     /// Not every version and kernel tells when kernels run.
@@ -87,7 +87,7 @@ struct Slot {
     touched: AtomicU64,
     began_ns: AtomicU64,
     ended_ns: AtomicU64,
-    /// Plus one, so that nought is nobody. Of a free slot all are nobody, and have moved nothing.
+    /// Plus one, so that nought is none. A free slot has none, and has moved nothing.
     ranks: [AtomicU32; MAX_PEERS],
     peers: Peers,
 }
@@ -106,7 +106,7 @@ impl Works {
     pub(crate) const fn new() -> Self {
         Self {
             next: Apart(AtomicU64::new(0)),
-            told: Apart(Told {
+            told: Apart(SharedFlags {
                 tick: AtomicU64::new(0),
                 kernels: AtomicBool::new(false),
             }),
@@ -244,7 +244,7 @@ impl Works {
     }
 }
 
-impl Told {
+impl SharedFlags {
     /// To read costs less than to write what others read.
     fn note_kernels(&self) {
         if !self.kernels.load(Relaxed) {

@@ -149,7 +149,7 @@ fn ring_is_reported_to_byte() {
     }
 }
 
-/// Whatever clock it is that they are timed by. Steps take a hundredth less than they were told to at the least, for the
+/// By any clock that they are timed by. Steps take at least the time that was asked of them less a hundredth, for the
 /// two clocks of the plugin agree no better while they are young.
 #[test]
 fn transfer_durations_are_reported() {
@@ -196,7 +196,7 @@ fn pipeline_stage_is_reported_to_byte() {
     }
 }
 
-/// Each communicator of a process is told by itself.
+/// Each communicator of a process is reported by itself.
 #[test]
 fn all_reduces_are_grouped_by_ranks() {
     let stage = Stage::new();

@@ -85,13 +85,14 @@ fn ping_once(pair: &Pair, transport: Transport, n: u32) -> Result<Option<Duratio
 
 /// By the clock that the departure is known by.
 fn arrival(pair: &Pair, transport: Transport, stamp: Stamp) -> Stamp {
-    match tells_departure(pair, transport) {
-        true => stamp,
-        false => Stamp::now(),
+    if tells_departure(pair, transport) {
+        stamp
+    } else {
+        Stamp::now()
     }
 }
 
-/// Sends messages back until told to stop, or nothing can come any more. For how long each stayed, by its number.
+/// Sends messages back until `stop`, or until nothing can come any longer. For how long each stayed, by its number.
 pub(crate) fn echo(
     pair: &Pair,
     transport: Transport,
@@ -136,7 +137,7 @@ pub(crate) fn echo(
     Ok(held)
 }
 
-/// While others write, until told to stop: the NIC does all by itself.
+/// While others write, until `stop`: the NIC does all by itself.
 pub(crate) fn wait(stop: impl Fn() -> bool) {
     let began = Instant::now();
     while began.elapsed() < MEASUREMENT_TIMEOUT && !stop() {

@@ -21,7 +21,7 @@ pub const MEETING_VERSION: u16 = 1;
 const MAX_LINE_BYTES: u64 = 64 << 10;
 /// Neither side computes while the other one waits.
 const PEER_TIMEOUT: Duration = Duration::from_secs(10);
-/// More is no measurement of latency any more.
+/// More is no measurement of latency any longer.
 pub const MAX_MESSAGES: u32 = 1000;
 /// More would be a load.
 pub const MAX_TEST_BYTES: u64 = 1 << 30;

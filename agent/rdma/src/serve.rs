@@ -52,9 +52,10 @@ fn listen(listener: &TcpListener, roster: &Roster) {
             continue;
         };
         let known = lock(roster).contains(&peer);
-        let answered = match known {
-            true => answer(stream, peer),
-            false => refuse(stream, peer),
+        let answered = if known {
+            answer(stream, peer)
+        } else {
+            refuse(stream, peer)
         };
         if let Err(error) = answered {
             let _ = writeln!(io::stderr(), "{}", error_chain(&error));

@@ -16,7 +16,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::ways::{Ports, flows, resolve_all};
-use super::{Bandwidth as Asked, Form, out, table};
+use super::{Bandwidth as Arguments, Form, out, table};
 
 /// Of the time, the part in which a train is on its way is one in this many.
 const REST_FACTOR: u32 = 10;
@@ -35,7 +35,7 @@ struct PathResult {
     sent: Bytes,
 }
 
-pub(super) fn bandwidth(asked: &Asked) -> Result<(), AgentError> {
+pub(super) fn bandwidth(asked: &Arguments) -> Result<(), AgentError> {
     let hosts = resolve_all(&asked.hosts)?;
     let ports = Ports {
         first: asked.source_port,
@@ -73,7 +73,7 @@ impl Purse {
 }
 
 /// Sends trains until there are enough of one length, or no more may be sent.
-fn measure(flow: FlowKey, asked: &Asked, purse: &mut Purse) -> Result<PathResult, TrainError> {
+fn measure(flow: FlowKey, asked: &Arguments, purse: &mut Purse) -> Result<PathResult, TrainError> {
     let mut course = TrainSequence::new(asked.packet_bytes, asked.most_packets);
     let mut sender = TrainSender::open(&flow, rand::random())?;
     let mut sent = Bytes::ZERO;

@@ -85,9 +85,10 @@ fn peer_rows(reading: &RankReading) -> impl Iterator<Item = [String; 4]> {
 /// As rank 3 of 8 of a communicator with a name, or by its number.
 fn rank(reading: &RankReading) -> String {
     let rank = &reading.rank;
-    let of = match rank.name.is_empty() {
-        true => format!("{:x}", rank.communicator),
-        false => rank.name.clone(),
+    let of = if rank.name.is_empty() {
+        format!("{:x}", rank.communicator)
+    } else {
+        rank.name.clone()
     };
     format!("{}/{} of {of}", rank.rank, rank.ranks)
 }

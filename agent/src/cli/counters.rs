@@ -17,9 +17,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::show::or_dash;
-use super::{Counters as Asked, Form, Output, out, table};
+use super::{Counters as Arguments, Form, Output, out, table};
 
-/// The figures of an interface with their units. What nobody counted is absent.
+/// The figures of an interface with their units. What is not counted is absent.
 #[derive(Serialize)]
 struct Figures {
     interface: String,
@@ -75,7 +75,7 @@ struct InterfaceDelta {
     spare: Vec<Spare>,
 }
 
-pub(super) fn counters(asked: &Asked) -> Result<(), AgentError> {
+pub(super) fn counters(asked: &Arguments) -> Result<(), AgentError> {
     let seen = match &asked.recorded.root {
         Some(root) => recorded(&mut CounterReader::recorded(root)),
         None => live(asked)?,
@@ -85,7 +85,7 @@ pub(super) fn counters(asked: &Asked) -> Result<(), AgentError> {
 }
 
 /// Reads twice, as rates and growth take.
-fn live(asked: &Asked) -> Result<InterfaceDelta, AgentError> {
+fn live(asked: &Arguments) -> Result<InterfaceDelta, AgentError> {
     let mut route = RouteSocket::open()?;
     let (mut book, mut host) = (LinkBook::default(), Host::open(Duration::ZERO)?);
     let mut read = || -> Result<Vec<Reading>, AgentError> {

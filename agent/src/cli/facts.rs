@@ -18,7 +18,7 @@ use reweave_common::units::Bytes;
 use serde::Serialize;
 
 use super::show::{joined, or_dash};
-use super::{Facts as Asked, Form, out, rdma, table};
+use super::{Facts as Arguments, Form, out, rdma, table};
 
 #[derive(Default, Serialize)]
 struct Facts {
@@ -31,7 +31,7 @@ struct Facts {
     off: Vec<Lack>,
 }
 
-pub(super) fn facts(asked: &Asked) -> Result<(), AgentError> {
+pub(super) fn facts(asked: &Arguments) -> Result<(), AgentError> {
     let facts = match &asked.recorded.root {
         Some(root) => recorded(&Tree::new(root)),
         None => live()?,
@@ -144,9 +144,10 @@ fn nic_row(it: &Nic) -> [String; 8] {
 }
 
 fn bus(pcie: Pcie) -> String {
-    match pcie.is_degraded() {
-        true => format!("{}, could be {}", pcie.now, pcie.most),
-        false => pcie.now.to_string(),
+    if pcie.is_degraded() {
+        format!("{}, could be {}", pcie.now, pcie.most)
+    } else {
+        pcie.now.to_string()
     }
 }
 

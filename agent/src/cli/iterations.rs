@@ -33,7 +33,7 @@ pub(super) fn rhythm(watched: &Watched) -> Result<(), AgentError> {
     Ok(())
 }
 
-/// What is known after so long; `gate` hears of every step.
+/// What is known after this long; `gate` hears of every step.
 pub(super) fn hear(over: Duration, gate: SharedGate) -> Result<Periodicity, AgentError> {
     let (mut route, mut flows) = (RouteSocket::open()?, FlowSocket::open()?);
     let mut activity = Activity::start(false, gate);

@@ -456,7 +456,7 @@ mod tests {
         let Ok(Command::Show(Show::Trace(trace))) = parsed(named) else {
             panic!("{named} is not understood");
         };
-        let flow = trace.flow().expect("everybody knows that host");
+        let flow = trace.flow().expect("that host is known to all");
         assert_eq!(flow.to_string(), "udp 127.0.0.1:4791 > 127.0.0.1:4791");
     }
 

@@ -55,9 +55,10 @@ impl OnNccl {
         text.lines().for_each(out::line);
         let asks =
             matches!(self.command, Command::Check { detailed_exitcode } if detailed_exitcode);
-        Ok(match asks && text != conf.text() {
-            true => ExitCode::from(exit_code::FOUND),
-            false => ExitCode::SUCCESS,
+        Ok(if asks && text != conf.text() {
+            ExitCode::from(exit_code::FOUND)
+        } else {
+            ExitCode::SUCCESS
         })
     }
 }

@@ -10,8 +10,8 @@ pub(super) fn line(text: impl Display) {
     print(format_args!("{text}\n"));
 }
 
-/// What cannot be printed ends the program: there is nothing else that it is to do. Whoever closed
-/// the pipe has seen enough.
+/// What cannot be printed ends the program: there is nothing else that it is to do. A reader that closed the pipe has
+/// seen enough.
 pub(super) fn print(text: impl Display) {
     let mut stdout = io::stdout().lock();
     let Err(error) = write!(stdout, "{text}").and_then(|()| stdout.flush()) else {
@@ -24,7 +24,7 @@ pub(super) fn print(text: impl Display) {
     process::exit(FAILED.into());
 }
 
-/// What the command line is told instead of being followed: help and versions are data, and so must be written.
+/// What the command line answers instead of running a command: help and versions are data, and so must be written.
 pub(crate) fn instead(said: &clap::Error) -> ExitCode {
     let printed = said.print().and_then(|()| io::stdout().flush());
     match printed {
@@ -36,7 +36,7 @@ pub(crate) fn instead(said: &clap::Error) -> ExitCode {
     }
 }
 
-/// Words beside the data. What a command does it does though nobody listens.
+/// Words beside the data. A command does its work even if they cannot be written.
 pub(super) fn tell(words: impl Display) {
     let _ = writeln!(io::stderr(), "{words}");
 }

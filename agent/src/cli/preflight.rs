@@ -27,7 +27,7 @@ const TRACED_PORT: u16 = 5201;
 struct Cost {
     host: Ipv4Addr,
     interface: Option<String>,
-    /// Of that interface; nobody sends faster.
+    /// Of that interface; no sender is faster.
     #[serde(rename = "speed_bits_per_s")]
     speed: Option<Rate>,
     most_bytes: Option<Bytes>,

@@ -19,7 +19,7 @@ use super::show::or_dash;
 use super::ways::{Ports, flows, resolve_all};
 use super::{Form, Probe, out, table};
 
-/// Fates are looked for so often, and whether somebody wants it to end.
+/// How often fates are looked for, and whether the user wants to end it.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 const NO_DEADLINE: Moment = Moment::from_micros(u64::MAX);
 
@@ -72,8 +72,7 @@ fn list(flows: Vec<FlowKey>, asked: &Probe) -> ProbeList {
 
 type Tallies = BTreeMap<FlowKey, ProbeTally>;
 
-/// Probes until the list has run out and the fate of each probe is known. Who interrupts it is told what
-/// is known by then.
+/// Probes until the list has run out and the fate of each probe is known. An interruption prints what is known by then.
 fn measure(
     engine: &mut Engine,
     over: Duration,
@@ -175,9 +174,12 @@ fn row((host, tally): (&Ipv4Addr, &ProbeTally)) -> [String; 15] {
         let [least, most] = [loss.least, loss.most].map(|share| share * 100.0);
         format!("{least:.2} to {most:.2} %")
     });
-    let routers = it.routers.map(|way| match way.there == way.back {
-        true => way.there.to_string(),
-        false => format!("{} there, {} back", way.there, way.back),
+    let routers = it.routers.map(|way| {
+        if way.there == way.back {
+            way.there.to_string()
+        } else {
+            format!("{} there, {} back", way.there, way.back)
+        }
     });
     [
         host.to_string(),
@@ -198,7 +200,7 @@ fn row((host, tally): (&Ipv4Addr, &ProbeTally)) -> [String; 15] {
     ]
 }
 
-/// In which direction; that of some nobody knows.
+/// In which direction; that of some is unknown.
 fn lost_where(it: &Summary) -> String {
     match it.lost {
         0 => "-".to_owned(),

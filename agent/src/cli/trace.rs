@@ -27,7 +27,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_millis(300);
 /// The receiver's agent has looked for a packet by then, and is not looked after more often than that.
 const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
-/// A path that nobody knows by then, nobody knows.
+/// A path that is not known by then stays unknown.
 const PATH_TIMEOUT: Duration = Duration::from_secs(5);
 /// The port of the question how far it is; those after it are a person's probes.
 const ARRIVAL_QUERY_PORT: u16 = 7499;
@@ -36,13 +36,14 @@ pub(super) fn trace(asked: &Trace) -> Result<(), AgentError> {
     let flow = asked.flow()?;
     begins_here(&flow)?;
     let mut tracing = Tracing::open(&flow)?;
-    match asked.all {
-        true => all_ways(&mut tracing, flow, asked.output.form),
-        false => one_way(&mut tracing, flow, asked),
+    if asked.all {
+        all_ways(&mut tracing, flow, asked.output.form)
+    } else {
+        one_way(&mut tracing, flow, asked)
     }
 }
 
-/// Routers answer whoever a packet says it is from, and nobody else is to hear of this.
+/// Routers answer the address that a packet says it is from, and no other host is to hear of this.
 fn begins_here(flow: &FlowKey) -> Result<(), AgentError> {
     let address = *flow.source.ip();
     let bound = UdpSocket::bind((address, 0)).map(drop);

@@ -19,7 +19,7 @@ use reweave_common::units::{Bytes, Rate};
 use serde::{Serialize, Serializer};
 
 use super::show::or_dash;
-use super::{Form, Source, Traffic as Asked, out, rdma, table};
+use super::{Form, Source, Traffic as Arguments, out, rdma, table};
 
 /// How often sockets are looked at.
 const READ_INTERVAL: Duration = Duration::from_millis(100);
@@ -49,7 +49,7 @@ struct SeenFlow {
     volume: Volume,
 }
 
-pub(super) fn traffic(asked: &Asked) -> Result<(), AgentError> {
+pub(super) fn traffic(asked: &Arguments) -> Result<(), AgentError> {
     let mut eye = Eye::open(asked.source.into())?;
     let mut before = eye.read()?;
     let mut began = clock::now();

@@ -14,10 +14,10 @@ use crate::netlink::Priorities;
 const TCP_SYSCTL_PATH: &str = "proc/sys/net/ipv4";
 const INTERFACES_PATH: &str = "sys/class/net";
 const RDMA_DEVICES_PATH: &str = "sys/class/infiniband";
-/// Where rdma_cm is told the traffic class of its connections.
+/// Where the traffic class of rdma_cm's connections is set.
 const RDMA_CM_PATH: &str = "sys/kernel/config/rdma_cm";
 
-/// `told` is what drivers tell of priorities, interface by interface.
+/// `told` is what drivers report of priorities, interface by interface.
 pub(super) fn read(tree: &Tree, told: &[Priorities]) -> Vec<Setting> {
     let one = |path: String| tree.text(&path).into_iter().collect();
     let settings = [
@@ -94,7 +94,7 @@ fn type_of_service(tree: &Tree, device: &str, port: &str) -> Option<String> {
     ))
 }
 
-/// The first that is of RoCE v2 and of an IPv4 address: programs are told it by hand.
+/// The first that is of RoCE v2 and of an IPv4 address: users pass it to programs by hand.
 fn gid_index(tree: &Tree, device: &str, port: &str) -> Option<String> {
     let folder = format!("{RDMA_DEVICES_PATH}/{device}/ports/{port}");
     let is_it = |index: &u32| {

@@ -34,7 +34,7 @@ impl RouteSocket {
         }
         let chosen = self.route_of(flow, RouteFlags::empty())?;
         let chosen = chosen.and_then(|it| out_interface(&it.attributes));
-        // Who is told an interface alone takes the first way over it.
+        // A question for one interface alone takes the first next hop over it.
         let is_over = |index: &u32| ways.iter().filter(|way| way.interface == *index).count() == 1;
         let told = chosen.filter(|index| hashing.is_told() && is_over(index));
         Ok(told.map_or(Leaves::Unknown, Leaves::Over))
@@ -78,9 +78,8 @@ fn number(protocol: Protocol) -> u8 {
     }
 }
 
-/// How the kernel of this network namespace chooses among ways for what it sends itself. When it hashes
-/// fields that somebody has chosen, it does so for what it is asked as for what it forwards: twice, and not as
-/// for what it sends.
+/// How the kernel of this network namespace chooses among ways for what it sends itself. When it hashes fields that a
+/// user has chosen, it does so for what it is asked as for what it forwards: twice, and not as for what it sends.
 #[derive(Debug)]
 pub struct OwnHashing {
     /// None where kernels know but one way of choosing.

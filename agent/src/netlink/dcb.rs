@@ -127,7 +127,7 @@ mod tests {
         bytes
     }
 
-    /// As the kernel lays out what a driver told: the name, what is negotiated, and who negotiates.
+    /// As the kernel lays out what a driver reported: the name, what is negotiated, and who negotiates.
     fn answer(inner: &[Vec<u8>]) -> Vec<u8> {
         let header = [0, DCB_CMD_IEEE_GET, 0, 0].to_vec();
         let name = attribute(attribute::INTERFACE, b"eth0\0");

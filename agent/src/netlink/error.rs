@@ -51,7 +51,7 @@ impl NetlinkError {
         }
     }
 
-    /// Whether there was no room for the question or the answer, so that nobody knows how far the kernel came.
+    /// Whether there was no room for the question or the answer, so that it is unknown how far the kernel came.
     pub fn is_overrun(&self) -> bool {
         match self {
             Self::Send { source, .. } | Self::Receive { source, .. } => {

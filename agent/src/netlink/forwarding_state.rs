@@ -42,7 +42,7 @@ impl RouteSocket {
         })
     }
 
-    /// Mends what has gone astray, as far as interfaces that are up and others allow.
+    /// Repairs what has gone astray, as far as interfaces that are up and others allow.
     pub fn keep(
         &mut self,
         desired: &ForwardingState,

@@ -26,7 +26,7 @@ pub struct LinkEvents {
 
 /// The received events.
 pub struct LinkEventBatch {
-    /// Interfaces of which something was told since the last time, as they were then.
+    /// Interfaces with an event since the last time, as they were then.
     pub links: Vec<Link>,
     /// Whether there is nothing more for now.
     pub is_all: bool,
@@ -72,7 +72,7 @@ impl LinkEvents {
                         missed: mem::take(&mut self.missed),
                     };
                 }
-                // Most likely that there was no room for more; whatever it is, something may be lost.
+                // Most likely that there was no room for more; for any error, something may be lost.
                 Err(_) => self.missed = true,
             }
         }

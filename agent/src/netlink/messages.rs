@@ -100,7 +100,7 @@ pub(super) fn pinned(message: &RuleMessage) -> Option<(FlowKey, u32)> {
     exact.then_some((flow, table?))
 }
 
-/// Where a rule leads, whatever it matches.
+/// Where a rule leads, for any match.
 pub(super) fn table_of(rule: &RuleMessage) -> Option<u32> {
     rule.attributes
         .iter()
@@ -187,7 +187,7 @@ pub(super) fn out_interface(attributes: &[RouteAttribute]) -> Option<u32> {
     })
 }
 
-/// Leads to the table of routes, whatever a packet is.
+/// Leads to the table of routes, for any packet.
 pub(super) fn routes_rule() -> RuleMessage {
     let mut message = RuleMessage::default();
     message.header.family = AddressFamily::Inet;
@@ -229,7 +229,7 @@ pub(super) fn route_to(destination: Ipv4Addr) -> RouteMessage {
     message
 }
 
-/// The single host that a route leads to, in whatever way.
+/// The single host that a route leads to, over any next hops.
 pub(super) fn host(route: &RouteMessage) -> Option<Ipv4Addr> {
     let to_host = route.header.destination_prefix_length == 32;
     destination(route).filter(|_| to_host)
@@ -299,31 +299,31 @@ pub(super) fn static_to_host(route: &RouteMessage) -> Option<(Ipv4Addr, By)> {
 /// How a route names its next hop.
 pub(super) enum By {
     Object(u32),
-    Hops(Vec<Way>),
+    Hops(Vec<KernelNextHop>),
 }
 
 /// Without a gateway, to the node at the other end of the link.
 #[derive(Debug, Clone)]
-pub(super) struct Way {
+pub(super) struct KernelNextHop {
     pub(super) interface: u32,
     pub(super) gateway: Option<Ipv4Addr>,
     pub(super) weight: u32,
 }
 
 /// One by one, where a route names them.
-pub(super) fn hops(route: &RouteMessage) -> Option<Vec<Way>> {
+pub(super) fn hops(route: &RouteMessage) -> Option<Vec<KernelNextHop>> {
     let several = route.attributes.iter().find_map(|it| match it {
         RouteAttribute::MultiPath(hops) => Some(hops),
         _ => None,
     });
     let Some(several) = several else {
-        return Some(vec![Way {
+        return Some(vec![KernelNextHop {
             interface: out_interface(&route.attributes)?,
             gateway: gateway(&route.attributes),
             weight: 1,
         }]);
     };
-    let way = |hop: &RouteNextHop| Way {
+    let way = |hop: &RouteNextHop| KernelNextHop {
         interface: hop.interface_index,
         gateway: gateway(&hop.attributes),
         weight: u32::from(hop.hops) + 1,

@@ -11,7 +11,7 @@ const RTM_DELNEXTHOP: u16 = 105;
 const RTM_GETNEXTHOP: u16 = 106;
 const HEADER_BYTES: usize = 8;
 const AF_INET: u8 = 2;
-/// The gateway is on the link, whatever addresses the interface has.
+/// The gateway is on the link, independent of the interface's addresses.
 const RTNH_F_ONLINK: u32 = 4;
 /// This many numbers of a group's buckets go from flow to flow that weights up to 255 are kept.
 const BUCKETS: u16 = 256;
@@ -58,7 +58,7 @@ pub(super) enum Leads {
         interface: u32,
         gateway: Ipv4Addr,
     },
-    /// To whoever is at the other end; none of ours does.
+    /// To the node at the other end; none of ours does.
     Over {
         interface: u32,
     },

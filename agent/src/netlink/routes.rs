@@ -330,7 +330,7 @@ impl RouteSocket {
         unless(removed, Errno::ESRCH).map_err(|source| RouteError::Remove { source })
     }
 
-    /// Everybody's.
+    /// Those of all owners.
     pub(super) fn next_hops(&mut self) -> Result<Vec<Nexthop>, NetlinkError> {
         match self.socket.dump("list its next hops", &Nexthop::list()) {
             // Before Linux 5.3 there are none.
@@ -339,7 +339,7 @@ impl RouteSocket {
         }
     }
 
-    /// Anybody's.
+    /// Those of all protocols.
     fn all_in_our_table(&mut self) -> Result<Vec<RouteMessage>, NetlinkError> {
         let request = RouteNetlinkMessage::GetRoute(messages::all_in_our_table());
         let listed = match self.socket.dump("list its table of routes", &request) {

@@ -103,7 +103,7 @@ impl NetlinkSocket {
         Err(last)
     }
 
-    /// A question and its answer; none if something changed while it was told.
+    /// A question and its answer; none if something changed during the answer.
     fn exchange<Q, A>(
         &mut self,
         what: &'static str,
@@ -117,8 +117,8 @@ impl NetlinkSocket {
         let sent = self.send(what, request, flags);
         let outcome = sent.and_then(|()| self.receive(what));
         if outcome.as_ref().is_err_and(NetlinkError::leaves_answers) {
-            // While a list is under way the kernel begins no other on the same socket, and one that stopped for want
-            // of memory goes on for nobody. Whoever asks is in the network that the socket was opened in.
+            // While a list is under way the kernel begins no other on the same socket, and one that stopped for want of
+            // memory never goes on. The caller is in the network namespace that the socket was opened in.
             self.socket = open(self.protocol)?;
         }
         outcome
@@ -194,7 +194,7 @@ fn open(protocol: isize) -> Result<Socket, NetlinkError> {
     open().map_err(|source| NetlinkError::Open { source })
 }
 
-/// What a datagram lists, as far as it makes sense, whoever asked for it.
+/// What a datagram lists, as far as it makes sense, for any question.
 pub(crate) fn listed<M: NetlinkDeserializable>(datagram: &[u8]) -> Vec<M> {
     let mut answer = NetlinkAnswer {
         what: "list",

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use netlink_packet_route::RouteNetlinkMessage;
 use reweave_common::forwarding_state::{RouteHop, RouteRule};
 
-use super::messages::{self, By, Way};
+use super::messages::{self, By, KernelNextHop};
 use super::nexthop::{Leads, Member, Nexthop};
 use super::routes::refuse_nonsense;
 use super::{Link, NetlinkError, RouteError, RouteSocket};
@@ -88,7 +88,7 @@ impl NexthopTargets {
             By::Hops(ways) => ways,
             By::Object(id) => self.of_object(id)?,
         };
-        let hop = |way: Way| {
+        let hop = |way: KernelNextHop| {
             Some(RouteHop {
                 interface: self.interfaces.get(&way.interface)?.clone(),
                 next_hop: way.gateway.unwrap_or(destination),
@@ -100,13 +100,13 @@ impl NexthopTargets {
         Some(hops)
     }
 
-    fn of_object(&self, id: u32) -> Option<Vec<Way>> {
+    fn of_object(&self, id: u32) -> Option<Vec<KernelNextHop>> {
         let alone = [Member { id, weight: 1 }];
         let members = self.groups.get(&id).map_or(&alone[..], Vec::as_slice);
         let way = |member: &Member| {
             let (interface, gateway) = *self.single.get(&member.id)?;
             let weight = member.weight;
-            Some(Way {
+            Some(KernelNextHop {
                 interface,
                 gateway,
                 weight,

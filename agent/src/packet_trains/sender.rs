@@ -19,7 +19,7 @@ use reweave_common::flow::FlowKey;
 
 use super::TrainError;
 
-/// An answer is waited for so long, this many times.
+/// An answer is waited for this long, this many times.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(300);
 const MAX_TRIES: usize = 3;
 /// The kernel takes in a train as a whole.

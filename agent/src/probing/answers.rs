@@ -52,7 +52,7 @@ impl ProbeListener {
         }
     }
 
-    /// Only probes are answered for the time of `grace` to those who are not on the roster any more.
+    /// Only probes are answered for the time of `grace` to those who are not on the roster any longer.
     pub(super) fn handle_roster(&mut self, roster: Vec<Ipv4Addr>, grace: Duration) {
         self.receiver.handle_roster(roster.iter().copied());
         self.door.handle_roster(roster.iter().copied());

@@ -85,8 +85,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The same once there is a list. Until then the kernel refuses probes, and nobody takes them for
-    /// lost.
+    /// The same once there is a list. Until then the kernel refuses probes, which do not count as lost.
     pub fn answer_once_told(&mut self, port: u16) {
         self.answer_on = Some(port);
     }

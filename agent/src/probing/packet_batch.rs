@@ -53,7 +53,7 @@ impl PacketBatch {
     /// What waits at the socket, `MAX_BATCH_PACKETS` at once; an error if nothing does. `flags` as of recvmsg.
     #[allow(
         unsafe_code,
-        reason = "the kernel writes into the slots, no further than it is told that they reach, before the call ends"
+        reason = "the kernel writes into the slots, no further than the given length, before the call ends"
     )]
     pub(super) fn receive(
         &mut self,

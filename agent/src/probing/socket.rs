@@ -211,8 +211,8 @@ impl AsFd for StampedSocket {
     }
 }
 
-/// What may not be cut to pieces needs no number, which the kernel would have to draw. A large probe should
-/// be lost where it does not fit through, whatever the kernel has heard of the way.
+/// What may not be cut to pieces needs no number, which the kernel would have to draw. A large probe should be lost
+/// where it does not fit through, independent of the path MTU that the kernel has learned.
 #[allow(
     unsafe_code,
     reason = "the kernel reads a number that outlives the call"

@@ -24,9 +24,9 @@ const TURN_INTERVAL: Duration = Duration::from_millis(80);
 /// What a turn should find to do. Where there is more, the pause is shorter: what waits must fit into
 /// the kernel's buffers.
 const BUSY_TURN_PACKETS: u32 = 128;
-/// Readings are handed over so often.
+/// Readings are handed over this often.
 const SHARE_INTERVAL: Duration = Duration::from_secs(1);
-/// Those of a new list's first moments at each turn: somebody waits to hear of its flows.
+/// Those of a new list's first moments at each turn: an operator waits to hear of its flows.
 const EAGER_SHARE_TIME: Duration = Duration::from_secs(2);
 
 pub struct ProbeThread {

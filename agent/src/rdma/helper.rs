@@ -124,9 +124,10 @@ impl Drop for Helper {
 fn beside_this() -> Result<PathBuf, RdmaError> {
     let this = env::current_exe().map_err(|source| RdmaError::Start { source })?;
     let path = this.with_file_name(HELPER_NAME);
-    match path.is_file() {
-        true => Ok(path),
-        false => Err(RdmaError::Missing { path }),
+    if path.is_file() {
+        Ok(path)
+    } else {
+        Err(RdmaError::Missing { path })
     }
 }
 

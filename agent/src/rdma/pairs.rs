@@ -19,7 +19,7 @@ pub struct QueuePair {
     pub peer: Option<u64>,
     pub process: Option<u64>,
     pub owner: String,
-    /// By the NIC's names; only of those that `rdma statistic qp` was told to count.
+    /// By the NIC's names; only of those that `rdma statistic qp` was set to count.
     pub counters: BTreeMap<String, u64>,
 }
 

@@ -160,9 +160,10 @@ impl Keeper {
 
     /// Without readings of the links, gaps are unknown.
     fn open_until(&self, now: Moment) -> Option<Moment> {
-        match self.gate.is_watched() {
-            true => self.gate.open_until(now),
-            false => Some(now + POLL_INTERVAL),
+        if self.gate.is_watched() {
+            self.gate.open_until(now)
+        } else {
+            Some(now + POLL_INTERVAL)
         }
     }
 

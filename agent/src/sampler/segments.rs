@@ -10,7 +10,7 @@ use reweave_common::moment::Moment;
 
 use crate::clock;
 
-/// Of this network namespace; the counters of processors are added up for whoever reads it.
+/// Of this network namespace; a reader gets the sum of the processors' counters.
 const SNMP_PATH: &str = "proc/net/snmp";
 /// The kernel writes some 1500.
 const MAX_TEXT_BYTES: usize = 4096;

@@ -27,7 +27,7 @@ use vendors::{RoutePush, Vendor};
 /// Software takes a route at once and hands it to the kernel a little later.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
 const POLL_INTERVAL: Duration = Duration::from_millis(2);
-/// Its configuration is read that often even while the kernel holds what it shall.
+/// Its configuration is read that often even while the kernel holds what it should.
 const CONFIG_CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// What it would not do at once is not asked of it at every sample.
 const REPAIR_INTERVAL: Duration = Duration::from_secs(1);
@@ -88,7 +88,7 @@ impl Switch {
         Ok(held)
     }
 
-    /// Mends what has gone astray, as far as interfaces that are up allow.
+    /// Repairs what has gone astray, as far as interfaces that are up allow.
     pub fn keep(
         &mut self,
         kernel: &mut RouteSocket,
@@ -106,7 +106,7 @@ impl Switch {
         Ok(kept)
     }
 
-    /// Why the software could not be told what it shall have, when that was last tried. The kernel goes on
+    /// Why the software could not be given its desired configuration, when that was last tried. The kernel goes on
     /// meanwhile with what it has.
     pub fn lack(&self) -> Option<Lack> {
         Some(Lack {
@@ -131,7 +131,7 @@ impl Switch {
         pins.into_iter().chain([weights]).collect()
     }
 
-    /// From what it holds to what it shall; back again where it does not come to hold that.
+    /// From what it holds to what it should; back again where it does not come to hold that.
     pub fn change(
         &mut self,
         kernel: &mut RouteSocket,
@@ -156,7 +156,7 @@ impl Switch {
         }
     }
 
-    /// What it would be told if it should hold this, in its own words; tells nothing.
+    /// What it would be sent if it should hold this, in its own words; sends nothing.
     pub fn words_to(&self, desired: &ForwardingState) -> Result<Vec<String>, SwitchError> {
         self.refuse_pins(desired)?;
         match &self.vendor {
@@ -165,8 +165,8 @@ impl Switch {
         }
     }
 
-    /// Whether it was told anything. What is configured stays whole while interfaces are down: the software
-    /// leaves them out by itself, and comes back to them.
+    /// Whether anything was sent to it. What is configured stays whole while interfaces are down: the software leaves
+    /// them out by itself, and comes back to them.
     fn keep_routes(
         &mut self,
         kernel: &mut RouteSocket,
@@ -215,7 +215,7 @@ impl Switch {
     }
 }
 
-/// Where software takes away what shall go before it adds what comes, routes that change get their new ways beside
+/// Where software takes away what should go before it adds what comes, routes that change get their new ways beside
 /// their old ones first. Where that does not come about though it must, nothing goes.
 fn tell_in_steps(
     vendor: &dyn Vendor,
@@ -247,8 +247,8 @@ fn those_to(like: &[RouteRule], mut routes: Vec<RouteRule>) -> Vec<RouteRule> {
     routes
 }
 
-/// Until the kernel holds what it shall, and what was there before and is not desired is gone. Patience is with
-/// one that stands still.
+/// Until the kernel holds what it should, and what was there before and is not desired is gone. Patience is with one
+/// that stands still.
 fn settle(
     kernel: &mut RouteSocket,
     before: &[RouteRule],

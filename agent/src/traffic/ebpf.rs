@@ -139,7 +139,7 @@ impl EbpfCounter {
 
 /// To load it, all types of the kernel were read: tens of megabytes, which the allocator would keep.
 #[cfg(target_env = "gnu")]
-#[allow(unsafe_code, reason = "it only touches what nobody uses")]
+#[allow(unsafe_code, reason = "it only touches what is unused")]
 fn give_back_memory() {
     unsafe { nix::libc::malloc_trim(0) };
 }

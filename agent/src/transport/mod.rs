@@ -14,7 +14,7 @@ use thiserror::Error;
 use crate::traffic::NftError;
 pub use marking::{Marking, Network, NoMarking, NoNetwork};
 
-/// Of the network namespace of whoever reads it.
+/// Of the network namespace of the reader.
 const PORT_RANGE_PATH: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 const STATE_FILE: &str = "transport.json";
 /// Fewer would not do for the connections of one host to all others.
@@ -81,7 +81,7 @@ pub struct Wanted {
 /// Noted before anything is changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Change {
-    /// Before the first change that was not taken back.
+    /// Before the first change that was not rolled back.
     before: Transport,
     after: Transport,
 }

@@ -68,7 +68,7 @@ fn manual_frr_routes_are_reverted() {
     changed_and_back(&["--routes-by", "frr", "--vty", FRR_STATE_PATH], words);
 }
 
-/// `words` is what the switch's software would be told.
+/// `words` is what would be sent to the switch's software.
 fn changed_and_back(by: &[&str], words: &str) {
     let scratch = tempfile::tempdir().expect("a folder");
     let hand = Hand { by, scratch };
@@ -83,7 +83,7 @@ fn changed_and_back(by: &[&str], words: &str) {
     assert_eq!(
         hand.switch(&["read"]),
         done(String::new()),
-        "nothing was told"
+        "nothing was sent to FRR"
     );
     let apply =
         |desired, expected| hand.change(&["apply", "--desired", desired, "--expected", expected]);

@@ -193,7 +193,7 @@ fn capabilities_list_missing_rights() {
     says("leaf0", "pins of flows", "setcap cap_net_admin+ep");
 }
 
-/// Where nobody can be asked for neighbours, that is said, and not that there are none.
+/// Where no daemon can be asked for neighbours, that is said, and not that there are none.
 fn missing_lldp_is_reported() {
     let _fabric = Fabric::new();
     let facts = json_of("h0", &["facts"]);
@@ -326,7 +326,7 @@ const COUNT_KEYS: &str = "\
     packets_per_train port program refused reordered retransmits routers_back sent somewhere stalled streams \
     there total trains unknown_packets unsent unsent_forbidden unsent_no_room untimed";
 
-/// The names of numbers that nobody could read without having written them.
+/// The names of numbers that have no meaning without the program's sources.
 fn nameless(name: &str, value: &Value) -> Vec<String> {
     let has_unit = UNIT_SUFFIXES.iter().any(|unit| {
         let rest = name.strip_suffix(unit);

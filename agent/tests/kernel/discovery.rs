@@ -43,7 +43,8 @@ const LEAF_SETTINGS: (&str, &str) = (
 fn neighbours_match_lldp() {
     let _fabric = Fabric::new();
     fs::create_dir_all("/run/lldpd").expect("a place for its prison");
-    // It reads them before it speaks: told later, it would keep to what it has begun with.
+    // It reads them before it speaks: later changes would not count, as it keeps to what it has
+    // begun with.
     let (settings, text) = LEAF_SETTINGS;
     fs::write(settings, text).expect("a place for settings");
     let _near = Lldpd::start("h0", &["-r"]);

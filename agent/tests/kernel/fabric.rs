@@ -57,7 +57,7 @@ pub(crate) fn flow(protocol: Protocol, source: SocketAddrV4, destination: Socket
     }
 }
 
-/// A flow from h0 to h2 that nobody sends.
+/// A flow from h0 to h2 that no host sends.
 pub(crate) fn some_flow(source_port: u16) -> FlowKey {
     let source = SocketAddrV4::new(host(0), source_port);
     flow(Protocol::Tcp, source, SocketAddrV4::new(host(2), 5001))

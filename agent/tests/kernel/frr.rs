@@ -1,5 +1,5 @@
-//! A switch whose routes come from FRR, and the agent beside it: neither touches what the other holds,
-//! whatever becomes of FRR.
+//! A switch whose routes come from FRR, and the agent beside it: neither touches what the other holds, also when FRR
+//! ends.
 
 use std::fs;
 use std::net::Ipv4Addr;
@@ -161,8 +161,8 @@ fn held_routes_survive_daemon_restart() {
 
 const TRANSFER_BYTES: u64 = 1 << 20;
 
-/// Why each hop that FRR is told names its interface: it takes the word `weight` for one, and the route is
-/// taken, kept and of no effect.
+/// Why each hop that is sent to FRR names its interface: it takes the word `weight` for one, and the route is taken,
+/// kept and of no effect.
 fn frr_weight_route_installs_nothing() {
     let _fabric = Fabric::new();
     let frr = Frr::start();

@@ -1,5 +1,5 @@
-//! A switch whose routes FRR makes, told by the agent: they are followed by packets, read back from the
-//! kernel, replaced and never withdrawn; and what the user has configured stays.
+//! A switch whose routes FRR makes, configured by the agent: they are followed by packets, read back from the kernel,
+//! replaced and never withdrawn; and what the user has configured stays.
 
 use std::net::Ipv4Addr;
 use std::time::Instant;
@@ -182,7 +182,7 @@ pub(crate) fn never_withdrawn(software: &Software) {
     assert_eq!(of("Deleted 10.1."), 0, "{said:#?}");
 }
 
-/// Told line by line, it would take FRR many seconds, each time; a machine that is busy for a moment makes it late
+/// Sent line by line, it would take FRR many seconds, each time; a machine that is busy for a moment makes it late
 /// once.
 fn frr_takes_table_of_thousand_hosts() {
     let _fabric = Fabric::new();
@@ -267,7 +267,7 @@ fn hanging_daemon_times_out() {
     let _frr = Frr::start();
     let wanted = of_routes(&[route(host(2), &[hop(0, 1)])]);
     Frr::signal("staticd", Signal::SIGSTOP);
-    let words = error_chain(&hold(&by_frr(), &wanted).expect_err("nobody answers"));
+    let words = error_chain(&hold(&by_frr(), &wanted).expect_err("FRR does not answer"));
     assert!(words.contains("vtysh still runs after 2s"), "{words}");
     Frr::signal("staticd", Signal::SIGCONT);
     assert_eq!(taken(&by_frr(), &wanted), wanted, "it goes on");
@@ -414,7 +414,7 @@ fn agent_follows_and_repairs_via_frr() {
         lack(&mut agent).filter(|it| it.because.contains("failed to connect"))
     });
     let _frr = Frr::start();
-    wait_for("what is told anew", || {
+    wait_for("what is sent again", || {
         (told_to_hold(&mut agent) == wanted && lack(&mut agent).is_none()).then_some(())
     });
 }

@@ -118,7 +118,7 @@ impl Monitor {
     }
 
     /// All that was said before a change to a route of this name; makes that change until it is
-    /// heard, for nobody knows when the monitor listens.
+    /// heard, as it is unknown when the monitor listens.
     pub(crate) fn until_said(&self, name: &str) -> Vec<String> {
         let mut said = vec![];
         let deadline = std::time::Instant::now() + TEST_TIMEOUT;
@@ -188,7 +188,7 @@ fn drain_is_one_group_change() {
     };
     // Else the kernel tells of each route as well when a group changes under it.
     let only_asked = "/proc/sys/net/ipv4/nexthop_compat_mode";
-    within("leaf0", || fs::write(only_asked, "0")).expect("it can be told so");
+    within("leaf0", || fs::write(only_asked, "0")).expect("it can be set");
     hold(&table(&[hop(0, 1), hop(1, 1)])).expect("the kernel takes them");
     let monitor = Monitor::start();
     hold(&table(&[hop(1, 1)])).expect("the kernel takes them");

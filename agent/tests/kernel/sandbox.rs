@@ -57,7 +57,7 @@ pub(crate) fn has(tool: &str) -> Result<(), String> {
     if tool == "bpf" {
         return may_load_programs();
     }
-    // What SONiC is told there goes on to FRR.
+    // What is written to SONiC there goes on to FRR.
     if tool == "redis-server" {
         has("vtysh")?;
     }

@@ -382,7 +382,7 @@ fn killed_agent_keeps_its_promises() {
 /// Programs that stand in for those that an agent asks, and hang until this is dropped.
 struct HangingPrograms {
     folder: TempDir,
-    /// They read it, and nobody writes.
+    /// They read it, and nothing writes.
     _pipe: fs::File,
 }
 
@@ -472,8 +472,8 @@ fn agent_without_rights_reports_partially() {
     });
 }
 
-/// Whatever reads it is told that it is gone: netlink, files, the program that counts its packets, and the
-/// probes that were sent from its address.
+/// Every reader learns that it is gone: netlink, files, the program that counts its packets, and the probes that were
+/// sent from its address.
 fn vanished_interface_is_reported() {
     let _fabric = Fabric::new();
     at_the_coordinator(async |mut stage| {
@@ -507,7 +507,7 @@ fn link_change_is_reported_immediately() {
     });
 }
 
-/// As it is told next.
+/// As its next report says.
 pub(crate) async fn spare_is_up(link: &Link) -> bool {
     let spare = |reading| match reading {
         Reading::Counters(it) if it.interface == "spare0" => Some(it.up),
@@ -559,7 +559,7 @@ fn requested_close_sampling_reports_interfaces() {
             first = spare_between_reports(&link).await;
         }
         within("h0", || {
-            // Nobody has it, and so somebody is asked for who does.
+            // No node has it, and so others are asked for its owner.
             let socket = UdpSocket::bind((SPARE_ADDRESS, 0)).expect("an address of its own");
             let neighbour = Ipv4Addr::new(10, 77, 0, 9);
             socket

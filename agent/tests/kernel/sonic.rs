@@ -1,6 +1,6 @@
-//! A switch whose routes SONiC makes, told by the agent through a real redis: what SONiC would hear of, and what
-//! comes of that in a kernel. The part of SONiC that reads the table stands here in a few lines: it
-//! takes away before it adds, as its own does, and tells a real FRR.
+//! A switch whose routes SONiC makes, configured by the agent through a real redis: what SONiC would hear of, and what
+//! comes of that in a kernel. The part of SONiC that reads the table stands here in a few lines: it takes away before
+//! it adds, as its own does, and configures a real FRR.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -221,7 +221,7 @@ fn refused(desired: &ForwardingState) -> String {
     refused_by(&by_sonic(), desired)
 }
 
-/// Between the agent and the database: when the agent has read and is about to write, somebody else writes.
+/// Between the agent and the database: when the agent has read and is about to write, another client writes.
 const PROXY_SOCKET: &str = "/run/between.sock";
 
 fn concurrent_sonic_write_is_kept() {
@@ -251,7 +251,7 @@ fn concurrent_sonic_write_is_kept() {
     fs::remove_file(PROXY_SOCKET).expect("it is there");
 }
 
-/// Whatever is said over one line, with something done before the first transaction.
+/// Passes on all of one connection, with something done before the first transaction.
 fn pass_on(mut agent: UnixStream, before_writing: impl Fn()) {
     let mut database = UnixStream::connect(REDIS_SOCKET).expect("it listens");
     let [mut answers, mut back] = [&database, &agent].map(|it| it.try_clone().expect("a line"));

@@ -132,7 +132,8 @@ fn restart_keeps_state_in_force() {
         assert_eq!(pinned(&mut agent), (4, rules.to_vec()));
     }
     drop(agent);
-    // Packets stay on the pinned way while nobody is there, and after a reboot cleared the kernel.
+    // Packets stay on the pinned path while no coordinator is there, and after a reboot cleared the
+    // kernel.
     let other = usize::from(rule.interface == "up0");
     assert!(moved_over(|| Session::new(1, 3).transfer(1000))[other] < 100_000);
     hold(&[]).expect("the kernel drops it");
@@ -160,7 +161,7 @@ fn kernel_decides_role() {
     assert_eq!(
         ack.outcome,
         Err(InstallRefusal::NotASwitch),
-        "it pins nobody's flows"
+        "it pins no flows"
     );
     let hops = vec![RouteHop {
         interface: "eth0".to_owned(),

@@ -1,4 +1,4 @@
-//! Traces of live flows: they name the routers the packets really pass, and harm nobody.
+//! Traces of live flows: they name the routers the packets really pass, and disturb no flow.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -296,7 +296,7 @@ fn leaves_to(flow: &FlowKey) -> Ipv4Addr {
 
 fn dual_homed_first_hop_is_traced() {
     let _fabric = fabric_of_two_ways("1");
-    // This many that both cables are in use, but for once in ten million.
+    // Enough for both cables to be in use, but for once in ten million.
     let flows = datagrams(41_000..41_024);
     let traced = Tracing::new().trace(&flows);
     let left: Vec<_> = flows.iter().map(leaves_to).collect();

@@ -1,4 +1,4 @@
-//! Real traffic between hosts: TCP sessions that go on until told to end, and numbered datagrams.
+//! Real traffic between hosts: TCP sessions that go on until they are asked to end, and numbered datagrams.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -21,7 +21,7 @@ pub(crate) fn v4(address: SocketAddr) -> SocketAddrV4 {
     }
 }
 
-/// Waits so long. What it paces is traffic, not the test.
+/// Waits this long. What it paces is traffic, not the test.
 fn pause(duration: Duration) {
     let end = Instant::now() + duration;
     while let Some(left) = end
@@ -194,8 +194,8 @@ fn send_until(sender: &UdpSocket, stopped: &AtomicBool) -> u64 {
     number
 }
 
-/// Until all have come, or nothing comes any more. On a busy machine those that went another way may
-/// come long after the one that tells how many there were.
+/// Until all have come, or nothing comes any longer. On a busy machine those that went another way may come long after
+/// the one that tells how many there were.
 fn receive_all(receiver: &UdpSocket) -> BTreeSet<u64> {
     receiver
         .set_read_timeout(Some(TEST_TIMEOUT))

@@ -120,7 +120,7 @@ fn unknown_train_sender_gets_no_amplification() {
         sent => Some(sent.expect("it goes")),
     });
     assert_eq!((crossing.packets, crossing.arrived_ns.len()), (64, 64));
-    // Whoever guesses what to ask gets nothing for a short question, and as much for a long one.
+    // A host that guesses what to ask gets nothing for a short question, and as much for a long one.
     let train = Train {
         session: 9,
         number: 1,
@@ -145,7 +145,7 @@ fn unknown_train_sender_gets_no_amplification() {
     wait_for("the short question counts as none", || {
         (taking.strays().answering.foreign >= 1).then_some(())
     });
-    // Whoever has asked more than once is granted more than once, and hears all of it first.
+    // A host that has asked more than once is granted more than once, and hears all of it first.
     let length = wait_for("the page", || {
         asks.send(&fetch).ok()?;
         let length = asks.recv(&mut answer).ok()?;

@@ -142,7 +142,7 @@ fn ports_and_marks_are_reverted() {
     );
 }
 
-/// In place of nft: ends whoever asks it to change anything.
+/// In place of nft: ends any process that asks it to change anything.
 const KILLING_NFT: &str = "#!/bin/sh
 case \"$*\" in *-f*) kill -9 $PPID; exit 1 ;; esac
 PATH=\"${PATH#*:}\" exec nft \"$@\"

@@ -1,4 +1,4 @@
-//! What a kernel answers when it has no room for its answers, and when somebody else has what should be made: the agent
+//! What a kernel answers when it has no room for its answers, and when another owner has what should be made: the agent
 //! looks again and goes on, or says no and why, and never believes what is not so.
 
 use std::fs;
@@ -32,7 +32,7 @@ tests! {
     refused_change_keeps_previous_state,
 }
 
-/// Asks for interface 1 under a number that nobody waits for.
+/// Asks for interface 1 under a number that no reader waits for.
 const STRAY_REQUEST: [u8; 32] = {
     let mut bytes = [0; 32];
     let (length, get_link, request, index) = (0, 4, 6, 20);
@@ -87,7 +87,7 @@ fn truncated_dump_is_repeated() {
     });
 }
 
-/// Asks in vain until it is told to end.
+/// Asks in vain until it is asked to end.
 fn crowd(socket: &OwnedFd, begins_after: usize, ends: &AtomicBool) {
     (0..begins_after).for_each(|_| std::hint::spin_loop());
     while !ends.load(Ordering::Relaxed) {

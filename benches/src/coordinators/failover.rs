@@ -12,7 +12,7 @@ use crate::system::{Place, System};
 use crate::times::{Spread, now};
 use crate::trio::Trio;
 
-/// Before anything happens to it, a leader has led for so long, and all are together again.
+/// Before anything happens to it, a leader has led for this long, and all are together again.
 const MIN_STEADY_TIME: Duration = Duration::from_millis(1500);
 /// A leader that comes back does so after another leads.
 const LEADER_DOWNTIME: Duration = Duration::from_millis(500);
@@ -63,7 +63,7 @@ impl Loss {
     }
 }
 
-/// Each round is told as it ends, since all of them take many minutes.
+/// Each round is printed as it ends, since all of them take many minutes.
 pub(crate) fn race(losses: &[Loss], rounds: usize) -> Result<(), StageError> {
     machine::introduce();
     let mut trio = Trio::up()?;

@@ -1,5 +1,5 @@
-//! Three coordinators beside three members of etcd, on one machine with one client: how long nobody
-//! decides anything after a leader is lost, and how long a decision takes.
+//! Three coordinators beside three members of etcd, on one machine with one client: how long
+//! nothing is decided after a leader is lost, and how long a decision takes.
 //!
 //!     reweave-bench-coordinators failover [ROUNDS [LOSS]]     leaders killed, paused and cut-off
 //!     reweave-bench-coordinators commits                      1, 10 and 50 clients

@@ -82,7 +82,7 @@ impl Trio {
         Ok(())
     }
 
-    /// Whoever leads in the latest term, once that has been so for a while.
+    /// The leader in the latest term, once that has been so for a while.
     pub(crate) fn steady_leader(
         &self,
         system: System,

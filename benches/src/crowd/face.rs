@@ -1,4 +1,4 @@
-//! What people see while everybody reports: how soon the API answers, and what those cost who watch.
+//! What operators see while all agents report: how soon the API answers, and what the watchers cost.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Whether decisions are made, and agents told of them, as soon as ever while agents with good
-//! certificates say as much as they can, in every way there is.
+//! Whether decisions are made, and sent to agents, as soon as ever while agents with good certificates say as much as
+//! they can, in every way there is.
 
 use std::env;
 use std::net::SocketAddr;
@@ -85,7 +85,7 @@ fn compare(what: &str, times: [(&str, Vec<Duration>); 2]) -> f64 {
     p99[1] / p99[0]
 }
 
-/// From the operator's word to the answer, and to the agent that is told.
+/// From the operator's request to the answer, and to the agent that gets it.
 #[derive(Default)]
 struct Times {
     commits: Vec<Duration>,
@@ -99,7 +99,7 @@ impl Times {
     }
 }
 
-/// Somebody who decides, and an agent that is told.
+/// An operator who decides, and an agent that gets the decision.
 struct People {
     operator: Operator,
     heard: Heard,
@@ -122,9 +122,9 @@ impl People {
     }
 }
 
-/// Somebody else's program, until it is dropped. It would run on another machine: here it has what time
-/// nobody else wants. Whoever computes without a pause is let do so until the next tick of the kernel
-/// even then, for 4 ms: it only sends what was made beforehand.
+/// A program of another machine, until it is dropped. Here it has what time no other program wants. Even then a program
+/// that computes without a pause may go on until the next tick of the kernel, for 4 ms: it only sends what was made
+/// beforehand.
 struct Hostile(Child);
 
 impl Hostile {

@@ -1,4 +1,4 @@
-//! One coordinator and everybody who reports to it.
+//! One coordinator and all agents that report to it.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -41,7 +41,7 @@ pub(crate) fn measure(agents: usize) {
         .build();
     let runtime = runtime.expect("a runtime");
     let _crowd = runtime.block_on(reports(&members, agents));
-    // Whoever listens would not wait for the reports of all others on a host of its own.
+    // A listener would not wait for the reports of all others on a host of its own.
     let apart = Builder::new_current_thread().enable_all().build();
     apart.expect("a runtime").block_on(words(&members, agents));
 }
@@ -136,7 +136,7 @@ fn is_one(node: &str, agents: usize) -> bool {
     number.is_some_and(|number| number < agents)
 }
 
-/// Somebody is shut out, which is agreed on and told to all agents: how long that takes.
+/// A member is revoked, which is agreed on and sent to all agents: how long that takes.
 async fn deliveries(heard: &mut Heard, operator: &mut Operator) -> Vec<Duration> {
     let mut times = Vec::new();
     for number in 0..BROADCAST_COUNT {
@@ -150,7 +150,7 @@ async fn deliveries(heard: &mut Heard, operator: &mut Operator) -> Vec<Duration>
     times
 }
 
-/// One agent after the other is told to trace a flow from it to one of those that report.
+/// One agent after the other is instructed to trace a flow from it to one of those that report.
 async fn commands(heard: &mut Heard, operator: &mut Operator, agents: usize) -> Vec<Duration> {
     let mut times = Vec::new();
     for port in 1..=COMMAND_COUNT {
@@ -175,7 +175,7 @@ async fn commands(heard: &mut Heard, operator: &mut Operator, agents: usize) -> 
     times
 }
 
-/// When an agent was told to trace a flow from this port, or that somebody is shut out.
+/// When an agent was instructed to trace a flow from this port, or that a member is revoked.
 pub(crate) async fn told(heard: &mut Heard, what: Option<u16>) -> Duration {
     let told = async {
         loop {
@@ -189,13 +189,15 @@ pub(crate) async fn told(heard: &mut Heard, what: Option<u16>) -> Duration {
             }
         }
     };
-    timeout(REPORT_TIMEOUT, told).await.expect("they are told")
+    timeout(REPORT_TIMEOUT, told)
+        .await
+        .expect("they are instructed")
 }
 
-/// When, and which flows are to be traced: nothing where somebody is shut out.
+/// When, and which flows are to be traced: nothing where a member is revoked.
 pub(crate) type Heard = UnboundedReceiver<(Duration, Option<Vec<FlowKey>>)>;
 
-/// What these agents are told.
+/// What these agents receive.
 pub(crate) fn listen(members: &Members, agents: Range<usize>) -> Heard {
     let (tell, heard) = mpsc::unbounded_channel();
     for listener in agents {
@@ -223,7 +225,7 @@ pub(crate) fn listen(members: &Members, agents: Range<usize>) -> Heard {
     heard
 }
 
-/// Has this one shut out, until that is acknowledged.
+/// Revokes this one, until that is acknowledged.
 pub(crate) async fn shut_out(operator: &mut Operator, name: &str) {
     let member = Member {
         role: Role::Viewer,

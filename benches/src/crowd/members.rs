@@ -1,4 +1,4 @@
-//! A cluster with certificates for everybody, on this machine's loopback.
+//! A cluster with certificates for all members, on this machine's loopback.
 
 use std::fs::{self, File};
 use std::io;
@@ -49,7 +49,7 @@ impl Members {
         Self::among(fabric, coordinators, &names, "")
     }
 
-    /// Agents of these nodes, whatever those are called; `policy` goes into the coordinators' files.
+    /// Agents of these nodes, of any names; `policy` goes into the coordinators' files.
     pub(crate) fn among(
         fabric: &str,
         coordinators: usize,
@@ -112,7 +112,7 @@ impl Members {
     fn settings(&self, place: usize) -> String {
         let addresses: Vec<_> = self.addresses.iter().map(ToString::to_string).collect();
         let settings = settings_of(place, &addresses, "fabric.toml", "");
-        // One that is alone names nobody.
+        // One that is alone names no other.
         let alone = settings.split("[[member]]").next().unwrap_or_default();
         let settings = if addresses.len() > 1 {
             &settings
@@ -146,7 +146,7 @@ impl Members {
         fs::read_to_string(self.path(&format!("c{place}.log"))).unwrap_or_default()
     }
 
-    /// Whoever said last that it leads.
+    /// The last one to say that it leads.
     pub(crate) fn leader(&self) -> Option<usize> {
         let lead = self
             .who_run()
@@ -158,7 +158,7 @@ impl Members {
         (0..self.running.len()).filter(|place| self.running[*place].is_some())
     }
 
-    /// How many agents have a session with this one, as it tells whoever watches it.
+    /// How many agents have a session with this one, by its metrics.
     pub(crate) async fn agents_of(&self, place: usize) -> Option<usize> {
         let page = get(self.watched_at(place)?, "/metrics").await.ok()?;
         let mut lines = page.lines();
@@ -198,7 +198,7 @@ async fn get(address: SocketAddr, path: &str) -> io::Result<String> {
     Ok(answer)
 }
 
-/// Somebody who asks this coordinator.
+/// An operator who asks this coordinator.
 pub(crate) struct Operator {
     identity: Identity,
     address: SocketAddr,
@@ -206,7 +206,7 @@ pub(crate) struct Operator {
 }
 
 impl Operator {
-    /// None where nobody leads, or nobody is there.
+    /// None where no coordinator leads, or none is there.
     pub(crate) async fn ask(&mut self, request: &Request) -> Option<Response> {
         if self.session.is_none() {
             let session = connect(&[self.address], &self.identity, Role::Coordinator).await;

@@ -59,7 +59,7 @@ pub(crate) fn measure(agents: usize) {
             http: Some(place), ..
         }) = operator.ask(&asked).await
         else {
-            panic!("nobody shows the page");
+            panic!("no coordinator serves the page");
         };
         (crowd, format!("http://{place}/#token={visit}"))
     });

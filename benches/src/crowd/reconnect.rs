@@ -1,4 +1,4 @@
-//! Three coordinators, and everybody with the leader of them, which is killed.
+//! Three coordinators, and all agents with the leader of them, which is killed.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -37,8 +37,8 @@ async fn run(members: &mut Members, agents: usize) {
     println!("agents led_after_s all_report_after_s sessions_each leader_core_s crowd_core_s");
     for _ in 0..ROUND_COUNT {
         let rest = timeout(RECONNECT_TIMEOUT, all_wait(members, agents)).await;
-        rest.expect("all come to wait with everybody");
-        let first = members.leader().expect("somebody leads");
+        rest.expect("all come to wait with every coordinator");
+        let first = members.leader().expect("a coordinator leads");
         let (began, before) = (Instant::now(), Effort::of(members, &crowd, first));
         members.kill(first);
         let led = all_report(members, &crowd, agents, Some(first)).await;
@@ -52,8 +52,8 @@ async fn run(members: &mut Members, agents: usize) {
     println!("# goal: all within 5 s after the leader is lost");
 }
 
-/// Until everybody has a session with each coordinator: with the one that leads, and in reserve with
-/// those that follow. Whoever is lost sooner finds some who have to be let in anew.
+/// Until all agents have a session with each coordinator: with the one that leads, and in reserve with those that
+/// follow. A leader that is lost sooner leaves some that have to be admitted again.
 async fn all_wait(members: &Members, agents: usize) {
     for place in members.who_run() {
         while members
@@ -93,7 +93,7 @@ impl Effort {
     }
 }
 
-/// Waits until all report to somebody else than this one; when somebody else came to lead.
+/// Waits until all report to another than this one; when another came to lead.
 async fn all_report(
     members: &Members,
     crowd: &Crowd,
@@ -104,7 +104,7 @@ async fn all_report(
         let mut leader = leader_but(members, lost).await;
         let led = Instant::now();
         let mut operator = members.operator(leader);
-        // To ask whoever is busy with all of them costs them time: nobody does while some are outside.
+        // To ask a coordinator that is busy with all of them costs them time: none is asked while some are outside.
         let are_in = || crowd.counts.connected.load(Ordering::Relaxed) >= agents;
         loop {
             sleep(POLL_INTERVAL).await;

@@ -13,7 +13,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// In the name of whoever has the token.
+    /// In the name of the token's owner.
     pub(crate) async fn to(address: SocketAddr, token: &str) -> io::Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -22,7 +22,7 @@ impl Line {
         Ok(Self { stream, headers })
     }
 
-    /// What it is told, in full.
+    /// The answer, in full.
     pub(crate) async fn get(&mut self, path: &str) -> io::Result<Vec<u8>> {
         let length = self.ask(path, "").await?;
         let mut body = vec![0; length.ok_or(io::ErrorKind::InvalidData)?];

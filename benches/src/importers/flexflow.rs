@@ -65,7 +65,7 @@ impl File {
         }
     }
 
-    /// Even ones compute, odd ones send; each is followed by the one so many servers further on.
+    /// Even ones compute, odd ones send; each is followed by the one this many servers further on.
     fn task(&mut self, nth: usize, servers: usize, tasks: usize) -> usize {
         let place = nth % (2 * servers);
         let kind = [FORWARD_TASK, TRANSFER_TASK][place % 2];
@@ -97,13 +97,14 @@ impl File {
     /// First the servers' GPUs, then what each sends to the next over.
     fn device(&mut self, nth: usize, servers: usize) -> usize {
         let server = nth % servers;
-        let (kind, property) = match nth < servers {
-            true => (GPU_DEVICE, 0),
+        let (kind, property) = if nth < servers {
+            (GPU_DEVICE, 0)
+        } else {
             // With the switch, there is one node more.
-            false => (
+            (
                 NETWORK_DEVICE,
                 server * (servers + 1) + (server + 1) % servers,
-            ),
+            )
         };
         let content = [
             &kind.to_le_bytes()[..],

@@ -6,8 +6,8 @@
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_repair::paths::ecmp::{Ecmp, Fields};
-use reweave_sim::sim::network::{Compass, Costs, Network, Towards, Way};
-use reweave_sim::sim::{Problem, SimTime};
+use reweave_sim::engine::network::{Compass, Costs, Network, NetworkPath, Towards};
+use reweave_sim::engine::{Problem, SimTime};
 
 pub(super) const SEED: u64 = 1;
 
@@ -59,7 +59,7 @@ struct Cluster {
     endpoints: Vec<NodeId>,
     towards: Vec<Towards>,
     problem: Problem,
-    way: Way,
+    way: NetworkPath,
 }
 
 impl Cluster {
@@ -74,7 +74,7 @@ impl Cluster {
             network,
             cards,
             endpoints,
-            way: Way::default(),
+            way: NetworkPath::default(),
         }
     }
 

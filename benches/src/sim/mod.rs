@@ -3,7 +3,7 @@
 mod jobs;
 pub(crate) mod patterns;
 
-use reweave_sim::sim::{self, Problem};
+use reweave_sim::engine::{self, Problem};
 
 use crate::cost::{peak_mib, timed};
 use jobs::Placement;
@@ -84,7 +84,7 @@ impl Bench {
         let mut best_s = f64::INFINITY;
         let mut last = None;
         for _ in 0..self.rounds {
-            let (outcome, took_s) = timed(|| sim::simulate(&problem, u64::MAX));
+            let (outcome, took_s) = timed(|| engine::simulate(&problem, u64::MAX));
             best_s = best_s.min(took_s);
             last = Some(outcome.expect("the problem is sound"));
         }

@@ -2,7 +2,7 @@
 //! receives on link `2n + 1`.
 
 use reweave_common::units::Rate;
-use reweave_sim::sim::{PathIndex, Problem, SimTime, TaskIndex};
+use reweave_sim::engine::{PathIndex, Problem, SimTime, TaskIndex};
 
 const VALID_PROBLEM: &str = "the problem is sound";
 

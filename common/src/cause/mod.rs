@@ -33,8 +33,8 @@ pub enum Subject {
     All(Vec<Suspect>),
 }
 
-/// One of several of which a finding may speak: a [`Subject`] without the last kinds, so that nothing holds
-/// itself, however deep somebody would nest it.
+/// One of several of which a finding may speak: a [`Subject`] without the last kinds, so that nothing holds itself,
+/// however deep the input nests it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

@@ -132,9 +132,10 @@ impl Fabric {
     /// The links between two nodes, either way round.
     pub fn links_between(&self, a: NodeId, b: NodeId) -> impl Iterator<Item = LinkId> + Clone {
         // A host has fewer than its switch.
-        let [few, many] = match self.links_of(a).len() <= self.links_of(b).len() {
-            true => [a, b],
-            false => [b, a],
+        let [few, many] = if self.links_of(a).len() <= self.links_of(b).len() {
+            [a, b]
+        } else {
+            [b, a]
         };
         let links = self.links_of(few).iter().copied();
         links.filter(move |&link| self.link(link).far(few).node == many)
@@ -176,7 +177,7 @@ impl Fabric {
         known.unwrap_or_else(|| all.position(|other| other == id).unwrap_or(0))
     }
 
-    /// Looks at all of them: whoever has many names at hand sorts the links by theirs.
+    /// Looks at all links: a caller with many names at hand sorts the links by theirs.
     pub fn find_link(&self, name: &str) -> Option<LinkId> {
         let mut links = self.links().map(|(id, _)| id);
         links.find(|&id| self.link_name(id) == name)

@@ -1,7 +1,7 @@
 //! Fibres that end at optical switches, and the links that circuits make of them.
 //!
-//! Every pair of fibres that a circuit could join is a link of the fabric, so that links keep their
-//! numbers whatever is switched. Those without a circuit are dark.
+//! Every pair of fibres that a circuit could join is a link of the fabric, so that links keep their numbers whichever
+//! circuits are switched. Those without a circuit are dark.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -23,7 +23,7 @@ pub struct OpticalSwitch {
     pub ports: u16,
     /// What light loses between any two ports.
     pub loss: Loss,
-    /// What it may lose from one end of a circuit to the other; whatever it is, where nobody said so.
+    /// What it may lose from one end of a circuit to the other; not limited where the file does not say.
     pub budget: Option<Loss>,
 }
 
@@ -203,7 +203,7 @@ impl FabricBuilder {
         Ok(())
     }
 
-    /// What is joined before anybody has switched anything.
+    /// Circuits that exist before anything is switched.
     pub fn set_circuit(&mut self, optical: OpticalId, circuit: Circuit) -> Result<(), WiringError> {
         let [a, b] = circuit.ports();
         let set = self.fabric.optics.circuits[&optical].clone();

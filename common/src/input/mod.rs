@@ -206,9 +206,10 @@ pub struct Number(pub f64);
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(number) = self;
-        match number.is_finite() && *number != 0.0 && !(1e-6..1e16).contains(&number.abs()) {
-            true => write!(f, "{number:e}"),
-            false => write!(f, "{number}"),
+        if number.is_finite() && *number != 0.0 && !(1e-6..1e16).contains(&number.abs()) {
+            write!(f, "{number:e}")
+        } else {
+            write!(f, "{number}")
         }
     }
 }
@@ -306,14 +307,15 @@ impl<'t> Table<'t> {
         let asked = self.asked;
         T::deserialize(Deserializer::from(self.content)).map_err(|error| {
             let error = document.toml_error(&error, span);
-            match own.contains(&error.key) {
-                true => error.with_known(&asked),
-                false => error,
+            if own.contains(&error.key) {
+                error.with_known(&asked)
+            } else {
+                error
             }
         })
     }
 
-    /// Refuses every key that nobody has taken.
+    /// Refuses every key that was not read.
     pub fn nothing_left(self) -> Result<(), InputError> {
         match self.content.get_ref().keys().next() {
             None => Ok(()),

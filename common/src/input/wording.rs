@@ -1,6 +1,6 @@
 //! Translates serde's errors, which address programmers, for authors of files.
 
-/// How each error about a key that nobody knows begins.
+/// How each error about an unknown key begins.
 pub(crate) const UNKNOWN_KEY_PROBLEM: &str = "this key is unknown";
 pub(super) const MISSING_KEY_PROBLEM: &str = "this key is missing";
 

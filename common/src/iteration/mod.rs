@@ -1,7 +1,7 @@
 //! One iteration of a job, as a graph of tasks: computing, transfers and collectives.
 //!
-//! It describes the job's demand, whatever fabric carries it. A built graph is finite: each task it names exists, and
-//! none waits for itself.
+//! It describes the job's demand, on any fabric. A built graph is finite: each task it names exists, and none waits for
+//! itself.
 
 use std::fmt;
 use std::time::Duration;
@@ -67,7 +67,7 @@ pub enum TaskWork {
         rank: Rank,
         time: Duration,
     },
-    /// Time passes, and nobody is busy.
+    /// Time passes, and no rank is busy.
     Delay {
         time: Duration,
     },
@@ -278,9 +278,12 @@ impl IterationBuilder {
 }
 
 fn within_limits(iteration: &Iteration) -> Result<(), IterationError> {
-    let limit = |what, count: usize, most| match count > most {
-        true => Err(IterationError::TooMany { what, most }),
-        false => Ok(()),
+    let limit = |what, count: usize, most| {
+        if count > most {
+            Err(IterationError::TooMany { what, most })
+        } else {
+            Ok(())
+        }
     };
     if iteration.ranks == 0 {
         return Err(IterationError::NoRanks);
@@ -290,13 +293,16 @@ fn within_limits(iteration: &Iteration) -> Result<(), IterationError> {
 }
 
 fn check(iteration: &Iteration, index: usize, task: &Task) -> Result<(), IterationError> {
-    let rank = |rank: Rank| match rank.index() < iteration.ranks {
-        true => Ok(()),
-        false => Err(IterationError::NoSuchRank {
-            task: index,
-            rank: rank.index(),
-            ranks: iteration.ranks,
-        }),
+    let rank = |rank: Rank| {
+        if rank.index() < iteration.ranks {
+            Ok(())
+        } else {
+            Err(IterationError::NoSuchRank {
+                task: index,
+                rank: rank.index(),
+                ranks: iteration.ranks,
+            })
+        }
     };
     let (time, bytes) = match task.work {
         TaskWork::Compute { rank: at, time } => {

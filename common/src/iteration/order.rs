@@ -22,9 +22,10 @@ impl Order {
                 }
             }
         }
-        match order.len() == iteration.tasks.len() {
-            true => Ok(Self(order)),
-            false => Err(cycle(iteration, &waits)),
+        if order.len() == iteration.tasks.len() {
+            Ok(Self(order))
+        } else {
+            Err(cycle(iteration, &waits))
         }
     }
 

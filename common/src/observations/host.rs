@@ -111,7 +111,7 @@ impl HostObservations {
         }
     }
 
-    /// An interface is not there any more; what it counted is history.
+    /// An interface is not there any longer; what it counted is history.
     fn record_vanished(&mut self, at: Moment, interface: String, seen: Moment) -> bool {
         self.health
             .remove(&CounterSource::Interface(interface.clone()));

@@ -53,7 +53,7 @@ pub struct NodeObservations {
     /// By the flow of the probes. Windows lie apart from the keys, which are gone through far more often,
     /// and a tree has room for twice what it holds.
     pub probes: BTreeMap<FlowKey, Box<ProbeWindow>>,
-    /// When it last told of probes that its kernel did not send, if a window may still know of them.
+    /// When it last reported probes that its kernel did not send, if a window may still know of them.
     pub unsent: Option<Moment>,
     /// By the flow of the trains.
     pub bandwidths: BTreeMap<FlowKey, TimedReading<BandwidthReading>>,
@@ -130,7 +130,7 @@ impl Observations {
         self.nodes.remove(&node);
     }
 
-    /// An address that the node told of before is believed to be this interface's only now.
+    /// An address that another node reported before now belongs to this interface alone.
     pub fn give_address(&mut self, node: NodeId, interface: &str, address: Ipv4Addr) {
         let node = self.nodes.get_mut(&node);
         let interface = node.and_then(|node| node.interfaces.get_mut(interface));
@@ -153,16 +153,16 @@ impl Observations {
         }
     }
 
-    /// Forgets what nobody has spoken of for longer than `most`. Paths stay for as long as their flow
-    /// does; those of flows that others send, the ways back, for as long as they are traced. Of probes,
-    /// which are by far the most, see [`Observations::forget_probes`].
+    /// Forgets what no node has reported for longer than `most`. Paths stay for as long as their flow does; those of
+    /// flows that others send, the ways back, for as long as they are traced. Of probes, which are by far the most, see
+    /// [`Observations::forget_probes`].
     pub fn forget_older_than(&mut self, now: Moment, most: Duration) {
         for node in self.nodes.values_mut() {
             node.forget_older_than(now, most);
         }
     }
 
-    /// Forgets what came of probes too long ago, as these nodes told it.
+    /// Forgets the results of these nodes' probes that are too old.
     pub fn forget_probes(&mut self, now: Moment, nodes: Range<NodeId>) {
         for (_, node) in self.nodes.range_mut(nodes) {
             node.probes.retain(|_, window| window.handle_time(now));
@@ -369,7 +369,7 @@ mod tests {
         hear(&mut observations, 5, vec![reading(1, 3000)]);
         assert_eq!(carried(&observations), Some(Rate::from_bits_per_s(4000)));
         hear(&mut observations, 6, vec![reading(1, 0)]);
-        assert_eq!(carried(&observations), None, "it began anew");
+        assert_eq!(carried(&observations), None, "it started over");
     }
 
     #[test]

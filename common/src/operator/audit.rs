@@ -21,7 +21,7 @@ pub struct Audited {
     pub outcome: AuditOutcome,
     /// Why it was refused.
     pub why: Option<String>,
-    /// So many of the kind, of which this is the last: strangers are not written down one by one.
+    /// How many of the kind there were, of which this is the last: unknown clients are not written down one by one.
     pub times: u64,
     /// The seal of the plan that was approved.
     pub seal: Option<String>,
@@ -63,23 +63,22 @@ impl Request {
 
 fn wanted(circuits: &BTreeMap<OpticalName, CircuitSet>) -> String {
     let names: Vec<_> = circuits.keys().map(|name| name.0.as_str()).collect();
-    match names.is_empty() {
-        true => "that suit the traffic".to_owned(),
-        false => format!("of {}", names.join(", ")),
+    if names.is_empty() {
+        "that suit the traffic".to_owned()
+    } else {
+        format!("of {}", names.join(", "))
     }
 }
 
 const VIEW_ACTION: &str = "look at the cluster";
 
-/// In the words of whoever asks it; what reads is told alike.
+/// In the words of an operator; requests that only read have the same ones.
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Plan => f.write_str("make a plan"),
             Self::Rewire { circuits } => write!(f, "make a plan for circuits {}", wanted(circuits)),
-            Self::Drain { links } => {
-                write!(f, "make a plan that drains {}", links.join(", "))
-            }
+            Self::Drain { links } => write!(f, "make a plan that drains {}", links.join(", ")),
             Self::Weigh { by_worth: true } => f.write_str("make a plan for UCMP weights"),
             Self::Weigh { by_worth: false } => f.write_str("make a plan for equal weights"),
             Self::Reorder { job } => write!(f, "make a plan that orders ranks of {job}"),
@@ -140,6 +139,7 @@ impl fmt::Display for Request {
             | Self::Jobs
             | Self::Registered
             | Self::Gate { .. }
+            | Self::DenyLists
             | Self::Lanes { .. } => f.write_str(VIEW_ACTION),
         }
     }

@@ -18,7 +18,7 @@ pub struct Findings {
     /// The generation of routes under which this was seen.
     pub generation: Generation,
     pub findings: Vec<Finding>,
-    /// What may be wrong besides, where nobody looks.
+    /// What may be wrong besides, where nothing is measured.
     pub not_seen: NotSeen,
 }
 

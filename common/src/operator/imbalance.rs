@@ -44,7 +44,7 @@ pub struct JobImbalance {
     pub all: FlowImbalance,
 }
 
-/// Of all elephants so long ago.
+/// Of all elephants this long ago.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct NotedImbalance {

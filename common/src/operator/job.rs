@@ -50,7 +50,7 @@ pub struct JobStatus {
     /// How long an iteration takes, and in which part of it wires rest.
     pub iteration_ms: Option<f64>,
     pub rest_share: Option<f64>,
-    /// Since the first of its flows sent much, as far as whoever leads has seen.
+    /// Since the first of its flows sent much, as far as this leader has seen.
     pub seen_for_ms: u64,
     pub promise: Option<Promise>,
 }

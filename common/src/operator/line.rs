@@ -23,7 +23,7 @@ pub enum What {
     Unpin(Pin),
     Connect(Joint),
     Disconnect(Joint),
-    /// A node sends what is for so many hosts over other links, or by the network's own routes.
+    /// A node sends what is for this many hosts over other links, or by the network's own routes.
     Routes {
         node: String,
         towards: u32,

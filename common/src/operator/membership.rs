@@ -61,7 +61,7 @@ pub enum CoordinatorState {
     Unseen,
 }
 
-/// How a coordinator stands by itself: what it knows without asking anybody.
+/// A coordinator's own state: what it knows without asking another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CoordinatorStanding {
     /// Of the one that answers.
@@ -73,7 +73,7 @@ pub struct CoordinatorStanding {
     pub coordinators: Vec<CoordinatorStatus>,
 }
 
-/// How the coordinators shall change. Members are called by name or number.
+/// How the coordinators should change. Members are called by name or number.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MemberOrder {

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use serde::{Deserialize, Serialize};
 
 use crate::circuit::{CircuitSet, OpticalName};
-use crate::member::{Digest, Member, Role};
+use crate::member::{DeniedCoordinators, Digest, Member, Role};
 use crate::plan::Generation;
 use crate::time_span::TimeSpan;
 
@@ -141,7 +141,7 @@ pub enum Request {
     ApplyAnyway {
         generation: Generation,
     },
-    /// Which way these flows go, as it was traced last; `anew` has agents trace them for a while.
+    /// Which path these flows take, as it was traced last; `anew` has agents trace them for a while.
     Trace {
         between: Between,
         anew: bool,
@@ -158,7 +158,7 @@ pub enum Request {
     },
     /// Which hosts work together now, as their traffic shows.
     Jobs,
-    /// Carry it out at once, whatever hours there are for changes; anyway as with [`Request::ApplyAnyway`].
+    /// Apply it at once, outside the hours for changes too; anyway as with [`Request::ApplyAnyway`].
     ApplyNow {
         generation: Generation,
         anyway: bool,
@@ -184,7 +184,7 @@ pub enum Request {
     },
     /// The registered jobs.
     Registered,
-    /// Whether these hosts are good for a job, and in which order: as `job` was told it, where that is registered.
+    /// Whether these hosts are good for a job, and in which order: by what `job` registered, where it did.
     Gate {
         hosts: Vec<String>,
         job: Option<String>,
@@ -219,6 +219,8 @@ pub enum Request {
     ClusterVersion {
         minor: Option<u16>,
     },
+    /// By which certificates of coordinators are refused, as far as the addressed one has applied the log.
+    DenyLists,
 }
 
 /// How an approved plan is applied.
@@ -277,6 +279,7 @@ impl Request {
             | Self::Standing
             | Self::Lanes { .. }
             | Self::ClusterVersion { minor: None }
+            | Self::DenyLists
             | Self::Renew { .. } => matches!(role, Role::Operator | Role::Viewer),
             Self::Plan
             | Self::Trace { anew: true, .. }
@@ -344,6 +347,7 @@ impl Request {
             | Self::Standing
             | Self::Lanes { .. }
             | Self::ClusterVersion { minor: None }
+            | Self::DenyLists
             | Self::Renew { .. } => false,
         }
     }
@@ -364,7 +368,7 @@ pub enum Response {
     },
     /// The newest first, as many as fit into one answer; none when there are no older ones.
     History(Vec<Record>),
-    /// Nothing when it is not known any more.
+    /// Nothing when it is not known any longer.
     Record(Option<Box<Record>>),
     Refused(Refused),
     Invited {
@@ -401,7 +405,7 @@ pub enum Response {
     Froze {
         hosts: Vec<String>,
     },
-    /// All of them, or the one that was told of; none when that one is over.
+    /// All of them, or the one that the order was about; none when that one is over.
     Registered(Vec<RegisteredJob>),
     Started(Box<StartedJob>),
     Allocation(Box<Allocation>),
@@ -420,4 +424,5 @@ pub enum Response {
         /// An operator has lowered it to that, and no leader raises it by itself.
         lowered_by: Option<String>,
     },
+    DenyLists(DeniedCoordinators),
 }

@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 use crate::plan::Generation;
 use crate::units::Rate;
 
-/// What is told of one job. All of it may be told again, and then changes nothing.
+/// An order about one job. Orders may be repeated, and then change nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum JobOrder {
-    /// It works on these hosts, in the order of its ranks; or in the best one, where these may be reordered. Told
-    /// again, it is known to be there still.
+    /// It works on these hosts, in the order of its ranks; or in the best one, where these may be reordered. Repeated,
+    /// it says that the job still runs.
     Register {
         hosts: Vec<String>,
         may_reorder: bool,
@@ -20,8 +20,8 @@ pub enum JobOrder {
         name: String,
         ring_bits_per_s: Option<Rate>,
     },
-    /// What mends its ways is planned, checked and carried out, as far as the policy lets it; or nothing is
-    /// changed for it.
+    /// What repairs its ways is planned, checked and carried out, as far as the policy lets it; or nothing is changed
+    /// for it.
     Start { may_change: bool },
     /// It is over: what was held for it is let go.
     End,
@@ -37,7 +37,7 @@ pub struct RegisteredJob {
     /// Who registered it.
     pub by: String,
     pub age_ms: u64,
-    /// Since it was last told of, or its hosts had sessions with each other that sent much.
+    /// Since the last order about it, or since its hosts had sessions with each other that sent much.
     pub silent_ms: u64,
     pub phase: Option<JobPhase>,
 }
@@ -59,7 +59,7 @@ pub struct Allocation {
     /// Nothing speaks against it.
     pub is_good: bool,
     pub against: Vec<String>,
-    /// In which ranks follow each other best; of a registered job, as it was told first.
+    /// The order in which ranks follow each other best; of a registered job, the order that it registered first.
     pub order: Vec<String>,
     /// Those that hang on the same switches: they reduce among themselves first.
     pub groups: Vec<Vec<String>>,

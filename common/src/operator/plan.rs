@@ -24,7 +24,7 @@ use super::place::Hop;
 pub struct Plan {
     pub generation: Generation,
     pub parent: Generation,
-    /// The change that it takes back.
+    /// The change that it rolls back.
     pub takes_back: Option<Generation>,
     /// All that will be pinned afterwards.
     pub pins: Vec<Pin>,
@@ -36,7 +36,7 @@ pub struct Plan {
     /// What differs from its parent, where that is in force.
     pub changes: Vec<Line>,
     /// Stands for all that is shown of a plan on offer, but for how many flows of a job it touches and what it was
-    /// judged on: whoever names it with an approval approves nothing else.
+    /// judged on: an approval that names it approves nothing else.
     pub seal: String,
     /// Why it cannot be carried out just now, as far as jobs are frozen.
     pub hindered_by: Vec<String>,
@@ -92,8 +92,8 @@ pub struct Base {
     pub capacity_floor: f64,
     /// Nothing is dropped: who has no room makes the one before it wait.
     pub lossless: bool,
-    /// Which node has each address that a pin in force or of the plan leads to, where anybody is known to have
-    /// it: fabric files need not say so. Plans that were written down earlier do not have this.
+    /// Which node has each address that a pin in force or of the plan leads to, where an owner is known: fabric files
+    /// need not say so. Plans that were written down earlier do not have this.
     #[cfg_attr(feature = "schema", schema(value_type = Option<BTreeMap<String, String>>))]
     pub addresses: Option<BTreeMap<Ipv4Addr, String>>,
 }

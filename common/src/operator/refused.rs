@@ -68,7 +68,7 @@ pub enum Refused {
     WhichAddress { host: String, has: Vec<Ipv4Addr> },
     /// The change stays, for that reason.
     NoWayBack(RollbackRefused),
-    /// No routes that are told to anybody lead around this link.
+    /// No routes that nodes are instructed to hold lead around this link.
     NotAround { link: String },
     /// The fabric has no node or optical switch of this name.
     NotToMaintain { name: String },

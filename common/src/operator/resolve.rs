@@ -87,10 +87,10 @@ impl Course {
 }
 
 /// Pins, tables and circuits in force, and links that are down.
-type Found = (Vec<plan::Pin>, Tables, Circuits, BTreeSet<LinkId>);
+type ResolvedBase = (Vec<plan::Pin>, Tables, Circuits, BTreeSet<LinkId>);
 
 impl Base {
-    pub fn resolve(&self, fabric: &Fabric) -> Result<Found, Unknown> {
+    pub fn resolve(&self, fabric: &Fabric) -> Result<ResolvedBase, Unknown> {
         let names = Names::of(fabric);
         Ok((
             names.pins(&self.pins)?,
@@ -100,7 +100,7 @@ impl Base {
         ))
     }
 
-    /// Who is known to have which address; nothing where nobody wrote that down.
+    /// Which node owns which address; nothing where the plan does not record that.
     pub fn owners(&self, fabric: &Fabric) -> Result<Option<BTreeMap<Ipv4Addr, NodeId>>, Unknown> {
         let names = Names::of(fabric);
         let owner = |(&address, name): (&Ipv4Addr, &String)| Ok((address, names.node(name)?));

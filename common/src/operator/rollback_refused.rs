@@ -9,7 +9,7 @@ use crate::plan::Generation;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RollbackRefused {
-    /// Nothing was changed and kept, or all that was is taken back.
+    /// Nothing was changed and kept, or all that was is rolled back.
     NothingKept,
     /// It is not remembered, or was not kept.
     NotKept { generation: Generation },
@@ -25,7 +25,7 @@ pub enum RollbackRefused {
     },
     /// It takes another one back.
     IsOneItself { generation: Generation },
-    /// What was before it is not remembered any more.
+    /// What was before it is not remembered any longer.
     Forgotten { generation: Generation },
 }
 

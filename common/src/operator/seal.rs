@@ -14,12 +14,12 @@ impl Plan {
         }
     }
 
-    /// Whether nobody has changed what it stood for when it was shown.
+    /// Whether what it stood for is unchanged since it was shown.
     pub fn is_as_sealed(&self) -> bool {
         self.seal == self.true_seal()
     }
 
-    /// How many flows of a job are sending just now is no part of it, or nobody could approve anything.
+    /// How many flows of a job send just now is no part of it, or no plan could ever be approved.
     fn true_seal(&self) -> String {
         let jobs: Vec<_> = self.touched.iter().map(|it| &it.job).collect();
         let (does, hindered) = (
@@ -36,11 +36,11 @@ impl Plan {
     }
 }
 
-/// A short text that is another one for another text, wherever it is made. It hides nothing, and keeps nobody
-/// from making it again.
+/// A short text that differs for another text, and is the same on every machine. It is no secret and no signature:
+/// anyone can make it.
 pub fn mark(text: impl fmt::Display) -> String {
     let mut hash = Fnv::default();
-    // A hash takes whatever it is given.
+    // A hash accepts any text.
     let _ = write!(hash, "{text}");
     format!("{:016x}", hash.0)
 }

@@ -55,7 +55,7 @@ pub struct Status {
     /// Who was not let in lately, the latest first.
     pub refused: Vec<RefusedPeer>,
     pub invitations: Vec<OpenInvitation>,
-    /// Members that are shut out.
+    /// Members that are revoked.
     pub revoked: Vec<Member>,
     pub opticals: Vec<OpticalStatus>,
     pub probes: ProbeStatus,
@@ -253,7 +253,7 @@ pub struct ProbeStatus {
 pub struct ProbeCoverage {
     /// Of all links, both counted.
     pub directions: usize,
-    /// So many flows shall cross each.
+    /// This many flows are to cross each.
     pub wanted: u32,
     /// Directions that fewer cross.
     pub seldom: usize,
@@ -295,7 +295,7 @@ pub struct PathBandwidth {
     /// Of the trains: another source port may take another way.
     pub flow: FlowKey,
     pub bandwidth: Bandwidth,
-    /// The nodes between both, as they name themselves; `?` for a silent one. Absent where nobody knows.
+    /// The nodes between both, as they name themselves; `?` for a silent one. Absent where they are unknown.
     pub over: Option<Vec<String>>,
     /// Since the last train.
     pub age_ms: u64,
@@ -309,7 +309,7 @@ pub struct RunningChange {
     pub phase: Phase,
     /// Nodes that have not answered yet.
     pub waiting_for: Vec<String>,
-    /// Why it is taken back, and what it waits for where it is held.
+    /// Why it is rolled back, and what it waits for where it is held.
     pub reasons: Vec<String>,
     /// Who wants that it begins nothing more for now.
     pub stopped_by: Option<String>,

@@ -12,7 +12,7 @@ pub enum Steering {
     Hold,
     /// It goes on, and what could not be done is tried again at once.
     Resume,
-    /// It is given up: what was done is taken back, in an order that is safe.
+    /// It is given up: what was done is rolled back, in an order that is safe.
     Abort,
 }
 

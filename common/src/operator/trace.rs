@@ -40,12 +40,12 @@ pub struct TracedFlow {
 pub struct TracedWay {
     /// All nodes after the sender, in order; the last is the receiver.
     pub steps: Vec<TracedStep>,
-    /// The receiver's agent has seen packets of this very flow come past so many routers.
+    /// The receiver's agent has seen packets of this very flow come past as many routers.
     pub is_confirmed: bool,
     pub age_ms: u64,
 }
 
-/// A node on the way. Absent is what nobody knows; nothing is guessed.
+/// A node on the way. Unknown values are absent; nothing is guessed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(utoipa::ToSchema))]
 pub struct TracedStep {

@@ -24,16 +24,16 @@ pub const PROBE_PORT: u16 = 7333;
 pub struct ProbeList {
     /// By these five fields probes are sent: each source port may take another path.
     pub flows: Vec<FlowKey>,
-    /// Each flow is probed so often.
+    /// Each flow is probed this often.
     pub period: TimeSpan,
-    /// All probes together are no more than this, whatever that does to the period.
+    /// All probes together are no more than this; the period grows where it must.
     pub most_rate: Rate,
     /// Who is answered; it stays in force when the list has run out.
     pub roster: Vec<Ipv4Addr>,
     /// Without a fresh list, probing ends then.
     pub valid_for: TimeSpan,
-    /// So often, while the wires rest, a train of packets measures the bandwidth of each flow's way;
-    /// never, without. All trains together are no more than `most_rate`, too.
+    /// How often, while the wires rest, a train of packets measures the bandwidth of each flow's way; never, without.
+    /// All trains together are no more than `most_rate`, too.
     pub trains_every: Option<TimeSpan>,
 }
 

@@ -215,7 +215,7 @@ impl<'de> Visitor<'de> for Buckets {
 
     /// Strangers may send them in any order, one more than once, and some that cannot be.
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Times, A::Error> {
-        // No more than a few at once, whatever is announced.
+        // No more than a few at once, however many are announced.
         let mut buckets = Vec::with_capacity(map.size_hint().unwrap_or(0).min(64));
         while let Some((place, count)) = map.next_entry()? {
             let bucket = Bucket { place, count };

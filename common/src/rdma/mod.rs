@@ -62,7 +62,7 @@ pub enum GidKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Transport {
-    /// Datagrams: nobody resends them, and the NIC stamps their departure.
+    /// Datagrams: they are never resent, and the NIC stamps their departure.
     Ud,
     /// Connections, as training uses them.
     Rc,

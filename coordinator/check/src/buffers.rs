@@ -1,9 +1,9 @@
 //! Whether full buffers may come to wait for each other in a circle, on a fabric that drops nothing.
 //!
-//! What came over one link and goes on over the next waits in the first one's buffer until there is room in
-//! the second's. While nodes change, packets that were sent by the old way meet such as go by the new one,
-//! so all that anybody may do meanwhile is laid together. What waited for each other before is not held
-//! against a change; a circle counts when something new closes it.
+//! What came over one link and goes on over the next waits in the first one's buffer until there is room in the
+//! second's. While nodes change, packets that were sent by the old way meet such as go by the new one, so all that any
+//! node may do meanwhile is laid together. What waited for each other before is not held against a change; a circle
+//! counts when something new closes it.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -14,7 +14,7 @@ use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::migration_plan::Tables;
 use reweave_common::plan::Pin;
 
-use crate::columns::Columns;
+use crate::columns::TablesByDestination;
 use crate::course::differing;
 use crate::mesh::{Ground, Mesh};
 use crate::pins::by_flow;
@@ -34,21 +34,22 @@ pub(crate) fn deadlock(network: &Network<'_>, next: &Tables, pins: &[Pin]) -> Op
     }
     let concerned = concerned(network, next, pins);
     let is_concerned = |to: NodeId| concerned.as_ref().is_none_or(|some| some.contains(&to));
-    deadlock_towards(network, (next, pins), is_concerned)
+    deadlock_towards(network, next, pins, is_concerned)
 }
 
 /// By what goes to these destinations, and all that goes on as now.
 pub(crate) fn deadlock_towards(
     network: &Network<'_>,
-    (next, pins): (&Tables, &[Pin]),
+    next: &Tables,
+    pins: &[Pin],
     is_concerned: impl Fn(NodeId) -> bool,
 ) -> Option<Unsound> {
     let ground = Ground::of(network);
-    let meanwhile = waits(&ground, (next, pins), is_concerned);
+    let meanwhile = waits(&ground, next, pins, is_concerned);
     if meanwhile.is_empty() {
         return None;
     }
-    let mut all = waits(&ground, (&Tables::new(), network.pins), |_| true);
+    let mut all = waits(&ground, &Tables::new(), network.pins, |_| true);
     let new: Vec<_> = meanwhile.difference(&all).copied().collect();
     all.extend(&new);
     let circle = new.into_iter().find_map(|wait| closed_by(&all, wait))?;
@@ -71,30 +72,31 @@ fn concerned(network: &Network<'_>, next: &Tables, pins: &[Pin]) -> Option<BTree
     if !next.iter().all(raises_as_now) {
         return None;
     }
-    let led_anew = next.iter();
-    let led_anew =
-        led_anew.flat_map(|(at, table)| differing([network.tables.get(at), Some(table)]));
+    let changed_hops = next.iter();
+    let changed_hops =
+        changed_hops.flat_map(|(at, table)| differing([network.tables.get(at), Some(table)]));
     let [before, after] = [network.pins, pins].map(|pins| pins.iter().collect::<BTreeSet<_>>());
     let pins = before.symmetric_difference(&after);
     let pinned = pins.filter_map(|pin| network.addresses.get(pin.flow.destination.ip()));
-    Some(led_anew.chain(pinned.copied()).collect())
+    Some(changed_hops.chain(pinned.copied()).collect())
 }
 
 /// Of what goes to these destinations.
 pub(crate) fn waits(
     ground: &Ground<'_>,
-    (next, pins): (&Tables, &[Pin]),
+    next: &Tables,
+    pins: &[Pin],
     is_concerned: impl Fn(NodeId) -> bool,
 ) -> Waits {
     let mut waits = Waits::new();
     let (network, fabric) = (ground.network, ground.network.fabric);
-    let tables = Columns::of(next, fabric.nodes().len());
+    let tables = TablesByDestination::of(next, fabric.nodes().len());
     let pinned = pinned(network, pins);
     let (nobody, no_pins) = (BTreeSet::new(), BTreeMap::new());
     for to in fabric.endpoints().filter(|to| is_concerned(*to)) {
-        let mesh = Mesh::new(ground, to, (&tables, &nobody), &no_pins);
+        let mesh = Mesh::new(ground, to, &tables, &nobody, &no_pins);
         let sources: Vec<_> = fabric.endpoints().filter(|from| *from != to).collect();
-        let way = Way { network, next, to };
+        let way = BufferWalk { network, next, to };
         way.walk(&sources, |at| mesh.links(at), &mut waits);
         for (flow, pins) in pinned.get(&to).into_iter().flatten() {
             let from = network.addresses.get(flow.source.ip());
@@ -136,13 +138,13 @@ fn links_of(pinned: &Pinned, at: NodeId, mesh: &Mesh<'_>) -> BTreeSet<LinkId> {
 }
 
 /// Towards one destination.
-struct Way<'a> {
+struct BufferWalk<'a> {
     network: &'a Network<'a>,
     next: &'a Tables,
     to: NodeId,
 }
 
-impl Way<'_> {
+impl BufferWalk<'_> {
     fn walk(
         &self,
         sources: &[NodeId],
@@ -194,9 +196,10 @@ impl Way<'_> {
         };
         let (mut stays, mut rises) = (false, false);
         for tables in held {
-            match raises(tables) {
-                true => rises = true,
-                false => stays = true,
+            if raises(tables) {
+                rises = true;
+            } else {
+                stays = true;
             }
         }
         let classes = [stays.then_some(class), rises.then_some(class + 1)];

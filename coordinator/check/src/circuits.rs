@@ -9,7 +9,7 @@ use reweave_common::units::Rate;
 
 use crate::{Network, Unsound};
 
-/// What is wrong with these circuits, whatever there was before.
+/// What is wrong with these circuits, independent of the ones before.
 pub(crate) fn faults(fabric: &Fabric, circuits: &Circuits) -> Vec<Unsound> {
     let of_switch = |(&optical, set): (&OpticalId, &CircuitSet)| {
         if optical.index() >= fabric.opticals().len() {

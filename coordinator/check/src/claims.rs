@@ -1,8 +1,7 @@
-//! What a plan needs for itself alone: worked out from what it changes, and never taken on anybody's
-//! word.
+//! What a plan needs for itself alone: worked out from what it changes, and never taken from the plan itself.
 //!
-//! Towards one destination only those nodes may ever be led elsewhere whose packets pass what moves,
-//! before or after: whatever is drained on the way, all others go on as they did.
+//! Towards one destination only those nodes may ever be led elsewhere whose packets pass what moves, before or after:
+//! with any drains on the way, all others go on as they did.
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -14,7 +13,7 @@ use reweave_common::migration_plan::Tables;
 use reweave_common::plan::{Pin, Plan};
 use reweave_common::resource_set::ResourceSet;
 
-use crate::columns::Columns;
+use crate::columns::TablesByDestination;
 use crate::course::differing;
 use crate::mesh::{NextLinks, Open};
 use crate::pins::by_flow;
@@ -30,7 +29,7 @@ pub fn claims(network: &Network<'_>, plan: &Plan) -> ResourceSet {
         ..*network
     };
     let both = &[Side::of(network), Side::of(&after)];
-    let mut found = Found::default();
+    let mut found = ClaimSet::default();
     let jobs = plan.orders.iter().map(|order| order.job.clone());
     found.0.jobs.extend(jobs);
     found.take_pins(both);
@@ -47,7 +46,7 @@ pub fn claims(network: &Network<'_>, plan: &Plan) -> ResourceSet {
 struct Side<'a> {
     network: &'a Network<'a>,
     open: Open<'a>,
-    tables: Columns<'a>,
+    tables: TablesByDestination<'a>,
 }
 
 impl<'a> Side<'a> {
@@ -55,21 +54,21 @@ impl<'a> Side<'a> {
         Self {
             network,
             open: Open::of(network),
-            tables: Columns::of(network.tables, network.fabric.nodes().len()),
+            tables: TablesByDestination::of(network.tables, network.fabric.nodes().len()),
         }
     }
 
     /// By its tables.
-    fn ways(&self, to: NodeId) -> Ways<'_> {
-        Ways::new((self.network, &self.open), &self.tables, to)
+    fn ways(&self, to: NodeId) -> DestinationForwarding<'_> {
+        DestinationForwarding::new((self.network, &self.open), &self.tables, to)
     }
 }
 
 /// What has been found so far.
 #[derive(Default)]
-struct Found(ResourceSet);
+struct ClaimSet(ResourceSet);
 
-impl Found {
+impl ClaimSet {
     /// Where a flow is pinned otherwise, and all that lies behind.
     fn take_pins(&mut self, [before, after]: &[Side<'_>; 2]) {
         let network = before.network;
@@ -96,7 +95,7 @@ impl Found {
         }
     }
 
-    /// What whoever made the plan says of it.
+    /// What the plan's author says of it.
     fn take_moves(&mut self, network: &Network<'_>, plan: &Plan) {
         let is_there = |link: &LinkId| link.index() < network.fabric.links().len();
         let hops = plan.moves.iter().flat_map(|it| [it.from, it.to]);
@@ -108,7 +107,7 @@ impl Found {
         self.0.flows.extend(moved.chain(foreseen));
     }
 
-    /// Whoever is told anything; and behind them all that goes another way by it.
+    /// All nodes that get an instruction; and behind them all that goes another way by it.
     fn take_tables(&mut self, both: &[Side<'_>; 2]) {
         let [before, after] = both.each_ref().map(|side| side.network);
         let nodes: BTreeSet<_> = before.tables.keys().chain(after.tables.keys()).collect();
@@ -120,7 +119,7 @@ impl Found {
                 towards.extend(differing);
             }
         }
-        // Where circuits move, whoever is told nothing of a destination may go another way there, too.
+        // Where circuits move, a node without an instruction for a destination may send there another way, too.
         if before.circuits != after.circuits {
             let all = [before.tables, after.tables].into_iter();
             let all = all.flat_map(Tables::values);
@@ -133,7 +132,7 @@ impl Found {
         self.0.nodes.extend(told);
     }
 
-    /// Of those who are told anything.
+    /// Of those that get an instruction.
     fn take_ways_to(&mut self, to: NodeId, both: &[Side<'_>; 2], told: &[NodeId]) {
         let ways = both.each_ref().map(|side| side.ways(to));
         let goes_on = |at: &NodeId| {
@@ -151,7 +150,7 @@ impl Found {
         }
     }
 
-    /// Whoever passes what moves, and whoever it is plugged into.
+    /// All nodes whose packets pass what moves, and the nodes that it is plugged into.
     fn take_circuits(&mut self, both: &[Side<'_>; 2], moved: &BTreeSet<OpticalId>) {
         let fabric = both[0].network.fabric;
         let plugged = fabric.fibres().filter(|it| moved.contains(&it.optical));
@@ -191,18 +190,18 @@ fn is_weighed(hops: &[NextHop]) -> bool {
     weights.any(|weight| Some(weight) != first)
 }
 
-/// Where everybody sends what is for one destination.
-pub(crate) struct Ways<'a> {
+/// Where every node sends what is for one destination.
+pub(crate) struct DestinationForwarding<'a> {
     network: &'a Network<'a>,
     to: NodeId,
     /// By node.
     ways: Vec<NextLinks<'a>>,
 }
 
-impl<'a> Ways<'a> {
+impl<'a> DestinationForwarding<'a> {
     pub(crate) fn new(
         (network, open): (&'a Network<'a>, &Open<'_>),
-        tables: &Columns<'a>,
+        tables: &TablesByDestination<'a>,
         to: NodeId,
     ) -> Self {
         let own = OnceCell::new();

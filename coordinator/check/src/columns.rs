@@ -1,5 +1,5 @@
-//! Tables by destination. They are kept by node, and judged one destination after the other: to look every node up anew
-//! for each of them took most of the time, of as many entries as a plan may have.
+//! Tables by destination. They are kept by node, and judged one destination after the other: to look every node up
+//! again for each of them took most of the time, of as many entries as a plan may have.
 
 use reweave_common::forwarding::NextHop;
 use reweave_common::ids::NodeId;
@@ -8,15 +8,15 @@ use reweave_common::migration_plan::Tables;
 /// What nodes say of one destination, in the order of their numbers.
 type Column<'a> = Vec<(NodeId, &'a [NextHop])>;
 
-pub(crate) struct Columns<'a> {
-    /// By node: whether it has a table, whatever that says.
+pub(crate) struct TablesByDestination<'a> {
+    /// By node: whether it has a table, of any content.
     has_table: Vec<bool>,
     /// By destination.
     towards: Vec<Column<'a>>,
 }
 
-impl<'a> Columns<'a> {
-    /// Of a fabric of so many nodes. What is said of others leads nowhere.
+impl<'a> TablesByDestination<'a> {
+    /// Of a fabric of this many nodes. What is said of others leads nowhere.
     pub(crate) fn of(tables: &'a Tables, nodes: usize) -> Self {
         let mut columns = Self {
             has_table: vec![false; nodes],

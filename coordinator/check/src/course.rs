@@ -12,7 +12,7 @@ use reweave_common::plan::Plan;
 
 use crate::buffers;
 use crate::circuits;
-use crate::columns::Columns;
+use crate::columns::TablesByDestination;
 use crate::mesh::{Ground, Mesh, Mishap};
 use crate::unsound::Trouble;
 use crate::{Network, Unsound, judge_flows};
@@ -21,7 +21,7 @@ use crate::{Network, Unsound, judge_flows};
 ///
 /// # Errors
 /// With all that was found.
-pub fn check_leg(network: &Network<'_>, leg: MigrationStep<'_>) -> Result<(), Vec<Unsound>> {
+pub fn check_step(network: &Network<'_>, leg: MigrationStep<'_>) -> Result<(), Vec<Unsound>> {
     let found = match leg {
         MigrationStep::Round(round) => judge_round(network, round),
         MigrationStep::Switch(circuits) => judge_switch(network, circuits),
@@ -33,7 +33,7 @@ pub fn check_leg(network: &Network<'_>, leg: MigrationStep<'_>) -> Result<(), Ve
 ///
 /// # Errors
 /// With what speaks against the first leg that is unsound.
-pub fn check_course(
+pub fn check_migration(
     network: &Network<'_>,
     course: &MigrationPlan,
     (tables, circuits): (&Tables, &Circuits),
@@ -64,7 +64,7 @@ impl CourseCheck {
     }
 
     /// Judges the next leg, in the same network as those before. None while others follow it; then the verdict is that of
-    /// [`check_course`].
+    /// [`check_migration`].
     pub fn check_next(
         &mut self,
         network: &Network<'_>,
@@ -72,7 +72,7 @@ impl CourseCheck {
         (tables, circuits): (&Tables, &Circuits),
     ) -> Option<Result<(), Vec<Unsound>>> {
         if let Some((_, leg)) = course.legs().nth(self.sound) {
-            if let Err(found) = check_leg(&self.now.seen_in(network), leg) {
+            if let Err(found) = check_step(&self.now.seen_in(network), leg) {
                 return Some(Err(found));
             }
             self.now.take(leg);
@@ -82,21 +82,22 @@ impl CourseCheck {
             return None;
         }
         let arrives = strip(&self.now.tables) == strip(tables) && self.now.circuits == *circuits;
-        Some(match arrives {
-            true => Ok(()),
-            false => Err(vec![Unsound::LeadsElsewhere]),
+        Some(if arrives {
+            Ok(())
+        } else {
+            Err(vec![Unsound::LeadsElsewhere])
         })
     }
 }
 
 /// Each leg by itself, as the legs before have left the network, sound or not.
-pub fn judge_legs(
+pub fn judge_steps(
     network: &Network<'_>,
     course: &MigrationPlan,
 ) -> Vec<(StepPosition, Vec<Unsound>)> {
     let mut now = Now::of(network);
     let judged = course.legs().map(|(place, leg)| {
-        let found = check_leg(&now.seen_in(network), leg);
+        let found = check_step(&now.seen_in(network), leg);
         now.take(leg);
         (place, found.err().unwrap_or_default())
     });
@@ -147,20 +148,20 @@ fn strip(tables: &Tables) -> BTreeMap<NodeId, &BTreeMap<NodeId, Vec<NextHop>>> {
 }
 
 /// By destination: the nodes that send there otherwise by a plan.
-pub(crate) fn led_anew_by_plan(
+pub(crate) fn changed_hops_by_plan(
     network: &Network<'_>,
     plan: &Plan,
 ) -> BTreeMap<NodeId, BTreeSet<NodeId>> {
     let nodes = network.tables.keys().chain(plan.tables.keys());
     let nodes: BTreeSet<_> = nodes.copied().collect();
-    led_anew(nodes, [network.tables, &plan.tables])
+    changed_hops(nodes, [network.tables, &plan.tables])
 }
 
 /// What a plan of tables or circuits leads to, by itself: where packets go, and flows by the pins that it sets last.
 pub(crate) fn at_rest(
     [network, after]: [&Network<'_>; 2],
     plan: &Plan,
-    led_anew: &BTreeMap<NodeId, BTreeSet<NodeId>>,
+    changed_hops: &BTreeMap<NodeId, BTreeSet<NodeId>>,
 ) -> Vec<Unsound> {
     let moves = after.circuits != network.circuits;
     let mut found = circuits::faults(network.fabric, &plan.circuits);
@@ -180,13 +181,14 @@ pub(crate) fn at_rest(
         found.extend(judge_flows([&last, &last], &plan.pins));
     }
     let ground = Ground::of(after);
-    let tables = Columns::of(&plan.tables, network.fabric.nodes().len());
+    let tables = TablesByDestination::of(&plan.tables, network.fabric.nodes().len());
     let everybody: BTreeSet<_> = plan.tables.keys().copied().collect();
     let lost = |to| {
-        // Where circuits move, whoever has not been told goes other ways, too.
-        let concerned = match moves {
-            true => &everybody,
-            false => led_anew.get(&to)?,
+        // Where circuits move, nodes without an instruction go other ways, too.
+        let concerned = if moves {
+            &everybody
+        } else {
+            changed_hops.get(&to)?
         };
         let concerned = concerned.iter().copied();
         let mesh = Mesh::at_rest(&ground, to, &tables, concerned);
@@ -197,18 +199,18 @@ pub(crate) fn at_rest(
 }
 
 /// By destination: those of the nodes that send there by one of these tables otherwise than by the other.
-fn led_anew(
+fn changed_hops(
     nodes: impl IntoIterator<Item = NodeId>,
     [old, new]: [&Tables; 2],
 ) -> BTreeMap<NodeId, BTreeSet<NodeId>> {
-    let mut led_anew: BTreeMap<NodeId, BTreeSet<NodeId>> = BTreeMap::new();
+    let mut changed_hops: BTreeMap<NodeId, BTreeSet<NodeId>> = BTreeMap::new();
     for at in nodes {
         let differing = differing([old.get(&at), new.get(&at)]);
         for to in differing.into_iter().filter(|to| *to != at) {
-            led_anew.entry(to).or_default().insert(at);
+            changed_hops.entry(to).or_default().insert(at);
         }
     }
-    led_anew
+    changed_hops
 }
 
 /// Of which destinations two tables of a node say something else, in the order of their numbers. A table that is absent
@@ -246,14 +248,14 @@ fn judge_round(network: &Network<'_>, round: &Round) -> Vec<Unsound> {
         return vec![Unsound::NoSuchNode { node }];
     }
     let ground = Ground::of(network);
-    let next = Columns::of(round, network.fabric.nodes().len());
+    let next = TablesByDestination::of(round, network.fabric.nodes().len());
     let (unpinned, pinned) = (PinnedAt::new(), pinned(network));
     let mut found = Vec::new();
-    for (destination, nodes) in led_anew_by(network, round) {
+    for (destination, nodes) in changed_hops_by_round(network, round) {
         let flows = pinned.get(&destination).into_iter();
         let flows = flows.flat_map(BTreeMap::values);
         for pins in iter::once(&unpinned).chain(flows) {
-            let mesh = Mesh::new(&ground, destination, (&next, &nodes), pins);
+            let mesh = Mesh::new(&ground, destination, &next, &nodes, pins);
             let mishap = mesh.mishap();
             found.extend(mishap.map(|mishap| told(network, destination, mishap)));
         }
@@ -265,14 +267,17 @@ fn judge_round(network: &Network<'_>, round: &Round) -> Vec<Unsound> {
 }
 
 /// By destination: the nodes of a round that may send there otherwise than they do.
-fn led_anew_by(network: &Network<'_>, round: &Round) -> BTreeMap<NodeId, BTreeSet<NodeId>> {
+fn changed_hops_by_round(
+    network: &Network<'_>,
+    round: &Round,
+) -> BTreeMap<NodeId, BTreeSet<NodeId>> {
     let nodes = round.keys().copied();
-    let mut led_anew_by = led_anew(nodes.clone(), [network.tables, round]);
+    let mut changed = changed_hops(nodes.clone(), [network.tables, round]);
     let unsure = nodes.filter(|node| network.unsure.contains_key(node));
-    for (to, nodes) in led_anew(unsure, [network.unsure, round]) {
-        led_anew_by.entry(to).or_default().extend(nodes);
+    for (to, nodes) in changed_hops(unsure, [network.unsure, round]) {
+        changed.entry(to).or_default().extend(nodes);
     }
-    led_anew_by
+    changed
 }
 
 /// By node: over which link a flow leaves it.
@@ -291,8 +296,8 @@ fn pinned(network: &Network<'_>) -> BTreeMap<NodeId, BTreeMap<FlowKey, PinnedAt>
     pinned
 }
 
-/// Circuits move, and nothing may pass them: not by what nodes hold, and so not by what the
-/// network does by itself either, of which nobody knows enough.
+/// Circuits move, and nothing may pass them: not by what nodes hold, and so not by what the network does by itself
+/// either, of which too little is known.
 fn judge_switch(network: &Network<'_>, moved: &Circuits) -> Vec<Unsound> {
     let mut found = circuits::faults(network.fabric, moved);
     if !found.is_empty() {

@@ -1,17 +1,17 @@
-//! The independent judge of a plan: may it be carried out, in whatever order its switches do so?
-//! And of the course on which tables and circuits are changed: may this leg follow on the last?
+//! The independent judge of a plan: may it be applied, in any order of its switches? And of the migration by which
+//! tables and circuits are changed: may this step follow on the last?
 //!
-//! It shares no code with the planner, not even the routes, so that a mistake there does not
-//! approve itself here. It never searches, and never mends: it says what is wrong and where.
+//! It shares no code with the planner, not even the routes, so that a mistake there does not approve itself here. It
+//! never searches, and never repairs: it says what is wrong and where.
 //!
 //! For every flow that is pinned before or after, the ways of its packets before and after the plan
 //! are laid over each other. A switch that has followed the plan and one that has not may then meet
 //! in any mixture. If nothing circles in the union, nothing circles in any mixture; where each node
 //! has one next hop the reverse holds too. Flows without pins go as before, downhill.
 //!
-//! Loads are judged by measured rates, of plans that pin flows, and only where they do clear harm: a rate that was measured is
-//! what a flow got, not what it would send. The rule and its reasons stand in `loads`. What becomes of rates is foretold with
-//! the plan, and measured after it.
+//! Loads are judged by measured rates, of plans that pin flows, and only where they do clear harm: a rate that was
+//! measured is what a flow got, not what it would send. The rule and its reasons stand in `loads`. What becomes of
+//! rates is predicted with the plan, and measured after it.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -41,7 +41,7 @@ mod unsound;
 mod ways;
 
 pub use claims::claims;
-pub use course::{CourseCheck, check_course, check_leg, judge_legs};
+pub use course::{CourseCheck, check_migration, check_step, judge_steps};
 pub use touched::{Sent, Touch, Touches};
 pub use unsound::{NamedPin, Overload, PinFault, Trouble, Unsound};
 
@@ -121,14 +121,14 @@ pub fn check(network: &Network<'_>, plan: &Plan) -> Result<(), Vec<Unsound>> {
         circuits: &circuits,
         ..*network
     };
-    let led_anew = course::led_anew_by_plan(network, plan);
-    let is_of_pins = led_anew.is_empty() && circuits == *network.circuits;
+    let changed_hops = course::changed_hops_by_plan(network, plan);
+    let is_of_pins = changed_hops.is_empty() && circuits == *network.circuits;
     let kept = plan.kept_of(network.pins);
     // Pins that go are lifted before tables and circuits change, and pins that come are set after that.
     let pins = if is_of_pins { &plan.pins } else { &kept };
     found.extend(judge_flows([network, &after], pins));
     if !is_of_pins {
-        found.extend(course::at_rest([network, &after], plan, &led_anew));
+        found.extend(course::at_rest([network, &after], plan, &changed_hops));
     }
     if found.is_empty() {
         found.extend(buffers::deadlock(network, &plan.tables, &plan.pins));
@@ -171,7 +171,7 @@ fn generations(network: &Network<'_>, plan: &Plan) -> Vec<Unsound> {
 }
 
 /// First the pins by themselves; only where they mean something are they followed further, all flows to a destination
-/// together. What is found is told flow by flow.
+/// together. What is found is reported flow by flow.
 fn judge_flows([network, after]: [&Network<'_>; 2], planned: &[Pin]) -> Vec<Unsound> {
     let flows = pins::by_flow([network.pins, planned]);
     let mut found = BTreeMap::new();
@@ -192,7 +192,7 @@ fn judge_flows([network, after]: [&Network<'_>; 2], planned: &[Pin]) -> Vec<Unso
         let ground = ground.get_or_init(|| Ground::of(network));
         let hops_left = ground.hops_to(destination);
         for flow in of_destination {
-            let faults = ways::judge((ground, &hops_left), flow, destination, &flows[&flow]);
+            let faults = ways::judge(ground, &hops_left, flow, destination, &flows[&flow]);
             found.insert(flow, faults);
         }
     }

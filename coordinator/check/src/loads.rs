@@ -31,8 +31,8 @@ use reweave_common::plan::{Pin, Plan};
 use reweave_common::snapshot::{FlowState, Hop};
 use reweave_common::units::Rate;
 
-use crate::claims::Ways;
-use crate::columns::Columns;
+use crate::claims::DestinationForwarding;
+use crate::columns::TablesByDestination;
 use crate::mesh::Open;
 use crate::pins::{FlowPins, by_flow};
 use crate::{Network, Overload, Unsound};
@@ -68,7 +68,7 @@ pub(crate) fn overloads([network, after]: [&Network<'_>; 2], plan: &Plan) -> Vec
     found
 }
 
-/// Whether it pins flows anew, and takes no change back.
+/// Whether it sets new pins, and rolls no change back.
 fn spreads_flows(network: &Network<'_>, plan: &Plan) -> bool {
     let in_force: BTreeSet<_> = network.pins.iter().collect();
     let is_new = |pin: &Pin| !in_force.contains(pin);
@@ -153,12 +153,13 @@ fn moved_flows<'a>(
     }
     let sides = [network, after];
     let open = sides.map(Open::of);
-    let tables = sides.map(|side| Columns::of(side.tables, network.fabric.nodes().len()));
+    let tables =
+        sides.map(|side| TablesByDestination::of(side.tables, network.fabric.nodes().len()));
     let mut moved = Vec::new();
     for (destination, flows) in by_destination {
         let ways = [0, 1].map(|side| {
             let of_side = (sides[side], &open[side]);
-            Ways::new(of_side, &tables[side], destination)
+            DestinationForwarding::new(of_side, &tables[side], destination)
         });
         for (flow, pins) in flows {
             let new_path = path_after(network, &ways, flow, pins);
@@ -174,7 +175,7 @@ fn moved_flows<'a>(
 /// hop. It ends before a choice that a hash makes.
 fn path_after(
     network: &Network<'_>,
-    [before, after]: &[Ways<'_>; 2],
+    [before, after]: &[DestinationForwarding<'_>; 2],
     flow: KnownFlow<'_>,
     pins: &FlowPins,
 ) -> Vec<Hop> {
@@ -200,7 +201,7 @@ fn path_after(
     path
 }
 
-fn only_next_link(ways: &Ways<'_>, at: NodeId) -> Option<LinkId> {
+fn only_next_link(ways: &DestinationForwarding<'_>, at: NodeId) -> Option<LinkId> {
     let mut next = ways.next(at);
     let (link, _) = next.next()?;
     next.next().is_none().then_some(link)

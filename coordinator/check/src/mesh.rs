@@ -1,9 +1,9 @@
 //! Where packets for one destination may go while nodes take new tables, in any order.
 //!
-//! Each node has one or more alternatives: what it holds, and what it is about to hold. They are
-//! laid over each other. If nothing circles in the union, nothing circles in any mixture; where
-//! each alternative is a single link the reverse holds too. So it is with nodes that nobody has told a way:
-//! of a link that is down they may have heard, or not yet, or they never will.
+//! Each node has one or more alternatives: what it holds, and what it is about to hold. They are laid over each other.
+//! If nothing circles in the union, nothing circles in any mixture; where each alternative is a single link the reverse
+//! holds too. So it is with nodes without an instruction: of a link that is down they may have heard, or not yet, or
+//! they never will.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -14,7 +14,7 @@ use reweave_common::forwarding::NextHop;
 use reweave_common::ids::{LinkId, NodeId};
 
 use crate::Network;
-use crate::columns::Columns;
+use crate::columns::TablesByDestination;
 
 /// The links over which a node sends in one of the states that it may be in.
 #[derive(Debug, Clone)]
@@ -51,7 +51,7 @@ pub(crate) struct Mesh<'a> {
     destination: NodeId,
     own: Own<'a>,
     state: State<'a>,
-    /// By node, as far as somebody has asked.
+    /// By node, as far as it was asked for.
     ways: Vec<OnceCell<Alternatives<'a>>>,
     /// What these nodes are about to do is what is judged.
     changed: BTreeMap<NodeId, Vec<LinkId>>,
@@ -62,11 +62,11 @@ pub(crate) struct Mesh<'a> {
 enum State<'a> {
     /// They go from the tables in force to these. Flows that are pinned leave a node over its pin alone.
     OnTheWay {
-        next: &'a Columns<'a>,
+        next: &'a TablesByDestination<'a>,
         pinned: &'a BTreeMap<NodeId, LinkId>,
     },
     /// All hold these, and have held nothing else.
-    AtRest(&'a Columns<'a>),
+    AtRest(&'a TablesByDestination<'a>),
 }
 
 /// What may befall packets.
@@ -85,13 +85,16 @@ impl<'a> Mesh<'a> {
     pub(crate) fn new(
         ground: &'a Ground<'a>,
         destination: NodeId,
-        (next, led_anew): (&'a Columns<'a>, &BTreeSet<NodeId>),
+        next: &'a TablesByDestination<'a>,
+        changed_hops: &BTreeSet<NodeId>,
         pinned: &'a BTreeMap<NodeId, LinkId>,
     ) -> Self {
         let state = State::OnTheWay { next, pinned };
         let mut mesh = Self::of(ground, destination, state);
-        let led_anew = led_anew.iter().filter(|node| !pinned.contains_key(node));
-        for &node in led_anew {
+        let changed_hops = changed_hops
+            .iter()
+            .filter(|node| !pinned.contains_key(node));
+        for &node in changed_hops {
             let held = mesh.held(node);
             let mut new = mesh.own.alternatives(next, node);
             new.retain(|way| !way.is_one_of(&held));
@@ -107,11 +110,11 @@ impl<'a> Mesh<'a> {
     pub(crate) fn at_rest(
         ground: &'a Ground<'a>,
         destination: NodeId,
-        tables: &'a Columns<'a>,
-        led_anew: impl IntoIterator<Item = NodeId>,
+        tables: &'a TablesByDestination<'a>,
+        changed_hops: impl IntoIterator<Item = NodeId>,
     ) -> Self {
         let mut mesh = Self::of(ground, destination, State::AtRest(tables));
-        for node in led_anew {
+        for node in changed_hops {
             let ways = mesh.own.alternatives(tables, node);
             let links = ways.iter().flat_map(NextLinks::links).collect();
             mesh.changed.insert(node, links);
@@ -141,7 +144,7 @@ impl<'a> Mesh<'a> {
         })
     }
 
-    fn on_the_way(&self, node: NodeId, next: &'a Columns<'a>) -> Alternatives<'a> {
+    fn on_the_way(&self, node: NodeId, next: &'a TablesByDestination<'a>) -> Alternatives<'a> {
         let mut ways = self.held(node);
         if next.has_table(node) {
             add(&mut ways, self.own.alternatives(next, node));
@@ -149,7 +152,7 @@ impl<'a> Mesh<'a> {
         ways
     }
 
-    /// By what it has been told so far, and may have followed.
+    /// By its instructions so far, which it may have followed.
     fn held(&self, node: NodeId) -> Alternatives<'a> {
         let Ground { held, unsure, .. } = self.ground;
         let mut ways = self.own.alternatives(held, node);
@@ -159,7 +162,7 @@ impl<'a> Mesh<'a> {
         ways
     }
 
-    /// All over which a node may send, whatever it holds.
+    /// All over which a node may send, whichever table it holds.
     pub(crate) fn links(&self, node: NodeId) -> BTreeSet<LinkId> {
         self.ways(node).iter().flat_map(NextLinks::links).collect()
     }
@@ -195,7 +198,7 @@ impl<'a> Mesh<'a> {
         if node == self.destination {
             return None;
         }
-        // Whoever is only reached has to pass packets on.
+        // A node that is only reached has to pass packets on.
         let is_changed = self.changed.contains_key(&node);
         let passes = is_changed || self.ground.network.fabric.node(node).role.forwards();
         let stuck = (!passes).then_some(Mishap::Stuck(node));
@@ -203,7 +206,7 @@ impl<'a> Mesh<'a> {
         stuck.or_else(|| ways.find_map(|way| self.ends_at(node, way.links())))
     }
 
-    /// A changed node, whoever is before it: what it did before it does no more.
+    /// A changed node, whichever node is before it: what it did before it does no longer.
     fn stuck_by(&self, node: NodeId) -> Option<Mishap> {
         self.ends_at(node, self.changed[&node].iter().copied())
     }
@@ -249,8 +252,8 @@ impl<'a> Mesh<'a> {
         self.walk_back(&circling)
     }
 
-    /// Each of these has one before it among them: whoever walks back comes round. Of several before a node the first
-    /// is gone by.
+    /// Each of these has one before it among them: a walk back comes round. Of several before a node the first is gone
+    /// by.
     fn walk_back(&self, circling: &[NodeId]) -> Option<Vec<NodeId>> {
         let mut walk = vec![*circling.first()?];
         let mut before = vec![None; self.ways.len()];
@@ -297,7 +300,7 @@ fn add<'a>(ways: &mut Alternatives<'a>, others: Alternatives<'a>) {
     }
 }
 
-/// What nodes do by themselves. Where all have been told, nobody asks.
+/// What nodes do by themselves. It is not computed where all have tables.
 struct Own<'a> {
     ground: &'a Ground<'a>,
     destination: NodeId,
@@ -335,7 +338,7 @@ impl<'a> Own<'a> {
     }
 
     /// Over which links a node sends by these tables.
-    fn alternatives(&self, tables: &Columns<'a>, node: NodeId) -> Alternatives<'a> {
+    fn alternatives(&self, tables: &TablesByDestination<'a>, node: NodeId) -> Alternatives<'a> {
         if let Some(hops) = tables.entry(self.destination, node) {
             return vec![NextLinks::Table(hops)];
         }
@@ -356,9 +359,9 @@ pub(crate) struct Ground<'a> {
     /// By link.
     is_open: Vec<bool>,
     /// The tables in force.
-    pub(crate) held: Columns<'a>,
+    pub(crate) held: TablesByDestination<'a>,
     /// What some nodes may hold in their place.
-    unsure: Columns<'a>,
+    unsure: TablesByDestination<'a>,
 }
 
 impl<'a> Ground<'a> {
@@ -383,8 +386,8 @@ impl<'a> Ground<'a> {
                 links: open_links(&well),
             }),
             is_open,
-            held: Columns::of(network.tables, nodes),
-            unsure: Columns::of(network.unsure, nodes),
+            held: TablesByDestination::of(network.tables, nodes),
+            unsure: TablesByDestination::of(network.unsure, nodes),
         }
     }
 

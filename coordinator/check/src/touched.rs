@@ -8,8 +8,8 @@ use reweave_common::plan::Plan;
 use reweave_common::resource_set::ResourceSet;
 
 use crate::Network;
-use crate::claims::Ways;
-use crate::columns::Columns;
+use crate::claims::DestinationForwarding;
+use crate::columns::TablesByDestination;
 use crate::mesh::Open;
 
 /// What is sent, from where to where.
@@ -38,7 +38,7 @@ pub struct Touches<'a> {
     pinned_otherwise: BTreeSet<FlowKey>,
     changes_routes: bool,
     open: Open<'a>,
-    tables: Columns<'a>,
+    tables: TablesByDestination<'a>,
 }
 
 impl<'a> Touches<'a> {
@@ -52,7 +52,7 @@ impl<'a> Touches<'a> {
             pinned_otherwise: differing.map(|pin| pin.flow).collect(),
             changes_routes: plan.tables != *network.tables || !claims.opticals.is_empty(),
             open: Open::of(network),
-            tables: Columns::of(network.tables, network.fabric.nodes().len()),
+            tables: TablesByDestination::of(network.tables, network.fabric.nodes().len()),
         }
     }
 
@@ -62,7 +62,8 @@ impl<'a> Touches<'a> {
             return Some(Touch::Moved);
         }
         let ways = || {
-            let ways = Ways::new((self.network, &self.open), &self.tables, sent.to);
+            let ways =
+                DestinationForwarding::new((self.network, &self.open), &self.tables, sent.to);
             ways.passed_from(&[sent.from])
                 .into_iter()
                 .collect::<BTreeSet<_>>()
@@ -70,9 +71,10 @@ impl<'a> Touches<'a> {
         let links = sent.path.clone().unwrap_or_else(ways);
         let shares = !links.is_disjoint(&self.claims.links);
         let is_foreseen = self.claims.flows.contains(&sent.flow);
-        match self.changes_routes && shares && self.claims.destinations.contains(&sent.to) {
-            true => Some(Touch::Moved),
-            false => (shares || is_foreseen).then_some(Touch::Slowed),
+        if self.changes_routes && shares && self.claims.destinations.contains(&sent.to) {
+            Some(Touch::Moved)
+        } else {
+            (shares || is_foreseen).then_some(Touch::Slowed)
         }
     }
 }

@@ -16,16 +16,17 @@ type HopsLeft = [Vec<Option<usize>>; 2];
 
 /// What may befall a flow with these pins planned, each of which a switch could carry out.
 ///
-/// Where links are down, routers elsewhere may have heard of it and send around, or not yet, or
-/// they never will. The plan must be sound either way; where it is not, one way is told.
+/// Where links are down, routers elsewhere may have heard of it and send around, or not yet, or they never will. The
+/// plan must be sound either way; where it is not, one of them is reported.
 pub(crate) fn judge(
-    (ground, hops_left): (&Ground<'_>, &HopsLeft),
+    ground: &Ground<'_>,
+    hops_left: &HopsLeft,
     flow: FlowKey,
     destination: NodeId,
     pins: &FlowPins,
 ) -> Vec<Unsound> {
     let faults = |rerouted: bool| {
-        let ways = Ways {
+        let ways = FlowPaths {
             ground,
             flow,
             destination,
@@ -54,7 +55,7 @@ fn by_node(pins: impl Iterator<Item = Pin>) -> Pins {
 type Pins = BTreeMap<NodeId, LinkId>;
 
 /// The ways of one flow's packets, before and after.
-struct Ways<'a> {
+struct FlowPaths<'a> {
     ground: &'a Ground<'a>,
     flow: FlowKey,
     destination: NodeId,
@@ -65,7 +66,7 @@ struct Ways<'a> {
     after: Pins,
 }
 
-impl Ways<'_> {
+impl FlowPaths<'_> {
     /// Only what packets meet behind a switch that has followed the plan: a flow that circled or
     /// was lost before is not held against a plan that may be its cure.
     fn faults(&self) -> Vec<Unsound> {

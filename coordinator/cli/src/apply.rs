@@ -7,13 +7,16 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use reweave_common::operator::{Approval, Outcome, Plan, Record, Refused, Request, Response};
 use reweave_common::plan::Generation;
+use serde::Serialize;
 
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::kept::Whose;
 use crate::names::Names;
+use crate::page::Page;
+use crate::report::Report;
 use crate::voice::tell;
-use crate::{Output, kept, offer, print, show};
+use crate::{Output, kept, offer, print, print_report, show};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -85,9 +88,10 @@ enum Wanted {
 
 fn wanted(text: &str) -> Result<Wanted, &'static str> {
     let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-    match is_number {
-        true => number(text).map(Wanted::Number),
-        false => Ok(Wanted::File(text.into())),
+    if is_number {
+        number(text).map(Wanted::Number)
+    } else {
+        Ok(Wanted::File(text.into()))
     }
 }
 
@@ -147,11 +151,27 @@ impl Apply {
         }
         let (record, mut coordinator) = follow(reach, coordinator, generation)?;
         let names = Names::of(&coordinator.status()?);
-        print(output, &record, |page| show::record(page, &record, &names))?;
-        Ok(match record.outcome {
+        let applied = AppliedPlan { record, names };
+        print_report(output, &applied)?;
+        Ok(match applied.record.outcome {
             Outcome::Committed => ExitCode::SUCCESS,
             _ => ExitCode::FAILURE,
         })
+    }
+}
+
+/// What became of the plan.
+#[derive(Serialize)]
+#[serde(transparent)]
+struct AppliedPlan {
+    record: Record,
+    #[serde(skip)]
+    names: Names,
+}
+
+impl Report for AppliedPlan {
+    fn lay_out(&self, page: &mut Page) {
+        show::record(page, &self.record, &self.names);
     }
 }
 

@@ -10,7 +10,7 @@ use clap::Args;
 use reweave_common::operator::{Findings, JobStatus, Record, Refused, Request, Response, Status};
 use reweave_common::plan::Generation;
 use reweave_link::pki::{self, KeyRequest};
-use reweave_link::{Channel, Identity, LinkError, Role, Session, connect};
+use reweave_link::{Channel, DenyListFile, Identity, LinkError, Role, Session, connect};
 use reweave_proto::DEFAULT_PORT;
 use tokio::runtime::Runtime;
 use tokio::time::{sleep, timeout};
@@ -48,7 +48,7 @@ pub(crate) struct Reach {
     /// Context with coordinators and identity, as `reweave context list` lists them [default: the current one]
     #[arg(long, env = "REWEAVE_CONTEXT", value_name = "NAME", global = true)]
     context: Option<String>,
-    /// The same for as long as this program runs, whatever becomes of the file.
+    /// The same for as long as this program runs, whatever happens to the file.
     #[arg(skip)]
     selected: OnceLock<Option<Context>>,
     /// Commands that start other programs handle signals themselves, to stop those programs.
@@ -57,7 +57,7 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
-    /// One coordinator, asked with the certificate in this folder, by somebody who heeds signals.
+    /// One coordinator, asked with the certificate in this folder, by a command that heeds signals.
     pub(crate) fn to(coordinator: &str, identity: PathBuf) -> Self {
         Self {
             coordinator: vec![coordinator.to_owned()],
@@ -86,7 +86,7 @@ impl Reach {
         Ok(self.selected.get_or_init(|| selected).as_ref())
     }
 
-    /// The same, asked by somebody who heeds signals.
+    /// The same, asked by a command that heeds signals.
     pub(crate) fn leaving_signals(&self) -> Self {
         Self {
             leaves_signals: true,
@@ -119,7 +119,7 @@ impl Reach {
         Ok(found.collect())
     }
 
-    /// Where newcomers are heard: at the port after.
+    /// Where new members are heard: at the port after.
     pub(crate) fn doors(&self) -> Result<Vec<SocketAddr>, CliError> {
         let beside = |to: SocketAddr| SocketAddr::new(to.ip(), to.port().saturating_add(1));
         Ok(self.addresses()?.into_iter().map(beside).collect())
@@ -151,6 +151,14 @@ impl Reach {
             }),
         }
     }
+
+    /// The same identity, and the coordinators that it refuses: each folder has its own.
+    fn identity_and_deny_lists(&self) -> Result<(Identity, DenyListFile), CliError> {
+        let folder = self.folder()?;
+        let identity = self.identity(folder.clone())?;
+        let deny_lists = DenyListFile::load(&folder, &identity)?;
+        Ok((identity, deny_lists))
+    }
 }
 
 fn usual_identity() -> Option<PathBuf> {
@@ -164,20 +172,21 @@ pub(crate) fn own_folder(variable: &str, usual: &str) -> Option<PathBuf> {
     named.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(usual)))
 }
 
-/// What is heard of the cluster where whoever leads is asked for its status.
+/// What is heard of the cluster where the leader is asked for its status.
 pub(crate) enum Seen {
     Led(Box<Status>),
     /// How each coordinator stands, or why that is not known.
     Leaderless(Vec<Answer>),
 }
 
-/// Its session ends with it, and the coordinator is told.
+/// Its session ends with it, and the coordinator learns of the end.
 pub(crate) struct Coordinator {
     runtime: &'static Runtime,
     session: Session,
     addresses: Vec<SocketAddr>,
     identity: Identity,
-    /// Who leads, as the last one said that was asked in vain.
+    deny_lists: DenyListFile,
+    /// Who leads, as the last one said that was asked without an answer.
     named: Option<SocketAddr>,
 }
 
@@ -185,7 +194,7 @@ impl Coordinator {
     /// Where two thirds of the certificate's life are over, it is renewed on this occasion.
     pub(crate) fn reach(reach: &Reach) -> Result<Self, CliError> {
         let (addresses, folder) = (reach.addresses()?, reach.folder()?);
-        let identity = reach.identity(folder.clone())?;
+        let (identity, deny_lists) = reach.identity_and_deny_lists()?;
         let runtime = parting::runtime()?;
         if !reach.leaves_signals {
             parting::heed_signals()?;
@@ -196,6 +205,7 @@ impl Coordinator {
             session,
             addresses,
             identity,
+            deny_lists,
             named: None,
         };
         if coordinator.identity.validity().is_due(SystemTime::now())
@@ -235,7 +245,7 @@ impl Coordinator {
         runtime.block_on(self.ask_until(request, Instant::now() + ANSWER_TIMEOUT))
     }
 
-    /// Where nobody leads until then, the answer is that.
+    /// Where no coordinator leads until then, the answer is that.
     async fn ask_until(
         &mut self,
         request: &Request,
@@ -254,16 +264,23 @@ impl Coordinator {
     }
 
     async fn ask_this_one(&self, request: &Request) -> Result<Response, CliError> {
-        let answer = timeout(ANSWER_TIMEOUT, exchange(&self.session, request)).await;
+        let exchanged = exchange(&self.session, request, &self.deny_lists);
+        let answer = timeout(ANSWER_TIMEOUT, exchanged).await;
         answer
             .map_err(|_| CliError::NoAnswer {
                 waited: ANSWER_TIMEOUT,
             })?
-            .map_err(|error| CliError::Ask(Box::new(error)))
+            .map_err(|error| {
+                if error.is_denial() {
+                    unreached(&[self.session.address()], error)
+                } else {
+                    CliError::Ask(Box::new(error))
+                }
+            })
     }
 
-    /// To the leader, and soon to the others as well: it may have died, and this one may be cut off from
-    /// all of them, so that it comes last. After a while, where nobody else is named.
+    /// To the leader, and soon to the others as well: it may have died, and this one may be cut off from all of them,
+    /// so that it comes last. After a while, where no other is named.
     async fn go_to(&mut self, leader: Option<SocketAddr>) -> Result<(), CliError> {
         let last = self.session.address();
         if leader.is_none_or(|leader| self.named == Some(leader)) {
@@ -279,7 +296,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// As it is told by whoever leads, or comes to within a moment.
+    /// As the leader answers, or one that comes to lead within a moment.
     pub(crate) fn seen(&mut self) -> Result<Seen, CliError> {
         let runtime = self.runtime;
         match runtime.block_on(self.ask_this_one(&Request::Status))? {
@@ -292,8 +309,7 @@ impl Coordinator {
 
     /// All are asked how they stand while a leader is waited for: who does not answer takes as long to find out.
     async fn seen_by(&mut self, leader: Option<SocketAddr>) -> Result<Seen, CliError> {
-        let (addresses, identity) = (self.addresses.clone(), self.identity.clone());
-        let standings = tokio::spawn(standing::asked(addresses, identity));
+        let standings = tokio::spawn(self.asked_standings());
         let elsewhere = async {
             self.go_to(leader).await?;
             self.ask_until(&Request::Status, Instant::now() + ANSWER_TIMEOUT)
@@ -308,8 +324,12 @@ impl Coordinator {
 
     /// How each coordinator stands by itself, also where none leads.
     pub(crate) fn standings(&self) -> Vec<Answer> {
-        let (addresses, identity) = (self.addresses.clone(), self.identity.clone());
-        self.runtime.block_on(standing::asked(addresses, identity))
+        self.runtime.block_on(self.asked_standings())
+    }
+
+    fn asked_standings(&self) -> impl Future<Output = Vec<Answer>> + use<> {
+        let (identity, deny_lists) = (self.identity.clone(), self.deny_lists.clone());
+        standing::asked(self.addresses.clone(), identity, deny_lists)
     }
 
     pub(crate) fn status(&mut self) -> Result<Status, CliError> {
@@ -391,28 +411,65 @@ fn status(response: Response) -> Result<Status, CliError> {
     }
 }
 
-pub(crate) async fn exchange(session: &Session, request: &Request) -> Result<Response, LinkError> {
+/// Asks for the deny lists before anything else. They come ahead of the answer to the first request, without a further round
+/// trip.
+pub(crate) async fn open_session(
+    addresses: &[SocketAddr],
+    identity: &Identity,
+) -> Result<Session, LinkError> {
+    let session = connect(addresses, identity, Role::Coordinator).await?;
+    request_deny_lists(&session).await;
+    Ok(session)
+}
+
+/// A coordinator of an earlier version is not asked. A session that is lost by now fails with the first request.
+async fn request_deny_lists(session: &Session) {
+    let _ = session.send(Channel::Commands, &Request::DenyLists).await;
+}
+
+/// The answer of a coordinator that is not denied, neither before nor by the lists that it sends itself.
+pub(crate) async fn exchange(
+    session: &Session,
+    request: &Request,
+    deny_lists: &DenyListFile,
+) -> Result<Response, LinkError> {
+    deny_lists.check(session)?;
     session.send(Channel::Commands, request).await?;
-    session.receive(Channel::Commands).await
+    loop {
+        match session.receive(Channel::Commands).await? {
+            Response::DenyLists(denied) => deny_lists.note(session, denied)?,
+            response => return Ok(response),
+        }
+    }
 }
 
 async fn open(addresses: &[SocketAddr], identity: &Identity) -> Result<Session, CliError> {
-    let session = connect(addresses, identity, Role::Coordinator).await;
+    let session = open_session(addresses, identity).await;
     let session = session.map_err(|source| unreached(addresses, source))?;
     parting::opened(&session);
     Ok(session)
 }
 
 fn unreached(addresses: &[SocketAddr], source: LinkError) -> CliError {
-    CliError::Reach {
-        addresses: addresses.to_vec(),
-        source: Box::new(source),
+    let (addresses, source) = (addresses.to_vec(), Box::new(source));
+    if source.is_denial() {
+        CliError::Denied {
+            addresses,
+            denial: source,
+        }
+    } else {
+        CliError::Reach { addresses, source }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use reweave_common::member::{Admission, DeniedCoordinators};
     use reweave_link::pki::{Authority, Validity};
+    use reweave_link::{Listener, connect_as};
+    use reweave_proto::hello::{Hello, PROTOCOL_VERSION};
+    use reweave_proto::since_version::came_with;
+    use tempfile::TempDir;
 
     use super::*;
 
@@ -489,5 +546,134 @@ mod tests {
             "{}",
             error.told()
         );
+    }
+
+    /// Its coordinators answer whom they deny, and refuse all else.
+    struct Cluster {
+        home: TempDir,
+        authority: Authority,
+    }
+
+    impl Cluster {
+        fn new(name: &str) -> Self {
+            let home = tempfile::tempdir().unwrap();
+            let authority = Authority::create(&home.path().join("authority"), name).unwrap();
+            Self { home, authority }
+        }
+
+        fn issue(&self, role: Role, name: &str) -> PathBuf {
+            let folder = self.home.path().join(name);
+            let issued = self.authority.issue(role, name, Validity::day(), &folder);
+            issued.unwrap();
+            folder
+        }
+
+        /// An operator by a context of this cluster.
+        fn context(&self) -> Reach {
+            reach_of(Some(Context {
+                name: "any".to_owned(),
+                coordinators: vec![],
+                identity: Some(self.issue(Role::Operator, "ann")),
+            }))
+        }
+
+        fn coordinator(&self, name: &str, removed: &[&str]) -> SocketAddr {
+            let ours = Identity::load(&self.issue(Role::Coordinator, name)).unwrap();
+            let anywhere = "127.0.0.1:0".parse().unwrap();
+            let mut listener = Listener::bind(anywhere, &ours, &[Role::Operator]).unwrap();
+            let address = listener.address().unwrap();
+            let removed = removed
+                .iter()
+                .map(|name| ((*name).to_owned(), Admission(7)));
+            let denied = DeniedCoordinators {
+                as_of: Admission(7),
+                removed: removed.collect(),
+                ..DeniedCoordinators::default()
+            };
+            tokio::spawn(async move {
+                while let Some(accepted) = listener.accept().await {
+                    if let Ok(session) = accepted {
+                        tokio::spawn(answer_all(session, denied.clone()));
+                    }
+                }
+            });
+            address
+        }
+    }
+
+    async fn answer_all(session: Session, denied: DeniedCoordinators) {
+        while let Ok(request) = session.receive::<Request>(Channel::Commands).await {
+            let response = match request {
+                Request::DenyLists => Response::DenyLists(denied.clone()),
+                _ => Response::Refused(Refused::NoPlan),
+            };
+            // Its command may be over.
+            let _ = session.send(Channel::Commands, &response).await;
+        }
+    }
+
+    /// As one command after the other asks.
+    async fn asked(reach: &Reach, addresses: &[SocketAddr]) -> Result<Response, CliError> {
+        let (identity, deny_lists) = reach.identity_and_deny_lists()?;
+        let session = open(addresses, &identity).await?;
+        let answer = exchange(&session, &Request::WhoAmI, &deny_lists).await;
+        answer.map_err(|error| unreached(addresses, error))
+    }
+
+    #[tokio::test]
+    async fn removed_coordinator_is_refused_next_time() {
+        let cluster = Cluster::new("lab");
+        let ann = cluster.context();
+        let gone = cluster.coordinator("c2", &[]);
+        let stays = cluster.coordinator("c1", &["c2"]);
+        for address in [gone, stays] {
+            let answer = asked(&ann, &[address]).await.unwrap();
+            assert_eq!(answer, Response::Refused(Refused::NoPlan));
+        }
+        let error = asked(&ann, &[gone]).await.unwrap_err();
+        let expected = format!(
+            "cannot use the coordinator at {gone}: coordinator c2 was removed from the cluster; give \
+             the address of another coordinator with --coordinator or `reweave context set`"
+        );
+        assert_eq!((error.told(), error.exit_code()), (expected, 1));
+        asked(&ann, &[gone, stays]).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn coordinator_that_denies_itself_is_refused() {
+        let cluster = Cluster::new("lab");
+        let (ann, gone) = (cluster.context(), cluster.coordinator("c1", &["c1"]));
+        for _ in ["by its answer", "by the file"] {
+            let error = asked(&ann, &[gone]).await.unwrap_err();
+            assert!(matches!(error, CliError::Denied { .. }), "{error:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn contexts_have_deny_lists_each() {
+        let [lab, prod] = ["lab", "prod"].map(Cluster::new);
+        let [in_lab, in_prod] = [&lab, &prod].map(Cluster::context);
+        let [gone, other] = [&lab, &prod].map(|cluster| cluster.coordinator("c2", &[]));
+        let stays = lab.coordinator("c1", &["c2"]);
+        asked(&in_lab, &[stays]).await.unwrap();
+        asked(&in_prod, &[other]).await.unwrap();
+        assert!(asked(&in_lab, &[gone]).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn earlier_coordinator_leaves_file_alone() {
+        let cluster = Cluster::new("lab");
+        let (identity, deny_lists) = cluster.context().identity_and_deny_lists().unwrap();
+        let earlier = Hello {
+            version: came_with(PROTOCOL_VERSION.minor - 1),
+            ..Hello::new(identity.cluster())
+        };
+        let address = [cluster.coordinator("c1", &["c2"])];
+        let session = connect_as(&address, &identity, Role::Coordinator, earlier).await;
+        let session = session.unwrap();
+        request_deny_lists(&session).await;
+        let answer = exchange(&session, &Request::WhoAmI, &deny_lists).await;
+        assert_eq!(answer.unwrap(), Response::Refused(Refused::NoPlan));
+        assert!(!cluster.home.path().join("ann/denied.json").exists());
     }
 }

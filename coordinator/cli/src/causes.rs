@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Parser)]
-    struct Asked {
+    struct ExplainCommand {
         #[command(flatten)]
         explain: Explain,
     }
@@ -219,7 +219,7 @@ mod tests {
         let asked = |list: &[&str]| {
             let lists = list.iter().flat_map(|list| ["--hosts", list]);
             let words = ["explain", "mine"].into_iter().chain(lists);
-            let asked = Asked::try_parse_from(words)?;
+            let asked = ExplainCommand::try_parse_from(words)?;
             let Request::Explain { hosts, .. } = asked.explain.asked() else {
                 panic!("it explains")
             };

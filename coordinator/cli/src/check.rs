@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use reweave_check::{Network, PinFault, Unsound, check, check_course, judge_legs};
+use reweave_check::{Network, PinFault, Unsound, check, check_migration, judge_steps};
 use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::migration_plan::{MigrationPlan, MigrationStage, StepPosition, Tables};
@@ -35,12 +35,12 @@ pub(crate) struct Check {
     #[arg(long, value_name = "FABRIC.toml")]
     fabric: PathBuf,
     #[command(flatten)]
-    asked: Asked,
+    asked: CheckOptions,
 }
 
 /// Further inputs of the check.
 #[derive(Debug, Default, Args)]
-struct Asked {
+struct CheckOptions {
     /// Share of its capacity that every node keeps while circuits move, 0 to 1. Default: the share in the plan
     #[arg(long, value_name = "SHARE", value_parser = share)]
     floor: Option<f64>,
@@ -61,7 +61,7 @@ fn share(text: &str) -> Result<f64, String> {
 struct Verdict {
     sound: bool,
     why: Vec<String>,
-    /// Pins of which nobody can tell whether they lead anywhere.
+    /// Pins of which it is unknown whether they lead anywhere.
     not_looked_at: Vec<String>,
     /// Of each leg of its course, where it has one.
     legs: Vec<LegVerdict>,
@@ -86,9 +86,10 @@ impl Check {
             CliError::OtherFabric { path, source }
         })?;
         print(output, &verdict, |page| show(page, &verdict))?;
-        Ok(match verdict.sound {
-            true => ExitCode::SUCCESS,
-            false => ExitCode::FAILURE,
+        Ok(if verdict.sound {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
         })
     }
 }
@@ -104,7 +105,7 @@ struct Ground {
 }
 
 impl Ground {
-    fn of(fabric: &Fabric, plan: &Plan, asked: &Asked) -> Result<Self, Unknown> {
+    fn of(fabric: &Fabric, plan: &Plan, asked: &CheckOptions) -> Result<Self, Unknown> {
         let base = plan.base.as_ref();
         let untouched = || {
             let circuits = fabric.first_circuits().clone();
@@ -137,7 +138,7 @@ fn owners(fabric: &Fabric, plan: &Plan) -> Result<(BTreeMap<Ipv4Addr, NodeId>, b
 }
 
 /// The plan by itself, and each leg of its course from where that says it begins.
-fn judge(fabric: &Fabric, named: &Plan, asked: &Asked) -> Result<Verdict, Unknown> {
+fn judge(fabric: &Fabric, named: &Plan, asked: &CheckOptions) -> Result<Verdict, Unknown> {
     let ground = Ground::of(fabric, named, asked)?;
     let plan = named.resolve(fabric)?;
     let course = named.course.as_ref().map(|course| course.resolve(fabric));
@@ -185,11 +186,11 @@ fn judge(fabric: &Fabric, named: &Plan, asked: &Asked) -> Result<Verdict, Unknow
         pins: &kept,
         ..departing
     };
-    let legs = judge_legs(&under_way, &course);
+    let legs = judge_steps(&under_way, &course);
     if legs.iter().all(|(_, why)| why.is_empty()) && !course.is_empty() {
         let mut wanted = circuits.clone();
         wanted.extend(plan.circuits.clone());
-        let arrives = check_course(&under_way, &course, (&plan.tables, &wanted));
+        let arrives = check_migration(&under_way, &course, (&plan.tables, &wanted));
         why.extend(words(&arrives.err().unwrap_or_default()));
     }
     Ok(Verdict {
@@ -330,7 +331,11 @@ mod tests {
 
     fn judged(optical: &str, to_h2: &str) -> Result<Verdict, Unknown> {
         let fabric = ring();
-        judge(&fabric, &opened(&fabric, optical, to_h2), &Asked::default())
+        judge(
+            &fabric,
+            &opened(&fabric, optical, to_h2),
+            &CheckOptions::default(),
+        )
     }
 
     #[test]
@@ -354,7 +359,7 @@ mod tests {
 
     const RING_CIRCUITS: [[u16; 2]; 3] = [[1, 2], [3, 4], [5, 6]];
 
-    /// With all tables there shall be in one round.
+    /// With all tables there should be in one round.
     fn on_its_way() -> Plan {
         let plan = serde_json::to_value(opened(&ring(), "ocs0", "3-4")).unwrap();
         by_course(&json!([plan["tables"]]))
@@ -362,7 +367,7 @@ mod tests {
 
     #[test]
     fn each_step_of_migration_is_checked() {
-        let verdict = judge(&ring(), &on_its_way(), &Asked::default()).unwrap();
+        let verdict = judge(&ring(), &on_its_way(), &CheckOptions::default()).unwrap();
         assert!(verdict.sound, "{verdict:?}");
         let places = verdict.legs.iter().map(|leg| called(leg.place));
         assert_eq!(
@@ -373,7 +378,7 @@ mod tests {
             ]
         );
         // Without it packets pass what moves.
-        let verdict = judge(&ring(), &by_course(&json!([])), &Asked::default()).unwrap();
+        let verdict = judge(&ring(), &by_course(&json!([])), &CheckOptions::default()).unwrap();
         assert_eq!(verdict.legs.len(), 1);
         assert!(!verdict.legs[0].sound && !verdict.sound);
     }
@@ -391,7 +396,7 @@ mod tests {
         serde_json::from_value(plan).unwrap()
     }
 
-    fn objections(plan: &Plan, asked: &Asked) -> String {
+    fn objections(plan: &Plan, asked: &CheckOptions) -> String {
         let verdict = judge(&ring(), plan, asked).unwrap();
         let legs = verdict.legs.into_iter().flat_map(|leg| leg.why);
         let all: Vec<_> = verdict.why.into_iter().chain(legs).collect();
@@ -401,14 +406,14 @@ mod tests {
 
     #[test]
     fn capacity_floor_from_plan_or_option() {
-        let asked = |floor| Asked {
+        let asked = |floor| CheckOptions {
             floor: Some(floor),
-            ..Asked::default()
+            ..CheckOptions::default()
         };
         let plan = |floor: f64| on(on_its_way(), &json!({ "capacity_floor": floor }));
         let narrow = "h0 keeps 1.0 Gb/s while circuits move";
-        assert_eq!(objections(&plan(0.5), &Asked::default()), "");
-        assert!(objections(&plan(0.9), &Asked::default()).starts_with(narrow));
+        assert_eq!(objections(&plan(0.5), &CheckOptions::default()), "");
+        assert!(objections(&plan(0.9), &CheckOptions::default()).starts_with(narrow));
         assert!(objections(&plan(0.5), &asked(0.9)).starts_with(narrow));
         assert_eq!(objections(&plan(0.9), &asked(0.5)), "");
         assert!(share("1.5").is_err() && share("half").is_err());
@@ -417,22 +422,22 @@ mod tests {
     #[test]
     fn down_links_from_plan_or_option() {
         let link = over(&ring(), "3-4");
-        let asked = Asked {
+        let asked = CheckOptions {
             down: vec![link.clone()],
-            ..Asked::default()
+            ..CheckOptions::default()
         };
         for said in [
             objections(
                 &on(on_its_way(), &json!({ "down": [link] })),
-                &Asked::default(),
+                &CheckOptions::default(),
             ),
             objections(&on_its_way(), &asked),
         ] {
             assert!(said.contains(&format!("{link} does not lead on")), "{said}");
         }
-        let nowhere = Asked {
+        let nowhere = CheckOptions {
             down: vec!["h0-h9".to_owned()],
-            ..Asked::default()
+            ..CheckOptions::default()
         };
         let error = judge(&ring(), &on_its_way(), &nowhere).unwrap_err();
         assert_eq!(error.to_string(), "the fabric has no link \"h0-h9\"");
@@ -451,11 +456,11 @@ mod tests {
             "h2": { "h0": next("5-6"), "h1": next("5-6") },
         });
         let plan: Plan = serde_json::from_value(plan).unwrap();
-        let asked = Asked {
+        let asked = CheckOptions {
             lossless: true,
-            ..Asked::default()
+            ..CheckOptions::default()
         };
-        assert_eq!(objections(&plan, &Asked::default()), "");
+        assert_eq!(objections(&plan, &CheckOptions::default()), "");
         assert!(objections(&plan, &asked).contains("full buffers"));
     }
 
@@ -467,10 +472,13 @@ mod tests {
             json!({ "protocol": "tcp", "source": "10.0.0.1:1", "destination": "10.0.0.3:2" });
         let pin = json!({ "flow": flow, "hop": { "from": "h0", "link": link, "to": "h2" } });
         let lifts = on(on_its_way(), &json!({ "pins": [pin] }));
-        assert_eq!(objections(&lifts, &Asked::default()), "");
+        assert_eq!(objections(&lifts, &CheckOptions::default()), "");
         let mut keeps = serde_json::to_value(lifts).unwrap();
         keeps["pins"] = json!([pin]);
-        let said = objections(&serde_json::from_value(keeps).unwrap(), &Asked::default());
+        let said = objections(
+            &serde_json::from_value(keeps).unwrap(),
+            &CheckOptions::default(),
+        );
         assert!(said.contains(" is pinned at h0 "), "{said}");
     }
 
@@ -497,7 +505,8 @@ mod tests {
             (plan["pins"], plan["base"]["pins"]) = (pins.clone(), pins.clone());
             serde_json::from_value(plan).unwrap()
         };
-        let judged = |addresses| judge(&fabric, &plan(addresses), &Asked::default()).unwrap();
+        let judged =
+            |addresses| judge(&fabric, &plan(addresses), &CheckOptions::default()).unwrap();
         let known = judged(json!({ "10.0.0.2": "h1" }));
         assert!(known.sound && known.not_looked_at.is_empty(), "{known:?}");
         let nobody = judged(json!({}));
@@ -518,12 +527,18 @@ mod tests {
     fn plan_that_cannot_begin_is_unsound() {
         let fabric = ring();
         let shown = on(opened(&fabric, "ocs0", "3-4"), &json!({}));
-        assert_eq!(objections(&shown, &Asked::default()), NO_ORDER_REASON);
+        assert_eq!(
+            objections(&shown, &CheckOptions::default()),
+            NO_ORDER_REASON
+        );
         let frozen = Plan {
             hindered_by: vec!["h0 is frozen".to_owned()],
             ..on_its_way()
         };
-        assert_eq!(objections(&frozen, &Asked::default()), "h0 is frozen");
+        assert_eq!(
+            objections(&frozen, &CheckOptions::default()),
+            "h0 is frozen"
+        );
     }
 
     #[test]

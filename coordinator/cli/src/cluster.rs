@@ -20,7 +20,7 @@ use crate::{Output, print};
 
 /// As long as those that members renew for themselves.
 const DEFAULT_DAYS: u64 = 1;
-/// A coordinator signs members for so long without the authority's key being fetched.
+/// A coordinator signs members for this long without the authority's key being fetched.
 const SIGNER_VALIDITY: Duration = Duration::from_hours(24 * 365);
 
 #[derive(Debug, Subcommand)]

@@ -1,4 +1,4 @@
-//! `reweave dashboard`: a link that a browser shows the cluster at, in the name of whoever asks.
+//! `reweave dashboard`: a link by which a browser shows the cluster, in the name of the operator who asks.
 
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
@@ -128,11 +128,12 @@ impl Link {
     }
 }
 
-/// Whoever listens everywhere listens there.
+/// A coordinator that listens everywhere listens there.
 fn reached(place: SocketAddr, machine: IpAddr) -> SocketAddr {
-    match place.ip().is_unspecified() {
-        true => SocketAddr::new(machine, place.port()),
-        false => place,
+    if place.ip().is_unspecified() {
+        SocketAddr::new(machine, place.port())
+    } else {
+        place
     }
 }
 

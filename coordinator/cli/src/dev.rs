@@ -26,10 +26,10 @@ use crate::error::CliError;
 use crate::parting::is_ignored;
 use crate::voice::{say, tell};
 
-/// Where the commands look for a coordinator when nobody says where it is.
+/// Where the commands look for a coordinator when no option names one.
 const DEFAULT_LISTEN: &str = "127.0.0.1:7332";
 const VALIDITY_DAYS: u64 = 1;
-/// So often it is looked whether both still run.
+/// How often it is looked whether both still run.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Those of one that was killed are gone within less.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -138,7 +138,7 @@ impl Place {
         }
     }
 
-    /// Certificates are made anew each time: they are good for a day.
+    /// New certificates are made each time: they are good for a day.
     fn prepare(&self) -> Result<(), CliError> {
         let certificates = self.dir.join("certificates");
         if !certificates.join("ca.pem").exists() {

@@ -246,7 +246,7 @@ fn write_because(text: &mut String, link: &DiscoveredLink) {
     let _ = writeln!(text, "# {}: {because}", ends(link));
 }
 
-/// To be mended by whoever knows.
+/// To be corrected by hand.
 fn write_unsound(text: &mut String, link: &DiscoveredLink) {
     text.push('\n');
     write_because(text, link);
@@ -353,7 +353,7 @@ mod tests {
         assert!(text.contains("\n# gbps = \n"), "{text}");
     }
 
-    /// What calls itself so is on the wire, and anybody can be.
+    /// Names come from the wire, and any node can send any name.
     #[test]
     fn discovered_names_stay_within_their_lines() {
         let evil = "x\"\n[[node]]\nname = \"y\u{1b}[2J";

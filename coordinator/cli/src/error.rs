@@ -22,14 +22,14 @@ use reweave_formats::nccl_topo::TopoError;
 use reweave_formats::slurm::SlurmError;
 use reweave_formats::topoopt::{ProfileError, TaskGraphError};
 use reweave_history::{PastError, ShelfError};
-use reweave_link::LinkError;
 use reweave_link::chain::ChainError;
 use reweave_link::durable_files::{LockedFolderError, numbered};
 use reweave_link::join::{JoinError, TokenError};
 use reweave_link::pki::PkiError;
+use reweave_link::{DenyListError, LinkError};
 use reweave_repair::causes::EvidenceError;
 use reweave_sim::collectives::CollectiveError;
-use reweave_sim::sim::SimError;
+use reweave_sim::engine::SimError;
 use reweave_sim::workload::SimulationError;
 use reweave_sim::workload::history::ReplayError;
 use reweave_sim::workload::job::operators::OperatorError;
@@ -68,6 +68,18 @@ pub(crate) enum CliError {
         addresses: Vec<SocketAddr>,
         source: Box<LinkError>,
     },
+    /// By the list beside the identity, each of them.
+    #[error(
+        "cannot use {}: {}; give the address of another coordinator with --coordinator or `reweave \
+         context set`",
+        coordinators(addresses), denial.fault()
+    )]
+    Denied {
+        addresses: Vec<SocketAddr>,
+        denial: Box<LinkError>,
+    },
+    #[error(transparent)]
+    DenyLists(#[from] DenyListError),
     #[error("`reweave top` needs a terminal; `reweave status` prints the same once")]
     NoTerminal,
     #[error(transparent)]
@@ -589,6 +601,7 @@ impl CliError {
                 | Self::UnfitEvidence { .. }
                 | Self::InputTwice
                 | Self::NotText { .. }
+                | Self::DenyLists(_)
                 | Self::Input(_)
                 | Self::NoHosts
                 | Self::Profile { .. }

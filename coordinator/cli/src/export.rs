@@ -1,4 +1,5 @@
-//! `reweave export`: the fabric, as those write it who place jobs on it, and what the jobs' library is told.
+//! `reweave export`: the fabric, in the formats of schedulers that place jobs on it, and the settings of the jobs'
+//! library.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -161,12 +161,13 @@ fn row(page: &Page, job: &JobStatus) -> [String; 8] {
 fn promised(page: &Page, promise: &Promise) -> String {
     let [low, high]: [Rate; 2] = promise.predicted_bits_per_s;
     let words = format!("{low} .. {high}");
-    match promise.achieved_bits_per_s < low {
-        true => page.ink(
+    if promise.achieved_bits_per_s < low {
+        page.ink(
             Ink::Red,
             &format!("{words}, has {}", promise.achieved_bits_per_s),
-        ),
-        false => words,
+        )
+    } else {
+        words
     }
 }
 

@@ -1,4 +1,4 @@
-//! `reweave cluster join`: a certificate for whoever has a token.
+//! `reweave cluster join`: a certificate for a member that has a token.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -51,7 +51,7 @@ impl Join {
         })
     }
 
-    /// On a command line everybody on the machine can read it.
+    /// On a command line every user of the machine can read it.
     fn token(&self) -> Result<String, CliError> {
         if self.token != "-" {
             return Ok(self.token.clone());

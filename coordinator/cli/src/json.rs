@@ -1,5 +1,5 @@
-//! Files of JSON. Whatever is wrong with one is told with its place. And of a key that stands there twice whoever reads
-//! may take either, so one that edits or judges a file and one that carries it out would see different things.
+//! Files of JSON. Each error is reported with its place. Of a key that stands twice a reader may take either, so one
+//! that edits or judges a file and one that applies it would see different things.
 
 use std::cell::OnceCell;
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use crate::error::CliError;
 
-/// Why it is not what it shall be.
+/// Why it is not what it should be.
 #[derive(Debug, Error)]
 pub(crate) enum Misread {
     #[error(transparent)]
@@ -39,7 +39,7 @@ pub(crate) fn read_whole<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Misread
     Ok(read)
 }
 
-/// What is no JSON at all is told by whoever reads it as something.
+/// What is no JSON at all is reported by the code that reads it as something.
 pub(crate) fn has_each_key_once(path: &Path, bytes: &[u8]) -> Result<(), CliError> {
     let twice = OnceCell::new();
     let whole = Part {

@@ -39,7 +39,7 @@ impl Keep {
     }
 }
 
-/// Which cluster, whatever others are called.
+/// Which cluster, under any names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Whose {
     name: String,
@@ -71,9 +71,9 @@ impl fmt::Display for Whose {
 #[derive(Serialize)]
 pub(crate) struct Shown<'a> {
     cluster: Whose,
-    plan: Option<&'a Plan>,
-    not_seen: &'a NotSeen,
-    /// Of each part of the above, so that whoever holds it can tell what was edited.
+    pub(crate) plan: Option<&'a Plan>,
+    pub(crate) not_seen: &'a NotSeen,
+    /// Of each part of the above, so that a reader can tell what was edited.
     marks: BTreeMap<String, String>,
 }
 
@@ -130,7 +130,7 @@ pub(crate) struct Read {
     cluster: Option<Whose>,
 }
 
-/// Of what was shown, nobody may have changed anything since. By itself it may be anybody's.
+/// What was shown must be unchanged since. By itself it may be of any origin.
 pub(crate) fn read(path: &Path) -> Result<Read, CliError> {
     let bytes = input::bytes(path)?;
     json::has_each_key_once(path, &bytes)?;
@@ -235,7 +235,7 @@ mod tests {
         (folder, file, kept)
     }
 
-    /// What is said where this stands in the file in place of that, to whoever reads it for any purpose.
+    /// What is said where this stands in the file in place of that, to every reader.
     fn after_an_edit(of: &str, to: &str) -> String {
         let (_folder, file, _) = kept(Some(&plan()));
         let text = fs::read_to_string(&file).unwrap();
@@ -283,7 +283,7 @@ mod tests {
         assert!(told.contains("plan.json:8: plan.parent"), "{told}");
     }
 
-    /// Whichever of both whoever reads it takes.
+    /// A reader may take either of both.
     #[test]
     fn duplicate_plan_key_is_refused() {
         for (of, to, place) in [
@@ -336,7 +336,7 @@ mod tests {
         );
     }
 
-    /// Whoever judges it takes its seal for what it is; nobody carries it out.
+    /// A judge takes its seal for what it is; the plan is not applied.
     #[test]
     fn bare_plan_needs_only_its_seal() {
         let (_folder, file, _) = kept(Some(&plan()));

@@ -1,12 +1,13 @@
 //! `reweave`: what people and scripts ask of a cluster.
 //!
 //! It asks the coordinator and shows what it answers, and decides nothing by itself. Data goes to
-//! standard output, words to standard error; exit 0 is done, 1 failed, 2 bad usage or input.
+//! standard output, words to standard error. Exit code 0 is done, 1 failed, 2 bad usage or input, and
+//! 3 found or pending: with an option such as `--exit-code`, or where the help of the command says so.
 
 #![deny(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "they panic when nobody reads any more: the voice does not"
+    reason = "they panic when their reader is gone: the voice does not"
 )]
 
 mod apply;
@@ -70,7 +71,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{Arg, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use reweave_common::exit_code::BAD_USAGE;
 use reweave_common::operator::{
-    AgentStatus, Findings, NotSeen, Record, Refused, Request, Response, Status, Steering,
+    AgentStatus, Findings, JobStatus, NotSeen, Record, Refused, Request, Response, Status, Steering,
 };
 use reweave_common::plan::Generation;
 use serde::Serialize;
@@ -236,16 +237,19 @@ fn parsed(words: impl Iterator<Item = OsString>) -> Result<Arguments, clap::Erro
     Arguments::from_arg_matches(&grammar.try_get_matches_from(words)?)
 }
 
-/// Whichever command it is: but what a command runs may be told nothing at all.
+/// For any command, but a command that is run for the user may have empty arguments.
 fn refusing_empty_names(command: clap::Command) -> clap::Command {
     let text = TypeId::of::<String>();
     let is_name = move |arg: &Arg| {
         let is_of_others = arg.is_last_set() || arg.is_trailing_var_arg_set();
         arg.get_value_parser().type_id() == text && !is_of_others
     };
-    let named = command.mut_args(move |arg| match is_name(&arg) {
-        true => arg.value_parser(NonEmptyStringValueParser::new()),
-        false => arg,
+    let named = command.mut_args(move |arg| {
+        if is_name(&arg) {
+            arg.value_parser(NonEmptyStringValueParser::new())
+        } else {
+            arg
+        }
     });
     named.mut_subcommands(refusing_empty_names)
 }
@@ -311,6 +315,28 @@ fn run(arguments: &Arguments) -> Result<ExitCode, CliError> {
     }
 }
 
+/// The status, in which people see findings too.
+#[derive(Serialize)]
+#[serde(transparent)]
+struct StatusAnswer {
+    status: Box<Status>,
+    #[serde(skip)]
+    findings: Findings,
+    #[serde(skip)]
+    detail: Detail,
+}
+
+impl Report for StatusAnswer {
+    fn lay_out(&self, page: &mut Page) {
+        let Self {
+            status,
+            findings,
+            detail,
+        } = self;
+        show::status(page, status, findings, &Names::of(status), *detail);
+    }
+}
+
 fn show_status(
     reach: &Reach,
     output: Output,
@@ -328,10 +354,13 @@ fn show_status(
         Output::Table => found_by(&mut coordinator, status.generation),
         _ => none_under(status.generation),
     };
-    print(output, &status, |page| {
-        show::status(page, &status, &findings, &Names::of(&status), detail);
-    })?;
-    Ok(exit.code(needs_a_person(&status, &findings)))
+    let answer = StatusAnswer {
+        status,
+        findings,
+        detail,
+    };
+    print_report(output, &answer)?;
+    Ok(exit.code(needs_a_person(&answer.status, &answer.findings)))
 }
 
 fn needs_a_person(status: &Status, findings: &Findings) -> bool {
@@ -339,7 +368,7 @@ fn needs_a_person(status: &Status, findings: &Findings) -> bool {
     has_trouble || !status.alarms.is_empty() || !findings.findings.is_empty()
 }
 
-/// Whoever is not told what is wrong sees all else, and that.
+/// Where findings are unavailable, all else is shown, and that they are.
 fn found_by(coordinator: &mut Coordinator, generation: Generation) -> Findings {
     coordinator.findings().unwrap_or_else(|error| {
         tell(&format!("findings are unavailable: {}", error.told()));
@@ -355,14 +384,52 @@ fn none_under(generation: Generation) -> Findings {
     }
 }
 
-/// Nobody leads, and whoever asks what is wrong needs to know who is missing.
+/// No coordinator leads, and an operator who asks what is wrong needs to know who is missing.
 fn show_standing(answers: &[Answer], output: Output) -> Result<ExitCode, CliError> {
     let leader = None;
     let nobody_leads = CliError::Refused(Refused::NotLeading { leader });
     if let Some(seen) = Leaderless::of(answers) {
-        print(output, &seen, |page| show::leaderless(page, &seen))?;
+        print_report(output, &seen)?;
     }
     Err(nobody_leads)
+}
+
+impl Report for Leaderless {
+    fn lay_out(&self, page: &mut Page) {
+        show::leaderless(page, self);
+    }
+}
+
+#[derive(Serialize)]
+#[serde(transparent)]
+struct FindingsAnswer {
+    findings: Findings,
+    #[serde(skip)]
+    names: Names,
+    /// Only people see which jobs a collision hurts.
+    #[serde(skip)]
+    jobs: Vec<JobStatus>,
+}
+
+impl Report for FindingsAnswer {
+    fn lay_out(&self, page: &mut Page) {
+        show::findings(page, &self.findings, &self.names, &self.jobs);
+    }
+}
+
+#[derive(Serialize)]
+#[serde(transparent)]
+struct OfferAnswer<'a> {
+    offer: Shown<'a>,
+    #[serde(skip)]
+    names: Names,
+}
+
+impl Report for OfferAnswer<'_> {
+    fn lay_out(&self, page: &mut Page) {
+        show::plan(page, self.offer.plan, &self.names);
+        show::not_seen(page, self.offer.not_seen, &self.names);
+    }
 }
 
 #[derive(Serialize)]
@@ -409,24 +476,23 @@ fn show_found(
     let names = Names::of(&coordinator.status()?);
     match coordinator.ask(request)? {
         Response::Findings(findings) => {
-            // Whom a collision hurts is told to people alone.
             let jobs = match output {
                 Output::Table => coordinator.jobs()?,
                 _ => Vec::new(),
             };
-            print(output, &findings, |page| {
-                show::findings(page, &findings, &names, &jobs);
-            })?;
-            Ok(!findings.findings.is_empty())
+            let answer = FindingsAnswer {
+                findings,
+                names,
+                jobs,
+            };
+            print_report(output, &answer)?;
+            Ok(!answer.findings.findings.is_empty())
         }
         Response::Plan { plan, not_seen } => {
             let cluster = Whose::of(coordinator.identity());
-            let answer = Shown::new(cluster, plan.as_deref(), &not_seen)?;
-            keep.keep(&answer)?;
-            print(output, &answer, |page| {
-                show::plan(page, plan.as_deref(), &names);
-                show::not_seen(page, &not_seen, &names);
-            })?;
+            let offer = Shown::new(cluster, plan.as_deref(), &not_seen)?;
+            keep.keep(&offer)?;
+            print_report(output, &OfferAnswer { offer, names })?;
             Ok(plan.is_some())
         }
         Response::Refused(refused) => Err(CliError::Refused(refused)),

@@ -1,4 +1,4 @@
-//! `reweave cluster token` and `revoke`: who may come in, and who may not any more.
+//! `reweave cluster token` and `revoke`: who may come in, and who may not any longer.
 
 use std::process::ExitCode;
 use std::slice;
@@ -109,18 +109,19 @@ impl Revoke {
         let is_known = self.is_known(&mut coordinator);
         let json = serde_json::json!({ "revoked": revoked, "known": is_known });
         print(output, &json, |page| {
-            page.line(&match is_known {
-                true => format!("{revoked} is revoked; a new join token admits it again"),
-                false => format!(
+            page.line(&if is_known {
+                format!("{revoked} is revoked; a new join token admits it again")
+            } else {
+                format!(
                     "{revoked} is revoked, but the fabric has no node of that name: check the \
                      spelling"
-                ),
+                )
             });
         })
     }
 
-    /// As far as can be said: nodes are known by the fabric, and of everybody else nobody has a list. What was
-    /// asked for is done already, and does not fail for this.
+    /// As far as can be said: nodes are known by the fabric, and there is no list of all others. What was asked for is
+    /// done already, and does not fail for this.
     fn is_known(&self, coordinator: &mut Coordinator) -> bool {
         let known = match self.role {
             Role::Agent => coordinator.knows(slice::from_ref(&self.name)),

@@ -1,4 +1,4 @@
-//! What NCCL is told of a job that the fabric knows better: over which NICs, by how many queue pairs, and by which
+//! NCCL's settings for a job that the fabric knows better: over which NICs, by how many queue pairs, and by which
 //! algorithm and protocol.
 
 use std::fmt::Write as _;
@@ -64,7 +64,7 @@ impl Derived {
         }
     }
 
-    /// NCCL takes ll128 by itself where that was tested, and nobody else is to tell it so.
+    /// NCCL takes ll128 by itself where that was tested, and no setting is to force it.
     fn take_best(&mut self, (algorithm, protocol): Combination) {
         self.algorithm = Some(algorithm.to_string());
         match protocol {
@@ -77,7 +77,7 @@ impl Derived {
         }
     }
 
-    /// Where nobody has named anything.
+    /// Where no option names a value.
     pub(crate) fn complete(self, environment: &mut Environment) {
         if environment.devices.is_empty() {
             environment.devices = self.devices;
@@ -91,7 +91,7 @@ impl Derived {
         }
     }
 
-    /// What both ends, or all ranks, must be told alike, where each host is told by itself.
+    /// What both ends, or all ranks, must be set to alike, where each host is set by itself.
     pub(crate) fn forget_common(&mut self) {
         let common = [
             ("queue pairs", self.queue_pairs.take().is_some()),

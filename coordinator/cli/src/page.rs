@@ -68,8 +68,8 @@ impl Page {
         }
     }
 
-    /// Names, and what files say, are text whatever stands in them: nothing steers a terminal but the colour
-    /// that this page put on.
+    /// Names, and what files say, are text with any content: nothing steers a terminal but the colour that this page
+    /// put on.
     pub(crate) fn shown(&self) -> String {
         let lines = |part: &str| shown(part, |c| c == '\n');
         let mut parts = self.text.split('\x1b');
@@ -158,9 +158,10 @@ fn line<const N: usize>(columns: &[Column], row: &[String; N]) -> String {
     let mut text = String::from(" ");
     for (column, cell) in columns.iter().zip(row) {
         let gap = " ".repeat(column.width.saturating_sub(width(cell)));
-        let _ = match column.figures {
-            true => write!(text, " {gap}{cell} "),
-            false => write!(text, " {cell}{gap} "),
+        let _ = if column.figures {
+            write!(text, " {gap}{cell} ")
+        } else {
+            write!(text, " {cell}{gap} ")
         };
     }
     text
@@ -184,7 +185,7 @@ fn width(text: &str) -> usize {
     shown(&visible.collect::<String>(), |_| false).width()
 }
 
-/// So many of them, and how many more there are.
+/// This many of them, and how many more there are.
 pub(crate) fn first_of(words: &[String], most: usize, between: &str) -> String {
     let shown = words[..most.min(words.len())].join(between);
     match words.len().saturating_sub(most) {
@@ -205,7 +206,7 @@ pub(crate) fn age(millis: u64) -> String {
     }
 }
 
-/// `12.345 us`, `70.000 s`, `3 min`: in the unit in which it has no more digits than anybody reads.
+/// `12.345 us`, `70.000 s`, `3 min`: in the unit in which it has no more digits than are read.
 pub(crate) fn micros(us: f64) -> String {
     match us {
         120e6.. => age((us / 1e3) as u64),

@@ -81,9 +81,10 @@ fn page_through(program: &OsStr, text: &str) -> Result<ExitCode, CliError> {
         let code = status.code();
         code.is_none_or(|code| !SHELL_FAILURES.contains(&code))
     });
-    match is_shown {
-        true => Ok(ExitCode::SUCCESS),
-        false => say(text),
+    if is_shown {
+        Ok(ExitCode::SUCCESS)
+    } else {
+        say(text)
     }
 }
 

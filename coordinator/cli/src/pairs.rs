@@ -79,9 +79,10 @@ fn row(page: &Page, pair: &MeasuredPair) -> [String; 7] {
         format!("{} > {}", pair.from, pair.to),
         pair.rail.to_string(),
         if pair.in_rack { "in rack" } else { "across" }.to_owned(),
-        match pair.is_slow {
-            true => page.ink(Ink::Red, &rate),
-            false => rate,
+        if pair.is_slow {
+            page.ink(Ink::Red, &rate)
+        } else {
+            rate
         },
         pair.usual_bits_per_s.to_string(),
         pair.peers.to_string(),

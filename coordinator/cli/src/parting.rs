@@ -1,8 +1,8 @@
-//! No session is left behind: whoever goes without a word is thought there for seconds, and keeps a
-//! chair from others.
+//! No session is left behind: a member that goes without a word is thought there for seconds, and keeps a session from
+//! others.
 //!
-//! Sessions live on a runtime that never ends, so that one can be closed whatever this program is busy
-//! with when it is told to end.
+//! Sessions live on a runtime that never ends, so that one can be closed in any state of this program when it is asked
+//! to end.
 
 use std::process::{self, ExitStatus};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ static RUNTIME: OnceLock<Runtime> = OnceLock::new();
 static OPEN_SESSION: Mutex<Option<SessionClose>> = Mutex::new(None);
 /// What is said when a signal ends this program.
 static SIGNAL_MESSAGE: Mutex<Option<String>> = Mutex::new(None);
-/// Held while another program runs that must not be left alone, and by whoever ends this one.
+/// Held while another program runs that must not be left alone, and by the thread that ends this one.
 static CHILD_LOCK: Mutex<()> = Mutex::new(());
 static IS_ENDING: AtomicBool = AtomicBool::new(false);
 
@@ -57,8 +57,8 @@ pub(crate) fn leave_word(word: String) {
     *lock(&SIGNAL_MESSAGE) = Some(word);
 }
 
-/// Runs a program to its end. A signal that is to end this one does so afterwards: nobody shall believe it
-/// over while it goes on. Ctrl-C reaches both.
+/// Runs a program to its end. A signal that is to end this one does so afterwards: the user must not take it for ended
+/// while it goes on. Ctrl-C reaches both.
 pub(crate) fn attend(program: &mut process::Command) -> io::Result<ExitStatus> {
     let attended = lock(&CHILD_LOCK);
     let ended = program.status();

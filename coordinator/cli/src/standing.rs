@@ -1,5 +1,5 @@
-//! `reweave status` where nobody leads: each coordinator that can be reached says how it stands, and who
-//! cannot be is named.
+//! `reweave status` without a leader: each coordinator that can be reached reports its own state, and one that cannot
+//! be is named.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,15 +8,15 @@ use reweave_common::error::error_chain;
 use reweave_common::operator::{
     CoordinatorStanding, CoordinatorState, CoordinatorStatus, Request, Response,
 };
-use reweave_link::{Identity, LinkError, Role, connect};
+use reweave_link::{DenyListFile, Identity, LinkError};
 use serde::Serialize;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
-use crate::ask::exchange;
+use crate::ask::{exchange, open_session};
 use crate::error::CliError;
 
-/// Whoever is there says how it stands without asking anybody.
+/// A coordinator that is there reports its state without asking another.
 pub(crate) const STATUS_TIMEOUT: Duration = Duration::from_millis(900);
 
 /// What came of asking at an address: how that one stands, or why nothing is heard of it.
@@ -45,11 +45,15 @@ pub(crate) struct Stands {
 }
 
 /// Asks all of them beside each other, also those that the others know of. Some may say nothing in time.
-pub(crate) async fn asked(mut addresses: Vec<SocketAddr>, identity: Identity) -> Vec<Answer> {
+pub(crate) async fn asked(
+    mut addresses: Vec<SocketAddr>,
+    identity: Identity,
+    deny_lists: DenyListFile,
+) -> Vec<Answer> {
     let deadline = Instant::now() + STATUS_TIMEOUT;
     let (mut asking, mut answers) = (JoinSet::new(), Vec::new());
     for &address in &addresses {
-        asking.spawn(ask_one(address, identity.clone()));
+        asking.spawn(ask_one(address, identity.clone(), deny_lists.clone()));
     }
     while let Ok(Some(asked)) = timeout_at(deadline, asking.join_next()).await {
         let Ok((address, answer)) = asked else {
@@ -58,7 +62,8 @@ pub(crate) async fn asked(mut addresses: Vec<SocketAddr>, identity: Identity) ->
         for member in answer.iter().flat_map(|it| &it.coordinators) {
             if !addresses.contains(&member.address) {
                 addresses.push(member.address);
-                asking.spawn(ask_one(member.address, identity.clone()));
+                let (identity, deny_lists) = (identity.clone(), deny_lists.clone());
+                asking.spawn(ask_one(member.address, identity, deny_lists));
             }
         }
         answers.push((address, answer));
@@ -66,10 +71,10 @@ pub(crate) async fn asked(mut addresses: Vec<SocketAddr>, identity: Identity) ->
     answers
 }
 
-async fn ask_one(address: SocketAddr, identity: Identity) -> Answer {
+async fn ask_one(address: SocketAddr, identity: Identity, deny_lists: DenyListFile) -> Answer {
     let answer = async {
-        let session = connect(&[address], &identity, Role::Coordinator).await?;
-        let answer = exchange(&session, &Request::Standing).await;
+        let session = open_session(&[address], &identity).await?;
+        let answer = exchange(&session, &Request::Standing, &deny_lists).await;
         session.close("that is all").await;
         answer
     };
@@ -84,14 +89,14 @@ async fn ask_one(address: SocketAddr, identity: Identity) -> Answer {
 }
 
 impl Leaderless {
-    /// Nothing where nobody has answered.
+    /// Nothing where no coordinator has answered.
     pub(crate) fn of(answers: &[Answer]) -> Option<Self> {
         let standings = || {
             answers
                 .iter()
                 .filter_map(|(_, answer)| answer.as_ref().ok())
         };
-        // Whoever has the most of the log knows best who belongs to the cluster.
+        // The coordinator with the most of the log knows best who belongs to the cluster.
         let latest = standings().max_by_key(|it| (it.committed, it.last))?;
         let members = latest.coordinators.iter();
         let coordinators: Vec<_> = members.map(|it| stands(it, answers)).collect();

@@ -63,9 +63,10 @@ impl Trace {
         let between = self.between()?;
         let mut coordinator = Coordinator::reach(reach)?;
         let names = Names::of(&coordinator.status()?);
-        let flows = match self.anew {
-            true => traced_anew(&mut coordinator, &between)?,
-            false => traced(&mut coordinator, &between, false)?,
+        let flows = if self.anew {
+            fresh_traces(&mut coordinator, &between)?
+        } else {
+            traced(&mut coordinator, &between, false)?
         };
         if flows.is_empty() {
             return Err(CliError::NothingFlows {
@@ -147,7 +148,7 @@ fn traced(
 }
 
 /// Until all ways were traced since it was asked, or for as long as that may take.
-fn traced_anew(
+fn fresh_traces(
     coordinator: &mut Coordinator,
     between: &Between,
 ) -> Result<Vec<TracedFlow>, CliError> {
@@ -195,9 +196,10 @@ fn way(which: &str, from: &str, way: Option<&TracedWay>) -> String {
         return format!("  {which:<5}  not traced lately; --anew traces it");
     };
     let steps = show::trace::steps(from, &way.steps);
-    let seen = match way.is_confirmed {
-        true => ", seen at its end",
-        false => "",
+    let seen = if way.is_confirmed {
+        ", seen at its end"
+    } else {
+        ""
     };
     format!("  {which:<5}  {steps}  ({} ago{seen})", age(way.age_ms))
 }

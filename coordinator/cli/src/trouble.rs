@@ -29,7 +29,7 @@ pub(crate) fn by_badness(findings: &[Finding]) -> Vec<&Finding> {
     findings
 }
 
-/// A pin that serves nobody is untidy, and hurts nobody.
+/// A pin that serves no flow is untidy, and hurts none.
 fn sure(finding: &Finding) -> f64 {
     match finding {
         Finding::EcmpCollision(_) => MIN_COLLISION_CONFIDENCE,
@@ -38,7 +38,7 @@ fn sure(finding: &Finding) -> f64 {
     }
 }
 
-/// Whoever has less stands higher.
+/// The one that has less stands higher.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
     Down,
@@ -67,12 +67,16 @@ pub(crate) fn words(link: &LinkStatus, findings: &Findings) -> String {
     let mut found: Vec<_> = found.collect();
     found.sort();
     found.dedup();
-    match found.is_empty() {
-        _ if !link.up => "down".to_owned(),
-        false => found.join(", "),
-        true if link.drained => "drained".to_owned(),
-        true if load(link) >= MIN_FULL_LOAD => "full".to_owned(),
-        true => String::new(),
+    if !link.up {
+        "down".to_owned()
+    } else if !found.is_empty() {
+        found.join(", ")
+    } else if link.drained {
+        "drained".to_owned()
+    } else if load(link) >= MIN_FULL_LOAD {
+        "full".to_owned()
+    } else {
+        String::new()
     }
 }
 

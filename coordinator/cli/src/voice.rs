@@ -1,5 +1,5 @@
-//! All that is said: data to standard output, words to standard error. Either may be a pipe that nobody reads
-//! any more, and then whoever closed it has seen enough.
+//! All that is said: data to standard output, words to standard error. Either may be a pipe whose reader is gone, and
+//! then that reader has seen enough.
 
 use std::io::{self, ErrorKind, Write};
 use std::process::ExitCode;
@@ -13,14 +13,14 @@ pub(crate) fn say(text: &str) -> Result<ExitCode, CliError> {
     is_read(text).map(|_| ExitCode::SUCCESS)
 }
 
-/// Data, and whether anybody reads on: whoever has more to say only when it happens would never end.
+/// Data, and whether its reader is still there: a command that has more to say only when it happens would never end.
 pub(crate) fn is_read(text: &str) -> Result<bool, CliError> {
     let mut stdout = io::stdout().lock();
     let written = stdout.write_all(text.as_bytes());
     heard(written.and_then(|()| stdout.flush()))
 }
 
-/// Help and versions, which are data as well: whoever asks for them is told that they could not be written.
+/// Help and versions, which are data as well: it is reported where they could not be written.
 pub(crate) fn say_as_asked(help: &clap::Error) -> Result<ExitCode, CliError> {
     let written = help.print().and_then(|()| io::stdout().flush());
     heard(written).map(|_| ExitCode::SUCCESS)
@@ -39,12 +39,12 @@ pub(crate) fn tell(words: &str) {
     tell_as_is(&(in_a_line(words) + "\n"));
 }
 
-/// The same, of words that are laid out already. What a command does it does though nobody listens.
+/// The same, of words that are laid out already. A command does its work even if they cannot be written.
 pub(crate) fn tell_as_is(text: &str) {
     let _ = io::stderr().write_all(text.as_bytes());
 }
 
-/// Whoever's words are in it.
+/// Words of any origin.
 pub(crate) fn in_a_line(words: &str) -> String {
     shown(words, |_| false)
 }

@@ -93,7 +93,7 @@ impl Source {
         }
     }
 
-    /// What is gone when some of so many hosts fail.
+    /// What is gone when some of this many hosts fail.
     pub(crate) fn losses(
         &self,
         hosts: usize,

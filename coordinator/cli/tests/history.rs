@@ -44,9 +44,10 @@ fn second(second: u64) -> Moment {
 
 /// What h0 sends to h2 and h1 to h3, which meet on the way over spine0.
 fn sent(host: u8, at: u64, seen: bool) -> Entry {
-    match seen {
-        true => sent_over(host, at, "spine0"),
-        false => sent_along(host, at, None),
+    if seen {
+        sent_over(host, at, "spine0")
+    } else {
+        sent_along(host, at, None)
     }
 }
 
@@ -186,7 +187,7 @@ fn recorded_paths_survive_renumbered_links() {
     are(&apart, 200.0);
 }
 
-/// As somebody types it: to the minute, with the history named once for all.
+/// As an operator types it: to the minute, with the history named once for all.
 #[test]
 fn history_interval_is_minute_precise() {
     let folder = recorded();

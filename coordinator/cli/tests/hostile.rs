@@ -1,6 +1,6 @@
-//! Every command with values that nobody means well by: each ends with one clear error and an exit code that
-//! says whose fault it is, nothing steers the terminal, and nothing hangs. Which commands and options there
-//! are, the manual tells, which is made from the same tree as the commands themselves.
+//! Every command with hostile values: each ends with one clear error and an exit code that says whose fault it is,
+//! nothing steers the terminal, and nothing hangs. Which commands and options there are, the manual tells, which is
+//! made from the same tree as the commands themselves.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,9 +18,9 @@ const THREAD_COUNT: usize = 4;
 
 /// These begin programs of their own, wait for input, or take any name for a file of a person's own.
 const SKIPPED_COMMANDS: [&str; 3] = ["dev", "completions", "context"];
-/// Creates the folder it is given, whatever its name.
+/// Creates the folder it is given, with any name.
 const ACCEPTS_ANY_PATH: [&str; 2] = ["man", "--into"];
-/// All have it, and what is no address is asked of whoever resolves names.
+/// All have it, and what is no address goes to the resolver of names.
 const COORDINATOR_OPTION: &str = "--coordinator";
 
 fn hostile() -> [String; 6] {
@@ -168,7 +168,7 @@ fn complaint(words: &[String], output: &Output) -> Option<String> {
     match output.status.code() {
         Some(0) if words.starts_with(&ACCEPTS_ANY_PATH.map(str::to_owned)) => None,
         Some(0) => complain("is accepted"),
-        Some(code) if !codes.contains(&code) => complain("ends in no way that is told of"),
+        Some(code) if !codes.contains(&code) => complain("ends in no documented way"),
         Some(_) if errors.count() == 1 => None,
         Some(_) => complain("has not one error"),
         None => complain("is killed"),
@@ -180,12 +180,12 @@ fn complaints(lines: Vec<Vec<String>>) -> Vec<String> {
     let work = || {
         let home: TempDir = tempfile::tempdir().expect("a folder");
         loop {
-            let Some(words) = lines.lock().expect("nobody panics").pop() else {
+            let Some(words) = lines.lock().expect("no thread panics").pop() else {
                 return;
             };
             let output = reweave(&words, home.path());
             let complaint = complaint(&words, &output);
-            found.lock().expect("nobody panics").extend(complaint);
+            found.lock().expect("no thread panics").extend(complaint);
         }
     };
     thread::scope(|scope| {
@@ -193,7 +193,7 @@ fn complaints(lines: Vec<Vec<String>>) -> Vec<String> {
             scope.spawn(work);
         }
     });
-    found.into_inner().expect("nobody panics")
+    found.into_inner().expect("no thread panics")
 }
 
 #[test]

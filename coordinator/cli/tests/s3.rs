@@ -1,5 +1,5 @@
-//! Histories and sweeps in an object store that nobody here wrote: a server that speaks S3, which
-//! `REWEAVE_S3_SERVER` names. It is told its address and its keys as s3s-fs is.
+//! Histories and sweeps in an object store of another maker: a server that speaks S3, which
+//! `REWEAVE_S3_SERVER` names. It gets its address and its keys as s3s-fs does.
 
 use std::env;
 use std::error::Error;
@@ -133,9 +133,10 @@ impl Drop for Server {
 }
 
 fn well(output: Output) -> Result<String, Failed> {
-    match output.status.success() {
-        true => Ok(String::from_utf8(output.stdout)?),
-        false => Err(String::from_utf8_lossy(&output.stderr).into_owned().into()),
+    if output.status.success() {
+        Ok(String::from_utf8(output.stdout)?)
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned().into())
     }
 }
 
@@ -230,14 +231,15 @@ fn written() -> Result<(), Box<dyn Error>> {
     for now in (0..RECORDED_HOURS * 3600).step_by(20) {
         chronicle.advance(second(now))?;
         chronicle.observe(second(now), &Entry::agent("h0", true, Some(now as usize)));
-        let told = chronicle.take_told();
+        let told = chronicle.take_report();
         merged += told.merged;
         removed += told.removed;
     }
     chronicle.close()?;
-    match merged > 0 && removed > 0 {
-        true => Ok(()),
-        false => Err(format!("{merged} files merged, {removed} removed").into()),
+    if merged > 0 && removed > 0 {
+        Ok(())
+    } else {
+        Err(format!("{merged} files merged, {removed} removed").into())
     }
 }
 
@@ -263,8 +265,9 @@ fn read() -> Result<(), Box<dyn Error>> {
         rows(0, RECORDED_HOURS, Resolution::FiveMinutes)?,
     ];
     let every_20_s = RECORDED_HOURS as usize * 180;
-    match found == [0, 180, every_20_s, RECORDED_HOURS as usize * 12] {
-        true => Ok(()),
-        false => Err(format!("{found:?} rows").into()),
+    if found == [0, 180, every_20_s, RECORDED_HOURS as usize * 12] {
+        Ok(())
+    } else {
+        Err(format!("{found:?} rows").into())
     }
 }

@@ -1,4 +1,4 @@
-//! Whoever closes a pipe has seen enough: what a command does and exits with is the same.
+//! A reader that closes a pipe has seen enough: what a command does and exits with is the same.
 
 use std::fs::{self, File};
 use std::io::Result;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 const REWEAVE_PROGRAM: &str = env!("CARGO_BIN_EXE_reweave");
 
-/// One that nobody reads, as after `| head -0`.
+/// One without a reader, as after `| head -0`.
 fn unread() -> Result<Stdio> {
     let (reader, writer) = std::io::pipe()?;
     drop(reader);
@@ -58,7 +58,7 @@ fn closed_output_keeps_exit_code() {
     }
 }
 
-/// Nobody asked for an answer that they do not want, but a disk that is full is told of.
+/// Output that is not wanted is no error, but a full disk is reported.
 #[test]
 fn full_disk_fails_output() {
     for words in [

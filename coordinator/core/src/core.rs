@@ -5,7 +5,7 @@
 //! coordinator that restarts, or becomes leader, resumes from the state of its log. Moments must not go backwards,
 //! not even across leaders: see [`State::latest`].
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,12 +35,12 @@ use crate::log::command::{Change, Command, LATEST_MINOR};
 use crate::log::effect::{AuditRecord, Effect, Input, OperatorRequest, Outbox};
 use crate::log::policy::Policy;
 use crate::log::reason_list;
-use crate::log::state::{Migration, Rollout, State};
+use crate::log::state::{MAX_REVOKED_MEMBERS, Migration, Rollout, State};
 use crate::model::evidence::congested;
 use crate::model::idle_flows::{IdleFlows, LargeFlows};
 use crate::model::imbalance_history::ImbalanceHistory;
 use crate::model::probe_summary::ProbeSummary;
-use crate::model::world::{LazyWorld, Measurements, least_elephant};
+use crate::model::world::{DecisionWorld, Measurements, least_elephant};
 use crate::plan::plan_check;
 use crate::plan::probe_schedule::ProbeSchedule;
 use crate::plan::trace_targets::TraceTargets;
@@ -81,8 +81,8 @@ pub struct Core {
     disk_is_full: bool,
     /// The minor version of the protocol that all coordinators read.
     min_version: u16,
-    /// Coordinators that were removed long ago, and when.
-    lapsed: BTreeMap<String, Moment>,
+    /// Coordinators that the log's membership has removed, once that was said.
+    removed: Option<BTreeSet<String>>,
 }
 
 /// What the leader knows the cluster by.
@@ -265,7 +265,7 @@ impl Core {
             stirred: false,
             disk_is_full: false,
             min_version: 0,
-            lapsed: BTreeMap::new(),
+            removed: None,
         };
         core.senses.expect(&core.state);
         core
@@ -329,7 +329,8 @@ impl Core {
     pub fn handle(&mut self, at: Moment, input: Input) {
         let now = self.now.map_or(at, |now| now.max(at));
         self.now = Some(now);
-        // Whatever comes first afterwards: timers that went on meanwhile are not to be read before they are restarted.
+        // Checked at the first input of any kind after a stall: timers that went on meanwhile are not to be read before
+        // they are restarted.
         if self.senses.stall.tick(now) {
             self.senses.resumed_at = now;
         }
@@ -385,8 +386,10 @@ impl Core {
                 self.min_version = minor;
                 self.stirred = true;
             }
-            Input::Lapsed { coordinators } => {
-                self.lapsed = coordinators;
+            Input::Removed { coordinators } => {
+                // The membership's own log has no such bound.
+                let bounded = coordinators.into_iter().take(MAX_REVOKED_MEMBERS);
+                self.removed = Some(bounded.collect());
                 self.stirred = true;
             }
         }
@@ -480,7 +483,7 @@ impl Core {
     }
 
     fn look_after(&mut self, now: Moment) {
-        let world = LazyWorld::new(self.senses.at(now));
+        let world = DecisionWorld::new(self.senses.at(now));
         self.upkeep.handle_time(&world, &self.state);
         self.evenness.handle_time(&world, self.state.in_force());
     }
@@ -515,8 +518,8 @@ impl Core {
         self.senses.handle_sample(node, now, sample);
     }
 
-    /// A switch that comes back is told again what it was told last, where all others count on that. What a step waits
-    /// for, and what may be held since a step was given up, is judged before anything is sent, as ever.
+    /// A switch that comes back gets its last instruction again, where all others count on that. What a step waits for,
+    /// and what may be held since a step was aborted, is judged before anything is sent, as ever.
     fn handle_agent_up(&mut self, node: NodeId) {
         if node.index() >= self.senses.fabric.nodes().len() {
             return;
@@ -583,10 +586,10 @@ impl Core {
         }
         self.stirred = false;
         let known = self.senses.at(now);
-        let world = LazyWorld::new(known);
+        let world = DecisionWorld::new(known);
         let mut turn = DecisionContext {
             known,
-            lazy_world: &world,
+            decision_world: &world,
             state: &self.state,
             judge: &mut self.judge,
             out: &mut self.outbox,
@@ -598,6 +601,9 @@ impl Core {
                 turn.decide(Change::ClusterVersion { minor });
             }
             if turn.out.is_settled() {
+                api::handle_removals(&mut turn, self.removed.as_ref());
+            }
+            if turn.out.is_settled() {
                 self.drivers.advance(&mut turn);
             }
             if turn.out.is_settled() {
@@ -605,9 +611,6 @@ impl Core {
             }
             if turn.out.is_settled() {
                 self.registry.advance(&mut turn);
-            }
-            if turn.out.is_settled() {
-                api::revoke_lapsed(&mut turn, &self.lapsed);
             }
         }
         let membership = self.state.membership();
@@ -644,7 +647,7 @@ impl Core {
 /// Work that is done, or has to be, only because of a request.
 fn look_first(
     asked: &OperatorRequest,
-    world: &LazyWorld<'_>,
+    world: &DecisionWorld<'_>,
     standings: &mut ProbeSummary,
     watching: &mut TraceTargets,
     out: &mut Outbox,
@@ -662,8 +665,8 @@ fn look_first(
     }
 }
 
-/// Nobody is answered before all that was decided has been applied, but for people who want members
-/// in or out: they share what is decided.
+/// No client is answered before all that was decided has been applied, but for operators who want members in or out:
+/// they share what is decided.
 fn next(asked: &mut VecDeque<OperatorRequest>, out: &Outbox) -> Option<OperatorRequest> {
     asked.pop_front_if(|asked| {
         out.is_settled() || (out.is_shared() && is_of_members(&asked.request))

@@ -19,6 +19,7 @@ mod rollout;
 #[cfg(test)]
 mod tests;
 
+pub use api::REVOCATION_DELAY;
 pub use core::Core;
 pub use estimate::rank_reports::ReportedPair;
 pub use ingest::telemetry::Ingest;

@@ -256,7 +256,7 @@ impl Cli {
 
 impl Service {
     async fn run(&self, config: &Config) -> Result<(), DriverError> {
-        // Whoever holds it is the one driver there is, before anybody hears of it.
+        // Its holder is the one driver there is, before anything hears of it.
         let store = Store::open(&config.state)?;
         if let Some(token) = &self.join {
             let doors = uplink::doors(&self.coordinator, &self.door);
@@ -275,7 +275,7 @@ impl Service {
     }
 }
 
-/// Where circuits shall be moved by hand.
+/// Where circuits should be moved by hand.
 enum Order {
     /// To these, from those if they are known.
     To(CircuitSet, Option<CircuitSet>),

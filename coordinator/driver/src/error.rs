@@ -54,8 +54,8 @@ pub enum DeviceError {
 }
 
 impl DeviceError {
-    /// Whether it says that the device will not do what it was told: it said so itself, or has not heard of it. After
-    /// anything else it may have done it, or do it yet.
+    /// Whether it says that the device will not do what was asked of it: it said so itself, or has not heard of it.
+    /// After anything else it may have done it, or do it yet.
     pub(crate) fn is_refusal(&self) -> bool {
         match self {
             // A proxy's: 408 and 502 to 504 say that the device's own answer is missing (RFC 9110, 15.5.9 and 15.6.3).

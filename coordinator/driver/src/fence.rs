@@ -1,5 +1,5 @@
 //! Which instructions to one optical switch are followed, and the steps of each: record, read, move, read again,
-//! record, answer. Whatever happens in between, the state of the device decides, never the request.
+//! record, answer. After any failure in between, the state of the device decides, never the request.
 //!
 //! A state machine: the shell executes one [`Effect`] after the other and hands in the result.
 
@@ -13,7 +13,7 @@ use crate::moves::{Moves, contested, is_between};
 /// What must survive a crash.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
-    /// The latest instruction that was taken up. Nothing earlier is followed any more.
+    /// The latest instruction that was taken up. Nothing earlier is followed any longer.
     pub promised: Option<Switchover>,
     pub answered: Option<Readback>,
 }
@@ -31,8 +31,8 @@ impl Record {
 }
 
 impl Record {
-    /// Whether the last answer told that the device holds what it held, or what it should. Whoever
-    /// heard it may have gone on from there, so nothing is moved any more under that token.
+    /// Whether the last answer said that the device holds what it held, or what it should. Its receiver may have gone
+    /// on from there, so nothing is moved any longer under that token.
     fn is_settled(&self) -> bool {
         let (Some(told), Some(answer)) = (&self.promised, &self.answered) else {
             return false;
@@ -103,8 +103,8 @@ pub struct Fence {
     stage: Stage,
     waiting: VecDeque<Switchover>,
     effects: VecDeque<Effect>,
-    /// Something that the device was told has not been answered, and may be done in any moment. As devices do one thing
-    /// after the other, that ends with the next that they say is done.
+    /// A request to the device has not been answered, and may be done in any moment. As devices do one thing after the
+    /// other, that ends with the next that they say is done.
     unanswered: bool,
 }
 
@@ -126,7 +126,7 @@ enum Why {
     Fresh,
     /// It should, and may have been stopped on the way.
     Unfinished,
-    /// It has answered before what came of it: whoever asks again is told how it is now.
+    /// It has answered before what came of it: a repeated request is answered with how it is now.
     Done,
 }
 
@@ -210,9 +210,10 @@ impl Fence {
             Verdict::Refuse(why) => self.refuse(&switchover, why),
             Verdict::LookAgain(why) => self.look(why),
             Verdict::Follow => {
-                let why = match self.record.left_off(&switchover) {
-                    true => Why::Unfinished,
-                    false => Why::Fresh,
+                let why = if self.record.left_off(&switchover) {
+                    Why::Unfinished
+                } else {
+                    Why::Fresh
                 };
                 let note = Effect::Note(promise(switchover.clone()));
                 self.go_on(Stage::Promising(switchover, why), note);
@@ -241,9 +242,10 @@ impl Fence {
         if told != promised {
             return Verdict::Refuse(NotSwitched::DifferentContent { held, token });
         }
-        match self.record.is_settled() {
-            true => Verdict::LookAgain(Why::Done),
-            false => Verdict::LookAgain(Why::Unfinished),
+        if self.record.is_settled() {
+            Verdict::LookAgain(Why::Done)
+        } else {
+            Verdict::LookAgain(Why::Unfinished)
         }
     }
 

@@ -3,7 +3,7 @@
 #![deny(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "they panic when nobody reads any more"
+    reason = "they panic when their reader is gone"
 )]
 
 mod cli;

@@ -27,7 +27,7 @@ pub enum OfDrivers {}
 impl MemberProtocol for OfDrivers {
     type Said = DriverMessage;
     type Heard = DriverOrder;
-    type Told = Switchover;
+    type Instruction = Switchover;
     /// It says nothing unasked.
     type Measured = DriverMessage;
     type Report = ();
@@ -45,7 +45,7 @@ impl MemberProtocol for OfDrivers {
     }
 }
 
-/// Serves until the process is told to end. The devices keep the circuits they hold then.
+/// Serves until the process is asked to end. The devices keep the circuits they hold then.
 pub async fn serve(
     config: &Config,
     store: &Store,

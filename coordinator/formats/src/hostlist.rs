@@ -150,9 +150,10 @@ impl<'l> Part<'l> {
             brackets.push((plain, ranges.collect::<Result<_, _>>()?));
             rest = after;
         }
-        match brackets.is_empty() && rest.is_empty() {
-            true => Err(HostlistError::Empty),
-            false => Ok(Self { brackets, rest }),
+        if brackets.is_empty() && rest.is_empty() {
+            Err(HostlistError::Empty)
+        } else {
+            Ok(Self { brackets, rest })
         }
     }
 
@@ -198,18 +199,22 @@ impl Range {
             part: shown(part),
             range: shown(text),
         };
-        let number = |digits: &str| match digits.bytes().all(|byte| byte.is_ascii_digit()) {
-            true => digits.parse::<u64>().map_err(|_| bad()),
-            false => Err(bad()),
+        let number = |digits: &str| {
+            if digits.bytes().all(|byte| byte.is_ascii_digit()) {
+                digits.parse::<u64>().map_err(|_| bad())
+            } else {
+                Err(bad())
+            }
         };
         let (from, to) = (number(first)?, number(last)?);
         let width = first.len();
-        match from <= to {
-            true => Ok(Self { from, to, width }),
-            false => Err(HostlistError::Backwards {
+        if from <= to {
+            Ok(Self { from, to, width })
+        } else {
+            Err(HostlistError::Backwards {
                 part: shown(part),
                 range: shown(text),
-            }),
+            })
         }
     }
 

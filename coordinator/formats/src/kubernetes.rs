@@ -1,5 +1,4 @@
-//! What Kubernetes is told of a network: where a node hangs, as labels, and which labels are levels, for
-//! Kueue.
+//! What Kubernetes needs to know of a network: where a node hangs, as labels, and which labels are levels, for Kueue.
 
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
@@ -145,9 +144,10 @@ fn label(level: usize) -> String {
 
 fn levels(tree: &Group) -> Result<usize, KubernetesError> {
     let (least, most) = (shallowest(tree), tree.depth());
-    match least == most {
-        true => Ok(most),
-        false => Err(KubernetesError::Uneven { least, most }),
+    if least == most {
+        Ok(most)
+    } else {
+        Err(KubernetesError::Uneven { least, most })
     }
 }
 
@@ -164,11 +164,12 @@ fn checked(name: &str) -> Result<&str, KubernetesError> {
         .iter()
         .all(|end| end.is_some_and(|c| c.is_ascii_alphanumeric()));
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    match firm && name.chars().all(plain) && name.len() <= MAX_LABEL_CHARS {
-        true => Ok(name),
-        false => Err(KubernetesError::Label {
+    if firm && name.chars().all(plain) && name.len() <= MAX_LABEL_CHARS {
+        Ok(name)
+    } else {
+        Err(KubernetesError::Label {
             name: name.to_owned(),
-        }),
+        })
     }
 }
 

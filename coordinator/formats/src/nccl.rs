@@ -107,13 +107,14 @@ impl Release {
     }
 
     pub(crate) fn has(self, needs: Self, what: impl Into<String>) -> Result<(), NcclError> {
-        match self >= needs {
-            true => Ok(()),
-            false => Err(NcclError::TooOld {
+        if self >= needs {
+            Ok(())
+        } else {
+            Err(NcclError::TooOld {
                 is: self,
                 needs,
                 what: what.into(),
-            }),
+            })
         }
     }
 }
@@ -188,9 +189,10 @@ impl Environment {
             return Err(NcclError::NothingForAllReduce { algorithm: PAT });
         }
         let does_all = self.algorithms.iter().any(|it| it == RING);
-        match does_all || release < STRICT_LISTS_SINCE {
-            true => Ok(Some(list)),
-            false => Ok(Some(format!("allreduce:{list}"))),
+        if does_all || release < STRICT_LISTS_SINCE {
+            Ok(Some(list))
+        } else {
+            Ok(Some(format!("allreduce:{list}")))
         }
     }
 

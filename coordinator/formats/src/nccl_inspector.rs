@@ -1,7 +1,7 @@
 //! What NCCL's Inspector writes: one JSON object per collective that has ended.
 //!
-//! It numbers ranks within each communicator. The processes are told apart by host and number, and
-//! are ranked as the largest communicator ranks them.
+//! It numbers ranks within each communicator. The processes are distinguished by host and number,
+//! and are ranked as the largest communicator ranks them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub enum Problem {
 struct Line {
     header: Header,
     metadata: Metadata,
-    /// Messages between two are told otherwise.
+    /// Messages between two are reported otherwise.
     coll_perf: Option<Collective>,
 }
 
@@ -143,26 +143,28 @@ impl Line {
         let (_, members) = known.or_insert_with(|| (*n_ranks, BTreeMap::new()));
         let process = self.process();
         let known = members.entry(*rank).or_insert_with(|| process.clone());
-        match *known == process {
-            true => Ok(()),
-            false => Err(Problem::TwoOfARank {
+        if *known == process {
+            Ok(())
+        } else {
+            Err(Problem::TwoOfARank {
                 id: id.clone(),
                 rank: *rank,
                 host: process.0,
                 pid: process.1,
-            }),
+            })
         }
     }
 
     fn check_rank(&self) -> Result<(), Problem> {
         let Header { id, rank, n_ranks } = &self.header;
-        match rank < n_ranks {
-            true => Ok(()),
-            false => Err(Problem::BadRank {
+        if rank < n_ranks {
+            Ok(())
+        } else {
+            Err(Problem::BadRank {
                 id: id.clone(),
                 rank: *rank,
                 ranks: *n_ranks,
-            }),
+            })
         }
     }
 }

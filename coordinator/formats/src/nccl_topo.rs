@@ -192,14 +192,15 @@ struct TooMany {
 impl TooMany {
     fn told(self, release: Release) -> Result<(), TopoError> {
         let Self { what, count, most } = self;
-        match count <= most {
-            true => Ok(()),
-            false => Err(TopoError::TooMany {
+        if count <= most {
+            Ok(())
+        } else {
+            Err(TopoError::TooMany {
                 what,
                 count,
                 most,
                 release,
-            }),
+            })
         }
     }
 }

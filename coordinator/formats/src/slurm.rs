@@ -117,7 +117,7 @@ fn blocks(fabric: &Fabric, tree: &Group, text: &mut String) {
     let _ = writeln!(text, "BlockSizes={}", sizes.join(","));
 }
 
-/// The least block, and then twice that for as long as there are so many hosts: Slurm takes no others.
+/// The least block, and then twice that for as long as there are this many hosts: Slurm takes no others.
 fn sizes(tree: &Group) -> Vec<usize> {
     let lowest = tree.lowest();
     let least = lowest

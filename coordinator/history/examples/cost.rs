@@ -18,6 +18,7 @@ use reweave_common::ids::LinkId;
 use reweave_common::moment::Moment;
 use reweave_common::probing::{ProbePart, ProbeReading, ProbeTally};
 use reweave_common::sample::{Counters, FlowReading};
+use reweave_common::split_mix::SplitMix64;
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::{Bytes, Rate};
 use reweave_history::{Chronicle, Entry, Far, Probed, Rules};
@@ -37,12 +38,12 @@ fn main() {
     let making_us = made_alone(&crowd);
     let mut chronicle = Chronicle::open(folder, Rules::default(), 1).expect("a folder to write to");
     let began_s = core_s();
-    let mut dice = Dice(1);
+    let mut rng = SplitMix64::new(1);
     for second in 0..seconds {
         let now = Moment::from_micros((START_S + second) * 1_000_000);
         chronicle.advance(now).expect("it can be written");
         for agent in &crowd {
-            agent.tell(second, &mut dice, |entry| chronicle.observe(now, &entry));
+            agent.tell(second, &mut rng, |entry| chronicle.observe(now, &entry));
         }
     }
     chronicle.close().expect("it can be written");
@@ -54,19 +55,6 @@ fn main() {
         each_us - making_us
     );
     println!("{:.0} MiB at the most", peak_mib());
-}
-
-/// Good enough to vary figures: a linear congruence.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
 }
 
 /// What it tells of once a second.
@@ -88,7 +76,7 @@ impl Agent {
         }
     }
 
-    fn tell(&self, second: u64, dice: &mut Dice, mut observe: impl FnMut(Entry)) {
+    fn tell(&self, second: u64, rng: &mut SplitMix64, mut observe: impl FnMut(Entry)) {
         let Self { number, name, hops } = self;
         let to: Arc<str> = "h1".into();
         observe(Entry::agent(name, true, Some(75)));
@@ -97,14 +85,14 @@ impl Agent {
                 node: "leaf0",
                 link: LinkId::from_index((number * 2 + port) as usize),
             };
-            observe(Entry::link(name, Some(far), &counters(port, second, dice)));
+            observe(Entry::link(name, Some(far), &counters(port, second, rng)));
         }
         for peer in 0..64 {
-            let probed = Probed::of(&probes(*number, peer, dice));
+            let probed = Probed::of(&probes(*number, peer, rng));
             observe(Entry::probes(name, Some(&to), &probed));
         }
         for port in 0..8 {
-            let reading = reading(*number, port, second, dice);
+            let reading = reading(*number, port, second, rng);
             let hops = Some(Arc::clone(hops));
             observe(Entry::flow(name, Some(&to), hops, &reading));
         }
@@ -117,7 +105,9 @@ fn made_alone(crowd: &[Agent]) -> f64 {
     let began_s = core_s();
     for second in 0..times {
         for agent in crowd {
-            agent.tell(second, &mut Dice(1), |entry| drop(black_box(entry)));
+            agent.tell(second, &mut SplitMix64::new(1), |entry| {
+                drop(black_box(entry))
+            });
         }
     }
     (core_s() - began_s) / (times * READINGS_PER_S) as f64 / crowd.len() as f64 * 1e6
@@ -143,19 +133,19 @@ fn address(agent: u64) -> Ipv4Addr {
     Ipv4Addr::from_bits(0x0a00_0000 | (agent as u32))
 }
 
-fn rate(dice: &mut Dice) -> Rate {
-    Rate::from_bits_per_s(380_000_000_000 + dice.below(20_000_000_000))
+fn rate(rng: &mut SplitMix64) -> Rate {
+    Rate::from_bits_per_s(380_000_000_000 + rng.below_u64(20_000_000_000))
 }
 
-fn counters(port: u64, second: u64, dice: &mut Dice) -> Counters {
+fn counters(port: u64, second: u64, rng: &mut SplitMix64) -> Counters {
     Counters {
         interface: format!("eth{port}"),
         up: true,
-        sent: Bytes::new(second * 48_000_000_000 + dice.below(1 << 30)),
-        received: Bytes::new(second * 47_000_000_000 + dice.below(1 << 30)),
+        sent: Bytes::new(second * 48_000_000_000 + rng.below_u64(1 << 30)),
+        received: Bytes::new(second * 47_000_000_000 + rng.below_u64(1 << 30)),
         dropped_packets: 0,
-        send_rate: Some(rate(dice)),
-        receive_rate: Some(rate(dice)),
+        send_rate: Some(rate(rng)),
+        receive_rate: Some(rate(rng)),
     }
 }
 
@@ -168,14 +158,14 @@ fn flow(agent: u64, peer: u64, port: u64) -> FlowKey {
     }
 }
 
-fn probes(agent: u64, peer: u64, dice: &mut Dice) -> ProbeReading {
+fn probes(agent: u64, peer: u64, rng: &mut SplitMix64) -> ProbeReading {
     let mut tally = ProbeTally {
         answered: 1,
         ..ProbeTally::default()
     };
     tally.times.record(
         ProbePart::Network,
-        Duration::from_nanos(8_000 + dice.below(4_000)),
+        Duration::from_nanos(8_000 + rng.below_u64(4_000)),
     );
     ProbeReading {
         flow: flow(agent, peer, 0),
@@ -183,12 +173,12 @@ fn probes(agent: u64, peer: u64, dice: &mut Dice) -> ProbeReading {
     }
 }
 
-fn reading(agent: u64, port: u64, second: u64, dice: &mut Dice) -> FlowReading {
+fn reading(agent: u64, port: u64, second: u64, rng: &mut SplitMix64) -> FlowReading {
     FlowReading {
         flow: flow(agent, port, port),
-        bytes: Bytes::new(second * 6_000_000_000 + dice.below(1 << 28)),
-        rate: Some(rate(dice)),
-        rtt: Some(TimeSpan::from_nanos(8_000 + dice.below(4_000))),
+        bytes: Bytes::new(second * 6_000_000_000 + rng.below_u64(1 << 28)),
+        rate: Some(rate(rng)),
+        rtt: Some(TimeSpan::from_nanos(8_000 + rng.below_u64(4_000))),
         retransmits: Some(0),
     }
 }
@@ -209,15 +199,13 @@ fn add_up(folder: &Path, what: &str, bytes: &mut BTreeMap<String, u64>) {
     for entry in fs::read_dir(folder).expect("a folder to read").flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = entry.path();
-        match path.is_dir() {
-            true if name.starts_with("day=") || name.starts_with("hour=") => {
-                add_up(&path, what, bytes);
-            }
-            true => add_up(&path, &format!("{what} {name}"), bytes),
-            false => {
-                let length = path.metadata().map_or(0, |data| data.len());
-                *bytes.entry(what.to_owned()).or_default() += length;
-            }
+        if !path.is_dir() {
+            let length = path.metadata().map_or(0, |data| data.len());
+            *bytes.entry(what.to_owned()).or_default() += length;
+        } else if name.starts_with("day=") || name.starts_with("hour=") {
+            add_up(&path, what, bytes);
+        } else {
+            add_up(&path, &format!("{what} {name}"), bytes);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The history as it is written: entries in, files out.
 //!
-//! Nothing here waits for time, and whoever owns it decides on which thread it is.
+//! Nothing here waits for time, and the owner decides on which thread it is.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,9 +20,9 @@ use crate::url::open;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rules {
     pub retention: Retention,
-    /// Rows wait at most so long in memory.
+    /// Rows wait at most this long in memory.
     pub write_every: Duration,
-    /// So many links, flows and the like are told apart.
+    /// This many links, flows and the like have series of their own.
     pub most_series: usize,
 }
 
@@ -36,9 +36,9 @@ impl Default for Rules {
     }
 }
 
-/// What the keeping of the history wants to be told to a person.
+/// What became of the history's files and rows since the last report, for the log.
 #[derive(Debug, Default)]
-pub struct Told {
+pub struct KeepingReport {
     /// Files that were merged into fewer, and files that were removed because they were old.
     pub merged: usize,
     pub removed: usize,
@@ -46,7 +46,7 @@ pub struct Told {
     pub broken: Vec<String>,
     /// Rows that were let go, since nothing could be written for too long.
     pub lost_rows: u64,
-    /// Of more series than are told apart.
+    /// Of more series than are kept.
     pub beyond: u64,
     /// Of a time that was over.
     pub late: u64,
@@ -58,7 +58,7 @@ pub struct Chronicle {
     rules: Rules,
     drafts: Drafts,
     written: Moment,
-    told: Told,
+    report: KeepingReport,
 }
 
 impl Chronicle {
@@ -74,7 +74,7 @@ impl Chronicle {
             rules,
             drafts: Drafts::default(),
             written: Moment::default(),
-            told: Told::default(),
+            report: KeepingReport::default(),
         })
     }
 
@@ -115,11 +115,11 @@ impl Chronicle {
     }
 
     /// What there is to tell since this was last asked.
-    pub fn take_told(&mut self) -> Told {
+    pub fn take_report(&mut self) -> KeepingReport {
         let lost = self.thinner.take_lost();
-        self.told.beyond += lost.beyond;
-        self.told.late += lost.late;
-        std::mem::take(&mut self.told)
+        self.report.beyond += lost.beyond;
+        self.report.late += lost.late;
+        std::mem::take(&mut self.report)
     }
 
     fn write(&mut self) -> Result<(), KeeperError> {
@@ -133,7 +133,7 @@ impl Chronicle {
         let mut outcome = Ok(());
         for (place, draft) in drafts {
             match draft.finish() {
-                Ok(made) => self.told.lost_rows += self.keeper.take(place, made),
+                Ok(made) => self.report.lost_rows += self.keeper.take(place, made),
                 Err(error) => outcome = Err(error),
             }
         }
@@ -146,9 +146,9 @@ impl Chronicle {
             removed,
             broken,
         } = self.keeper.tend(now)?;
-        self.told.merged += merged;
-        self.told.removed += removed;
-        self.told.broken.extend(broken);
+        self.report.merged += merged;
+        self.report.removed += removed;
+        self.report.broken.extend(broken);
         Ok(())
     }
 }

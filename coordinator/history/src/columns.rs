@@ -8,14 +8,14 @@ use crate::row::{Cell, Gauge, Measures};
 
 #[derive(Debug)]
 pub(crate) struct Columns {
-    /// None at all: the row says nothing, whatever the other columns still hold.
+    /// None at all: the row says nothing, with any other columns.
     pub(crate) readings: Vec<u64>,
     pub(crate) gauges: Vec<Vec<Gauge>>,
     pub(crate) counters: Vec<Vec<Option<i64>>>,
     pub(crate) texts: Vec<Vec<Option<Arc<str>>>>,
 }
 
-/// Whatever has a value for each column.
+/// Anything that has a value for each column.
 pub(crate) trait Values {
     fn readings(&self) -> u64;
     fn gauge(&self, column: usize) -> &Gauge;
@@ -129,12 +129,12 @@ impl Columns {
         }
     }
 
-    /// No row says anything any more. Their texts stay, since most are the same next time.
+    /// No row says anything any longer. Their texts stay, since most are the same next time.
     pub(crate) fn hush(&mut self) {
         self.readings.fill(0);
     }
 
-    /// There are no rows any more.
+    /// There are no rows any longer.
     pub(crate) fn clear(&mut self) {
         self.readings.clear();
         self.gauges.iter_mut().for_each(Vec::clear);
@@ -150,9 +150,10 @@ fn put<'v, C: Cell + 'v>(
     later: impl Fn(usize) -> &'v C,
 ) {
     for (index, column) in columns.iter_mut().enumerate() {
-        match goes_on {
-            true => column[row].merge(later(index)),
-            false => column[row].set(later(index)),
+        if goes_on {
+            column[row].merge(later(index))
+        } else {
+            column[row].set(later(index))
         }
     }
 }

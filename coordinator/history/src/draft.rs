@@ -15,7 +15,7 @@ use crate::row::Row;
 use crate::table::TableError;
 use crate::write::Writer;
 
-/// So many rows are a group, which is written, and read, as one.
+/// This many rows are a group, which is written, and read, as one.
 const ROWS_PER_GROUP: usize = 32_768;
 /// Of all kinds together, some tens of megabytes.
 const MAX_PENDING_ROWS: usize = 2 * ROWS_PER_GROUP;

@@ -18,15 +18,15 @@ use crate::table::{Table, TableError, reach};
 
 /// What waits for a shelf that does not take it.
 pub(crate) const MAX_UNSAVED_BYTES: usize = 64 << 20;
-/// A file of so many rows is not worth merging with others.
+/// A file of this many rows is not worth merging with others.
 const MIN_UNMERGED_ROWS: u64 = 65_536;
 /// Into one file, since all its rows are in memory meanwhile, each in some hundred bytes.
 const MAX_MERGED_ROWS: u64 = 2 * MIN_UNMERGED_ROWS;
 const MAX_MERGED_FILES: usize = 128;
-/// Files that are made of others in one go, so that nobody waits for long.
+/// Files that are made of others in one go, so that no writer waits for long.
 const MAX_MERGES: usize = 8;
 const MAX_REMOVED_FILES: usize = 256;
-/// Rows of a stretch may still come so long after its end.
+/// Rows of a stretch may still come this long after its end.
 const LATE_ROWS_TIMEOUT: Duration = Duration::from_mins(2);
 
 #[derive(Debug, Error)]
@@ -41,7 +41,7 @@ pub(crate) struct Keeper {
     shelf: Box<dyn Shelf>,
     retention: Retention,
     /// What this run found, and since when it goes by the clock itself.
-    found: Found,
+    found: NewestAtStart,
     /// Tells the files of this run from all others.
     run: u64,
     number: u64,
@@ -63,14 +63,14 @@ pub(crate) struct Keeper {
 
 /// The newest that was there when this run began.
 #[derive(Default)]
-struct Found {
+struct NewestAtStart {
     newest: Option<Moment>,
     /// When the first look was.
     first: Option<Moment>,
 }
 
-impl Found {
-    /// Nobody writes for longer than that without being missed.
+impl NewestAtStart {
+    /// A writer that is silent for longer than that is missed.
     const MAX_WRITE_GAP: Duration = Duration::from_hours(1);
 
     /// A moment that is not long after what was written last: one start with a clock that is a year ahead
@@ -109,7 +109,7 @@ impl Keeper {
         let mut keeper = Self {
             shelf,
             retention,
-            found: Found::default(),
+            found: NewestAtStart::default(),
             run,
             number: 0,
             files: BTreeMap::new(),
@@ -170,12 +170,9 @@ impl Keeper {
         lost
     }
 
-    /// A shelf that failed is not asked each time anew: it may take long to answer.
+    /// A shelf that failed is not asked again each time: it may take long to answer.
     pub(crate) fn save_unless_failing(&mut self) -> Result<(), ShelfError> {
-        match self.is_failing {
-            true => Ok(()),
-            false => self.save(),
-        }
+        if self.is_failing { Ok(()) } else { self.save() }
     }
 
     /// Writes what waits, until something fails.

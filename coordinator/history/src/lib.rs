@@ -26,7 +26,7 @@ mod write;
 #[cfg(test)]
 mod tests;
 
-pub use chronicle::{Chronicle, Rules, Told};
+pub use chronicle::{Chronicle, KeepingReport, Rules};
 pub use entry::{Entry, Far, Probed};
 pub use files::Files;
 pub use keeper::KeeperError;

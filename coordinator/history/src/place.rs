@@ -95,15 +95,15 @@ pub fn written(at: Moment) -> String {
     humantime::format_rfc3339_micros(at).to_string()
 }
 
-/// So long after a moment, unless nobody could write that down.
+/// This long after a moment, unless that moment cannot be written down.
 pub fn later(at: Moment, by: Duration) -> Option<Moment> {
     let micros = u64::try_from(by.as_micros()).ok()?;
     let later = Moment::from_micros(at.as_micros().checked_add(micros)?);
     (later <= MAX_MOMENT).then_some(later)
 }
 
-/// A moment by the calendar, to the day, the minute or finer, or so long before `now`; nothing when the text
-/// is neither.
+/// A moment by the calendar, to the day, the minute or finer, or this long before `now`; nothing when the text is
+/// neither.
 pub fn moment_of(text: &str, now: SystemTime) -> Option<Moment> {
     let at = match humantime::parse_rfc3339_weak(&to_the_second(text)) {
         Ok(at) => at,

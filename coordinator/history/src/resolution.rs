@@ -1,4 +1,4 @@
-//! How finely time is told, and which stretches of it are kept together.
+//! How finely time is kept, and which stretches of it are kept together.
 
 use std::time::Duration;
 

@@ -50,8 +50,7 @@ pub(crate) fn parts(name: &str) -> impl Iterator<Item = &str> {
     name.split(PART_SEPARATOR)
 }
 
-/// A series as entries name it: of a flow, which is told of every second, no text is made until it is
-/// known to be new.
+/// A series as entries name it: of a flow, which is reported every second, no text is made until it is known to be new.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Key {
     Flow(Arc<str>, FlowKey),
@@ -69,8 +68,8 @@ impl Key {
     }
 }
 
-/// The series of one kind, each under a number of its own as long as it is told of. Numbers of those
-/// that were forgotten are given anew, so that they stay small.
+/// The series of one kind, each under a number of its own as long as it is reported. Numbers of those that were
+/// forgotten are given again, so that they stay small.
 #[derive(Debug, Default)]
 pub(crate) struct Roll {
     /// By the hashes of their keys.

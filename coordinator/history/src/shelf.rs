@@ -17,7 +17,7 @@ use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use thiserror::Error;
 use tokio::runtime::Runtime;
 
-/// A store that does not answer for so long is taken for gone.
+/// A store that does not answer for this long is taken for gone.
 const STORE_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Error)]
@@ -57,7 +57,7 @@ pub enum ShelfError {
 }
 
 impl ShelfError {
-    /// Whether there can be no history at that place, whoever can be reached.
+    /// Whether there can be no history at that place, even with every store reachable.
     pub fn is_bad_input(&self) -> bool {
         matches!(
             self,

@@ -62,7 +62,7 @@ impl Table {
             if began.is_some_and(|[first, last]| last < time.start || first >= time.end) {
                 continue;
             }
-            let rows = Columns::new(&*group)
+            let rows = ColumnReader::new(&*group)
                 .rows(kind)
                 .map_err(TableError::Decode)?;
             table.rows.extend(rows);
@@ -82,9 +82,10 @@ pub(crate) fn reach(kind: Kind, content: Bytes) -> Result<Option<[Moment; 2]>, T
 fn opened(kind: Kind, content: Bytes) -> Result<SerializedFileReader<Bytes>, TableError> {
     let file = SerializedFileReader::new(content).map_err(TableError::Decode)?;
     let expected = schema(kind).map_err(TableError::Decode)?;
-    match same_columns(file.metadata().file_metadata().schema(), &expected) {
-        true => Ok(file),
-        false => Err(TableError::OtherColumns { kind: kind.name() }),
+    if same_columns(file.metadata().file_metadata().schema(), &expected) {
+        Ok(file)
+    } else {
+        Err(TableError::OtherColumns { kind: kind.name() })
     }
 }
 
@@ -159,13 +160,13 @@ fn same_columns(found: &Type, expected: &Type) -> bool {
 }
 
 /// Reads the columns of a row group, one after the other.
-struct Columns<'g> {
+struct ColumnReader<'g> {
     group: &'g dyn RowGroupReader,
     next: usize,
     count: usize,
 }
 
-impl<'g> Columns<'g> {
+impl<'g> ColumnReader<'g> {
     fn new(group: &'g dyn RowGroupReader) -> Self {
         let count = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
         Self {

@@ -1,5 +1,6 @@
 //! Changes of membership while the other members go on.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -211,9 +212,17 @@ impl Members {
 
     /// Whether a number that is not known here may have been added by entries that are not applied yet: then
     /// [`Replica::expects`](crate::Replica::expects) it. Of numbers that are known no more, and of members that were taken
-    /// out, nothing is heard: who has missed that one was let in again hears it once another leads.
+    /// out, nothing is heard. Where one was added again by an entry that is missing here, another member vouches for it.
     pub fn may_be_new(&self, id: MemberId, name: &str) -> bool {
         id > self.last && !self.is_removed(name)
+    }
+
+    /// Whether this list of the same log is of a later entry. Numbers only grow; from one to the next members only go, and
+    /// get their folders.
+    pub(crate) fn is_later_than(&self, other: &Self) -> bool {
+        let settled = |it: &Self| it.of.values().filter(|it| it.folder.is_some()).count();
+        let place = |it: &Self| (it.last, Reverse(it.of.len()), settled(it));
+        place(self) > place(other)
     }
 
     pub(crate) fn objection(&self, change: &Change) -> Option<ChangeRefused> {

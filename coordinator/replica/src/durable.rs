@@ -149,7 +149,7 @@ impl<D: Disk> DurableReplica<D> {
         Some(effect)
     }
 
-    /// Carries out an [`Effect::Persist`]. After an error nothing may be done any more.
+    /// Carries out an [`Effect::Persist`]. After an error nothing may be done any longer.
     pub fn persist(&mut self, batch: Batch) -> Result<Persisted, LogError> {
         match self.store.persist(&batch) {
             // The log is as it was, and nothing was said of another.

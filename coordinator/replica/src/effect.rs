@@ -1,9 +1,11 @@
 //! Effects of a replica, and its refusals.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::change::Members;
+use crate::change::{Member, Members};
 use crate::journal::Batch;
 use crate::wire::{MemberId, Message};
 
@@ -25,10 +27,11 @@ pub enum Effect {
     /// May be lost, repeated or late.
     Send(Message),
     /// Make this durable, all or nothing, and then say [`handle_durable`]. Nothing else comes out
-    /// before that, except [`Effect::Compact`] and what follows from [`stop_leading`].
+    /// before that, except [`Effect::Compact`], and what follows from [`stop_leading`] and [`handle_vouched`].
     ///
     /// [`handle_durable`]: crate::Replica::handle_durable
     /// [`stop_leading`]: crate::Replica::stop_leading
+    /// [`handle_vouched`]: crate::Replica::handle_vouched
     Persist(Batch),
     /// Write a file that begins with this, and with all that is made durable from now on, to take the place of the old one.
     /// Everything goes on meanwhile. Then say [`handle_compacted`](crate::Replica::handle_compacted), or
@@ -50,10 +53,12 @@ pub enum Effect {
     },
     /// All that was agreed on before this read was asked for has been applied.
     ReadReady(ReadId),
-    /// Whether that is so is not to be found out any more: this replica does not lead.
+    /// Whether that is so is not to be found out any longer: this replica does not lead.
     ReadLost(ReadId),
     Stands(Standing),
     Membership(Members),
+    /// Members to come, besides those of [`Effect::Membership`]: they are heard already, and answers need a way to them.
+    Awaited(BTreeMap<MemberId, Member>),
     /// A later version wrote this entry; there is no going on without knowing what it says.
     Unreadable {
         index: u64,
@@ -94,6 +99,17 @@ pub enum ProposalRefused {
         length_bytes: usize,
         limit_bytes: usize,
     },
+}
+
+/// Why there is no snapshot of a state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
+#[error(
+    "a state of {length_bytes} bytes fits no snapshot: the limit is {limit_bytes} bytes. The log \
+     keeps all entries since the last snapshot"
+)]
+pub struct StateOversized {
+    pub length_bytes: usize,
+    pub limit_bytes: usize,
 }
 
 /// The leader has seen this replica hold more of the log than it holds now.

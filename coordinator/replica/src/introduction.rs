@@ -32,7 +32,7 @@ pub struct Newcomer {
     /// The number it was given among the founders, if it was.
     pub founder: Option<MemberId>,
     pub folder: FolderId,
-    /// Whom it was told of, itself among them if it is a founder.
+    /// The members that it was given, itself among them if it is a founder.
     pub members: BTreeMap<MemberId, Member>,
 }
 
@@ -65,8 +65,8 @@ impl Answer {
 }
 
 impl Newcomer {
-    /// What follows from the last answer of each. A single member knows whether a folder is the one
-    /// it was; that nobody knows of any takes the word of all founders.
+    /// What follows from the last answer of each. A single member knows whether a folder is the one it was; that no
+    /// member knows of any takes the word of all founders.
     pub fn begin(&self, answers: &BTreeMap<MemberId, Answer>) -> Beginning {
         let joins = answers.values().find_map(|answer| match answer {
             Answer::Member { id, members } => Some((*id, members.clone())),

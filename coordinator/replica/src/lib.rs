@@ -32,11 +32,12 @@ pub use disk::{Compaction, Disk, DiskFile};
 pub use durable::{DISK_CHECK_INTERVAL_TICKS, DurableReplica, Persisted};
 pub use effect::{
     Applied, Effect, LostLog, NotLeading, ProposalRefused, ReadId, RequestId, Standing, StartError,
+    StateOversized,
 };
 pub use exact::decode_exact;
 pub use introduction::{Answer, Beginning, Newcomer};
 pub use journal::{Batch, Journal, JournalError, Record, Saved, Tail};
-pub use replica::{Founding, MAX_PROPOSAL_BYTES, Proposal, Replica, Status};
+pub use replica::{Founding, MAX_PROPOSAL_BYTES, MAX_STATE_BYTES, Proposal, Replica, Status};
 pub use store::{LogError, Opened, Store, Written, discard_compacted, write_compacted};
 pub use timing::Timing;
 pub use wire::{

@@ -10,14 +10,14 @@ pub(crate) struct Reads {
     /// Not asked for yet.
     new: Vec<ReadId>,
     /// Asked for under a number that is used once.
-    asked: BTreeMap<u64, Asked>,
+    asked: BTreeMap<u64, ReadBatch>,
     /// Confirmed; to wait until this index has been applied.
     confirmed: Vec<(u64, Vec<ReadId>)>,
     last: u64,
 }
 
 #[derive(Debug)]
-struct Asked {
+struct ReadBatch {
     reads: Vec<ReadId>,
     ticks: usize,
 }
@@ -34,7 +34,7 @@ impl Reads {
         }
         self.last += 1;
         let reads = std::mem::take(&mut self.new);
-        self.asked.insert(self.last, Asked { reads, ticks: 0 });
+        self.asked.insert(self.last, ReadBatch { reads, ticks: 0 });
         Some(self.last)
     }
 

@@ -7,9 +7,9 @@ use crate::wire::MemberId;
 /// All replicas of a cluster should have the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timing {
-    /// A leader is heard so often.
+    /// A leader is heard this often.
     pub heartbeat_ticks: usize,
-    /// Without a leader for so long, and up to twice that, a replica stands for election.
+    /// Without a leader for this long, and up to twice that, a replica stands for election.
     pub election_ticks: usize,
     /// A snapshot is made after this many entries, or this many bytes of them,
     pub entries_per_snapshot: u64,
@@ -18,9 +18,10 @@ pub struct Timing {
     pub kept_entries: u64,
     /// A learner may vote when it is at most this many entries behind.
     pub promotion_lag: u64,
-    /// A peer that was sent a snapshot is given up on after so long, and sent one again.
+    /// A peer that was sent a snapshot is given up on after this long, and sent one again.
     pub snapshot_ticks: usize,
-    /// A shorter log that could not be written is asked for again after so long: each attempt writes as much as it holds.
+    /// A shorter log that could not be written is asked for again after this long: each attempt writes as much as it
+    /// holds.
     pub compaction_retry_ticks: usize,
     /// Election timeouts are drawn from it: the same seed, the same run.
     pub seed: u64,

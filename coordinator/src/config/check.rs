@@ -19,7 +19,7 @@ use crate::signing::Signing;
 use crate::{audit, data, http, voice, webhooks};
 
 /// The state of this machine that a start would find.
-pub(crate) struct Found {
+pub(crate) struct StartState {
     pub(crate) identity: Identity,
     pub(crate) signing: Signing,
     /// A coordinator runs on this data, and so occupies the addresses.
@@ -32,9 +32,10 @@ impl Settings {
     pub(crate) fn check(&self) -> Result<(), CoordinatorError> {
         let config = self.read()?;
         let found = config.look()?;
-        let listeners = match found.data_is_held {
-            true => None,
-            false => Some(Listeners::try_out(&config, &found.identity)?),
+        let listeners = if found.data_is_held {
+            None
+        } else {
+            Some(Listeners::try_out(&config, &found.identity)?)
         };
         let told = told(&config, &found, listeners.as_ref());
         let said = voice::out().write_all(told.as_bytes());
@@ -52,7 +53,7 @@ impl Settings {
     }
 }
 
-fn told(config: &Config, found: &Found, listeners: Option<&Listeners>) -> String {
+fn told(config: &Config, found: &StartState, listeners: Option<&Listeners>) -> String {
     let mut text = String::new();
     let mut line = |what: &str, found: String| {
         let _ = writeln!(text, "{what:<13} {found}");
@@ -68,9 +69,12 @@ fn told(config: &Config, found: &Found, listeners: Option<&Listeners>) -> String
         line("members", membership(config, identity.member().name()));
     }
     let is_there = |has: fn(&Listeners) -> bool| listeners.is_none_or(has);
-    let place = |address, is_there| match is_there {
-        true => format!("{address}"),
-        false => format!("nowhere: {address} is taken"),
+    let place = |address, is_there| {
+        if is_there {
+            format!("{address}")
+        } else {
+            format!("nowhere: {address} is taken")
+        }
     };
     let hears = is_there(|listeners| listeners.join_listener.is_some());
     line("joins on", place(config.door.value, hears));
@@ -104,7 +108,7 @@ fn told(config: &Config, found: &Found, listeners: Option<&Listeners>) -> String
 }
 
 /// Whichever coordinator leads has another sign, if there is another who can.
-fn signer(config: &Config, found: &Found) -> String {
+fn signer(config: &Config, found: &StartState) -> String {
     let name = found.identity.member().name();
     let has_others = config.members.values().any(|member| member.name != name);
     let without = match (found.signing.can_sign(), has_others) {
@@ -128,17 +132,16 @@ fn membership(config: &Config, name: &str) -> String {
     };
     let (listen, told) = (config.listen.value, own.address);
     let is_there = listen.ip().is_unspecified() || listen.ip() == told.ip();
-    match is_there && listen.port() == told.port() {
-        true => format!("{count}, and {name} is one of them, at {told}"),
-        false => {
-            format!("{count}; the others connect to {name} at {told}, but it does not listen there")
-        }
+    if is_there && listen.port() == told.port() {
+        format!("{count}, and {name} is one of them, at {told}")
+    } else {
+        format!("{count}; the others connect to {name} at {told}, but it does not listen there")
     }
 }
 
 impl Config {
     /// All that a start needs, as far as it can be seen without taking hold of it.
-    pub(crate) fn look(&self) -> Result<Found, CoordinatorError> {
+    pub(crate) fn look(&self) -> Result<StartState, CoordinatorError> {
         let identity = self.identity()?;
         let signing = self.signing()?;
         for hook in &self.webhooks {
@@ -154,7 +157,7 @@ impl Config {
             let there = reweave_history::check(&history.value.url);
             there.map_err(|error| history.wrong(HistoryError::Open(error)))?;
         }
-        Ok(Found {
+        Ok(StartState {
             identity,
             signing,
             data_is_held: data.is_held,

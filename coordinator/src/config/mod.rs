@@ -33,13 +33,13 @@ use drivers::{DriverAssignment, DriverFile};
 use members::MemberFile;
 use webhooks::WebhookFile;
 
-pub(crate) use check::Found;
+pub(crate) use check::StartState;
 pub(crate) use history::HistoryConfig;
 use history::HistorySettings;
 pub(crate) use said::Said;
 use said::said;
 
-/// Where things are unless somebody says otherwise.
+/// Where things are unless a setting says otherwise.
 const DEFAULT_CONFIG_PATH: &str = "/etc/reweave/coordinator.toml";
 const DEFAULT_FABRIC_PATH: &str = "/etc/reweave/fabric.toml";
 const DEFAULT_DATA_PATH: &str = "/var/lib/reweave/coordinator";
@@ -106,9 +106,9 @@ pub(crate) struct Config {
     pub(crate) fabric_text: String,
     pub(crate) listen: Said<SocketAddr>,
     pub(crate) door: Said<SocketAddr>,
-    /// Nobody said where: then newcomers are heard there if that can be.
+    /// No setting names it: then new members are heard there if that can be.
     pub(crate) door_is_usual: bool,
-    /// None when nobody said where: then it is served where it usually is, if it can be.
+    /// None when no setting names it: then it is served where it usually is, if it can be.
     pub(crate) http: Option<Said<SocketAddr>>,
     /// None where nothing is served over TLS.
     pub(crate) https: Option<Said<SocketAddr>>,
@@ -121,7 +121,7 @@ pub(crate) struct Config {
     pub(crate) policy: Policy,
     /// None when none is wanted.
     pub(crate) history: Option<Said<HistoryConfig>>,
-    /// Who is told what is new.
+    /// The receivers of news.
     pub(crate) webhooks: Vec<Hook>,
     /// Who collects what became of plans.
     pub(crate) traces: Option<Url>,
@@ -259,12 +259,13 @@ pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, CoordinatorError> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(failed)?;
     let read = file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes);
-    match read.map_err(failed)? as u64 > MAX_FILE_BYTES {
-        true => Err(CoordinatorError::TooLarge {
+    if read.map_err(failed)? as u64 > MAX_FILE_BYTES {
+        Err(CoordinatorError::TooLarge {
             path: path.to_owned(),
             most_bytes: MAX_FILE_BYTES,
-        }),
-        false => Ok(bytes),
+        })
+    } else {
+        Ok(bytes)
     }
 }
 
@@ -376,7 +377,7 @@ mod tests {
         );
     }
 
-    /// A setting that is not in the sample would be one that nobody finds.
+    /// A setting that is not in the sample could not be found by users.
     #[test]
     fn sample_config_lists_every_setting() {
         let is_set = |line: &&str| line.contains(" = ") && !line.starts_with('#');

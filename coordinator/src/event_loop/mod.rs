@@ -6,7 +6,6 @@
 
 mod outboxes;
 mod plan_audit;
-mod removals;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -19,12 +18,13 @@ use reweave_common::error::error_chain;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::{NodeId, OpticalId};
 use reweave_common::instruction::Instruction;
-use reweave_common::member::DenyList;
-use reweave_common::moment::Moment;
+use reweave_common::member::DenyLists;
 use reweave_common::operator::{Mode, Refused, Request, Response};
 use reweave_core::{
-    ClusterRole, Command, Effect, Input, LATEST_MINOR, NoEntry, Pass, Policy, State, UnreadableLog,
+    ClusterRole, Command, Effect, Input, LATEST_MINOR, NoEntry, Pass, Policy, REVOCATION_DELAY,
+    State, UnreadableLog,
 };
+use reweave_link::pki::MAX_MEMBER_VALIDITY;
 use reweave_proto::hello::PROTOCOL_VERSION;
 use reweave_replica::{MemberId, Proposal, ReadId, RequestId, Saved, Standing};
 use tokio::runtime::Runtime;
@@ -32,24 +32,25 @@ use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{oneshot, watch};
 
 use crate::audit::Audit;
-use crate::clock::{Clock, time_of_day};
+use crate::clock::Clock;
 use crate::counters::{Ending, EventCounters};
 use crate::data::of_another_version;
 use crate::decisions::Decisions;
 use crate::error::CoordinatorError;
 use crate::history::History;
-use crate::intake::{self, Answered, Asker, Event, Origin, Outbox, Queue, SessionId};
+use crate::intake::{self, Asker, Event, Origin, Outbox, Queue, SealedResponse, SessionId};
 use crate::local_health::LocalHealth;
 use crate::recorder::{RecordError, Recorder};
 use crate::replication::{Cluster, Outcome, PeerStatus, Replication, ReplicationError, Task};
 use crate::traces::Traces;
 use outboxes::Outboxes;
-use removals::Removals;
 
 /// Entries have the versions of the protocol.
 const _: () = assert!(LATEST_MINOR == PROTOCOL_VERSION.minor);
+/// The signer of a removed coordinator is revoked when the last that it signed has expired, by clocks an hour apart.
+const _: () = assert!(REVOCATION_DELAY.as_secs() >= MAX_MEMBER_VALIDITY.as_secs() + 2 * 60 * 60);
 
-/// What is under way when the end comes may take so long.
+/// What is under way when the end comes may take this long.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(crate) struct EventLoop {
@@ -69,19 +70,16 @@ pub(crate) struct EventLoop {
     agents: Outboxes<NodeId, Instruction>,
     drivers: Outboxes<OpticalId, Switchover>,
     /// Operators that wait for an answer.
-    waiting: BTreeMap<u64, oneshot::Sender<Answered>>,
+    waiting: BTreeMap<u64, oneshot::Sender<SealedResponse>>,
     /// By the request that is to approve a plan.
     seals: BTreeMap<u64, String>,
     /// Joining members that wait.
     knocking: BTreeMap<u64, oneshot::Sender<Result<Pass, NoEntry>>>,
     last_request: u64,
-    /// Who is revoked, by what has been applied.
-    denied: watch::Sender<DenyList>,
+    /// Who is revoked or removed, by what has been applied.
+    denied: watch::Sender<DenyLists>,
     decisions: Decisions,
     endings: EventCounters<Ending>,
-    removals: Removals,
-    /// As the core heard it last.
-    lapsed: BTreeMap<String, Moment>,
 }
 
 /// The parts of an event loop.
@@ -108,11 +106,9 @@ impl EventLoop {
             replication: parts.replication,
             cluster: parts.cluster,
             peer_status: parts.peer_status,
-            denied: watch::Sender::new(parts.state.membership().denied().clone()),
+            denied: watch::Sender::new(parts.state.membership().deny_lists()),
             decisions: Decisions::default(),
             endings: EventCounters::default(),
-            removals: Removals::default(),
-            lapsed: BTreeMap::new(),
             clock: Clock::after(parts.state.latest()),
             mode: parts.policy.mode,
             office: ClusterRole::new(parts.policy, parts.fabric, parts.state, LATEST_MINOR),
@@ -130,8 +126,8 @@ impl EventLoop {
         }
     }
 
-    /// Follows who is revoked.
-    pub(crate) fn denied(&self) -> watch::Receiver<DenyList> {
+    /// Follows who is revoked or removed.
+    pub(crate) fn denied(&self) -> watch::Receiver<DenyLists> {
         self.denied.subscribe()
     }
 
@@ -250,7 +246,7 @@ impl EventLoop {
                 let ahead = leads.then(|| self.clock.ahead());
                 self.local_health.note_ahead(ahead.unwrap_or_default());
                 self.tell_min_version()?;
-                self.tell_lapsed()?;
+                self.tell_removed()?;
                 self.handle_input(Input::Tick)
             }
             Event::End => Ok(()),
@@ -258,9 +254,12 @@ impl EventLoop {
     }
 
     fn tell_min_version(&mut self) -> Result<(), CoordinatorError> {
-        let read = |id| match id == self.id {
-            true => Some(LATEST_MINOR),
-            false => self.peer_status.minor(id),
+        let read = |id| {
+            if id == self.id {
+                Some(LATEST_MINOR)
+            } else {
+                self.peer_status.minor(id)
+            }
         };
         let find = || self.cluster.borrow().directory.members().min_version(read);
         match self.office.handle_min_version(find) {
@@ -269,18 +268,16 @@ impl EventLoop {
         }
     }
 
-    fn tell_lapsed(&mut self) -> Result<(), CoordinatorError> {
-        let (now, state) = (Instant::now(), self.office.state());
-        let at = time_of_day().max(state.latest());
-        let removed = self.cluster.borrow().directory.members().removed.clone();
-        let denied = state.membership().denied();
-        self.removals.follow(&removed, denied, now, at);
-        let coordinators = self.removals.lapsed(now);
-        if !self.office.leads() || coordinators == self.lapsed {
-            return Ok(());
+    fn tell_removed(&mut self) -> Result<(), CoordinatorError> {
+        let cluster = self.cluster.borrow();
+        let input = self
+            .office
+            .handle_removed(&cluster.directory.members().removed);
+        drop(cluster);
+        match input {
+            Some(input) => self.handle_input(input),
+            None => Ok(()),
         }
-        self.lapsed.clone_from(&coordinators);
-        self.handle_input(Input::Lapsed { coordinators })
     }
 
     fn follow(&mut self, outcome: Outcome) -> Result<(), CoordinatorError> {
@@ -366,7 +363,6 @@ impl EventLoop {
             state.in_force().generation
         );
         self.clock = Clock::after(state.latest());
-        self.lapsed.clear();
         if let Some(recorder) = &mut self.recorder {
             let written = recorder.leads(state);
             self.record(|_| written);
@@ -405,7 +401,7 @@ impl EventLoop {
         &mut self,
         by: Asker,
         request: Request,
-        reply: oneshot::Sender<Answered>,
+        reply: oneshot::Sender<SealedResponse>,
     ) -> Result<(), CoordinatorError> {
         let (id, is_sought) = (self.next_request(), !request.decides());
         if !self.office.handle_asker(id, is_sought) {
@@ -447,11 +443,12 @@ impl EventLoop {
     }
 
     fn publish_denied(&self) {
-        let denied = self.office.state().membership().denied();
+        let membership = self.office.state().membership();
         self.denied.send_if_modified(|published| {
-            let changed = published != denied;
+            let changed = published.revoked != *membership.denied()
+                || published.removed != *membership.removed();
             if changed {
-                published.clone_from(denied);
+                *published = membership.deny_lists();
             }
             changed
         });
@@ -470,9 +467,10 @@ impl EventLoop {
     }
 
     fn unseat(&mut self, node: NodeId) -> Result<(), CoordinatorError> {
-        match self.agents.remove(node) {
-            true => self.handle_input(Input::AgentDown { node }),
-            false => Ok(()),
+        if self.agents.remove(node) {
+            self.handle_input(Input::AgentDown { node })
+        } else {
+            Ok(())
         }
     }
 
@@ -496,9 +494,10 @@ impl EventLoop {
     }
 
     fn unseat_driver(&mut self, optical: OpticalId) -> Result<(), CoordinatorError> {
-        match self.drivers.remove(optical) {
-            true => self.handle_input(Input::DriverDown { optical }),
-            false => Ok(()),
+        if self.drivers.remove(optical) {
+            self.handle_input(Input::DriverDown { optical })
+        } else {
+            Ok(())
         }
     }
 
@@ -583,7 +582,7 @@ impl EventLoop {
             let seal = self.seals.remove(&id);
             if let Some(reply) = self.waiting.remove(&id) {
                 // An operator who has left wants no answer.
-                let _ = reply.send(Answered { response, seal });
+                let _ = reply.send(SealedResponse { response, seal });
             }
         }
     }

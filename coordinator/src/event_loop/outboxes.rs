@@ -65,7 +65,7 @@ impl<K: Ord + Copy, T> Outboxes<K, T> {
             return;
         };
         if let Err(TrySendError::Full(_)) = held.outbox.try_send(Box::new(instruction)) {
-            // Its task sees that nobody leads to it any more, ends, and says that it left.
+            // Its task sees that nothing leads to it any longer, ends, and says that it left.
             let (nowhere, _) = mpsc::channel(1);
             held.outbox = nowhere;
         }

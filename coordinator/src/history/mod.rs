@@ -25,7 +25,7 @@ use crate::config::HistoryConfig;
 use crate::error::CoordinatorError;
 use crate::local_health::LocalHealth;
 use scribe::Scribe;
-pub(crate) use show::{Asked, show};
+pub(crate) use show::{ShowOptions, show};
 
 /// Reports and decisions that wait to be taken in: those of four thousand agents in some seconds.
 const QUEUE_LENGTH: usize = 16_384;
@@ -86,7 +86,7 @@ struct Heard {
 
 #[derive(Debug)]
 enum What {
-    /// From now on, and knows of nobody yet. By this much its moments are ahead of the time of day, by which people
+    /// From now on, and knows of no node yet. By this much its moments are ahead of the time of day, by which people
     /// ask.
     Leads {
         ahead: Duration,

@@ -20,7 +20,7 @@ use reweave_common::sample::{HostReading, Interface, Reading, Sample, TracedPath
 use reweave_common::snapshot::Hop;
 use reweave_common::traffic::{PeerTraffic, Traffic};
 use reweave_core::{Change, Command, Device, Ingest, Wiring};
-use reweave_history::{Chronicle, Entry, Far, KeeperError, Probed, Told};
+use reweave_history::{Chronicle, Entry, Far, KeeperError, KeepingReport, Probed};
 use serde::Serialize;
 
 use super::{Load, Report, What};
@@ -202,9 +202,10 @@ impl Scribe {
         if node.index() >= self.fabric.nodes().len() {
             return;
         }
-        match connected {
-            true => self.ingest.handle_connected(node),
-            false => self.ingest.handle_disconnected(node),
+        if connected {
+            self.ingest.handle_connected(node)
+        } else {
+            self.ingest.handle_disconnected(node)
         }
         self.rewired = true;
         self.connected.insert(node, connected);
@@ -469,7 +470,7 @@ impl Scribe {
         }
     }
 
-    /// What is missing is told, and written down where it is missing.
+    /// Gaps are logged, and written down where they are.
     fn tell(&mut self, at: Moment) {
         if self
             .told
@@ -479,7 +480,7 @@ impl Scribe {
         }
         self.told = Some(at);
         let dropped = self.load.take_dropped();
-        let told = self.chronicle.as_mut().map(Chronicle::take_told);
+        let told = self.chronicle.as_mut().map(Chronicle::take_report);
         let told = told.unwrap_or_default();
         for (why, lost) in [
             ("queue full, readings dropped", dropped),
@@ -501,12 +502,12 @@ fn run() -> u64 {
     RandomState::new().hash_one(())
 }
 
-fn tell_files(told: &Told) {
+fn tell_files(told: &KeepingReport) {
     for file in &told.broken {
         tracing::warn!("cannot read {file} in the history; it is left in place");
     }
     if told.merged + told.removed > 0 {
-        let Told {
+        let KeepingReport {
             merged, removed, ..
         } = told;
         tracing::debug!("history: {merged} files merged, {removed} old ones removed");
@@ -578,6 +579,7 @@ fn summary(change: &Change) -> (&'static str, Option<NodeId>, Generation) {
         Change::ClusterVersionLowered { .. } => {
             ("cluster-version-lowered", None, Generation::default())
         }
+        Change::CoordinatorsRemoved { .. } => ("coordinators-removed", None, Generation::default()),
         Change::Together(_) => ("together", None, Generation::default()),
     }
 }

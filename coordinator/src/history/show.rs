@@ -18,7 +18,7 @@ use crate::error::CoordinatorError;
 use crate::voice;
 
 #[derive(Debug, Args)]
-pub(crate) struct Asked {
+pub(crate) struct ShowOptions {
     /// Start: 2026-11-20T14:00:00Z, or 15m for 15 minutes ago
     #[arg(long, value_name = "TIME", default_value = "15m")]
     from: String,
@@ -50,7 +50,7 @@ enum Output {
     Json,
 }
 
-pub(crate) fn show(asked: &Asked) -> Result<(), CoordinatorError> {
+pub(crate) fn show(asked: &ShowOptions) -> Result<(), CoordinatorError> {
     let url = match &asked.url {
         Some(url) => url.clone(),
         None => history_url(asked.config.as_deref(), asked.data.as_deref())?,
@@ -68,7 +68,7 @@ pub(crate) fn show(asked: &Asked) -> Result<(), CoordinatorError> {
     Ok(printed.map_err(HistoryError::Print)?)
 }
 
-impl Asked {
+impl ShowOptions {
     fn question(&self, now: SystemTime) -> Result<Question, HistoryError> {
         let resolution = self.resolution.as_ref();
         let resolution = resolution.map(|text| {
@@ -138,9 +138,10 @@ fn table(window: &Window) -> String {
     let gaps = window.gaps.iter();
     let gap = gaps.map(|seen| format!("{}  {}", written(seen.at), seen.what.why));
     section("Missing", gap.collect());
-    match lines.is_empty() {
-        true => "no history of this time\n".to_owned(),
-        false => lines.join("\n") + "\n",
+    if lines.is_empty() {
+        "no history of this time\n".to_owned()
+    } else {
+        lines.join("\n") + "\n"
     }
 }
 

@@ -212,7 +212,7 @@ fn rank_traffic_is_kept_by_hosts() {
         });
         scribe.take(at(1), What::Report(node, report));
     }
-    // Nobody tells anything afterwards.
+    // No agent reports anything afterwards.
     for second in 2..20 {
         scribe.take(at(second), What::Time);
     }
@@ -254,7 +254,7 @@ fn rank_of_two(rank: u32) -> RankReading {
     }
 }
 
-/// Nobody takes anything out of the queue.
+/// Nothing takes anything out of the queue.
 #[test]
 fn stuck_history_blocks_nothing() {
     let (queue, stuck) = sync_channel(QUEUE_LENGTH);
@@ -284,7 +284,7 @@ fn stuck_history_blocks_nothing() {
     assert_eq!(load.take_dropped(), 0);
 }
 
-/// It is told, tried again, and the event loop leads on.
+/// It is logged, tried again, and the event loop leads on.
 #[test]
 fn unopenable_history_stops_nothing() {
     let mut scene = Scene::new();

@@ -46,9 +46,10 @@ pub(super) fn too_early() -> Router {
 
 /// Alive: what runs this runs everything that hears peers.
 async fn health(State(context): State<ServerContext>) -> Response {
-    match context.intake.is_open() {
-        true => "ok\n".into_response(),
-        false => unavailable("the event loop has ended"),
+    if context.intake.is_open() {
+        "ok\n".into_response()
+    } else {
+        unavailable("the event loop has ended")
     }
 }
 
@@ -64,8 +65,8 @@ async fn readiness(State(context): State<ServerContext>) -> Response {
     }
 }
 
-/// Who does not lead knows little, and says so. What is known without the core is told while that is busy:
-/// just then somebody wants to know whether the log goes on.
+/// Who does not lead knows little, and says so. What is known without the core is served while the core is busy: just
+/// then an operator wants to know whether the log goes on.
 async fn metrics(State(watched): State<Watched>) -> Response {
     let context = &watched.context;
     let status = watched.status_cache.passing().await;
@@ -94,15 +95,15 @@ async fn metrics(State(watched): State<Watched>) -> Response {
     }))
 }
 
-/// What whoever watches is told of, asked for once for all who come at about the same time.
+/// What monitors are served, asked for once for all who come at about the same time.
 #[derive(Clone)]
 struct Watched {
     context: ServerContext,
     status_cache: StatusCache,
-    told: Arc<Mutex<Option<Told>>>,
+    told: Arc<Mutex<Option<CachedWork>>>,
 }
 
-struct Told {
+struct CachedWork {
     fresh: Fresh,
     work: Arc<Work>,
 }
@@ -124,7 +125,7 @@ impl Watched {
         }
         let fresh = Fresh::now(&self.context);
         let work = Arc::new(work(&self.context).await);
-        *told = Some(Told {
+        *told = Some(CachedWork {
             fresh,
             work: Arc::clone(&work),
         });

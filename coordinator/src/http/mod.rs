@@ -63,14 +63,15 @@ pub(crate) async fn bind_secure(config: &Config) -> Result<Option<TcpListener>, 
 }
 
 pub(crate) fn what_is_at(place: SocketAddr) -> &'static str {
-    match place.ip().is_loopback() {
-        true => "dashboard, API, health and metrics",
-        false => "health and metrics",
+    if place.ip().is_loopback() {
+        "dashboard, API, health and metrics"
+    } else {
+        "health and metrics"
     }
 }
 
-/// Does this work, with health and metrics to be had meanwhile: whoever watches sees that this lives, and that
-/// nothing is to be had from it yet.
+/// Does this work, with health and metrics to be had meanwhile: a monitor sees that this program lives, and that it
+/// serves nothing yet.
 pub(crate) async fn beside<T>(listener: Option<&TcpListener>, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
     if let Some(twin) = listener.and_then(twin) {
@@ -106,9 +107,10 @@ pub(crate) fn serve(
     if let Some(listener) = plain {
         let near = listener.local_addr();
         let near = near.is_ok_and(|address| address.ip().is_loopback());
-        let routes = match near {
-            true => all.clone(),
-            false => health.fallback(far),
+        let routes = if near {
+            all.clone()
+        } else {
+            health.fallback(far)
         };
         tokio::spawn(axum::serve(PlainListener::to(listener), routes).into_future());
     }

@@ -16,7 +16,7 @@ use tokio::time::{Instant, Sleep, sleep};
 
 /// Browsers open six each.
 const MAX_CONNECTIONS: usize = 256;
-/// Pages that follow what happens are told something more often.
+/// Pages that follow what happens are sent something more often.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) struct PlainListener {

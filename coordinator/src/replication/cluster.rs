@@ -11,6 +11,8 @@ use reweave_replica::{Member, MemberId, Members, Standing};
 pub(crate) struct Directory {
     own: MemberId,
     members: Members,
+    /// Members to come: the replica hears them already.
+    awaited: BTreeMap<MemberId, Member>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +29,11 @@ impl Directory {
             of: configured.clone(),
             ..Members::default()
         };
-        Self { own, members }
+        Self {
+            own,
+            members,
+            awaited: BTreeMap::new(),
+        }
     }
 
     /// Takes over the list of members; removed ones are forgotten.
@@ -37,14 +43,34 @@ impl Directory {
         }
     }
 
+    pub(crate) fn set_awaited(&mut self, awaited: BTreeMap<MemberId, Member>) {
+        self.awaited = awaited;
+    }
+
     pub(crate) fn members(&self) -> &Members {
         &self.members
     }
 
-    /// All but this one.
+    /// Whether a member of this number and name is to come.
+    pub(crate) fn awaits(&self, id: MemberId, name: &str) -> bool {
+        let awaited = self.awaited.get(&id);
+        awaited.is_some_and(|member| member.name == name)
+    }
+
+    /// Whether a member has this name, or one to come.
+    pub(crate) fn has_name(&self, name: &str) -> bool {
+        let mut awaited = self.awaited.values();
+        self.members.named(name).next().is_some() || awaited.any(|member| member.name == name)
+    }
+
+    /// All but this one, with those to come.
     pub(crate) fn peers(&self) -> impl Iterator<Item = (MemberId, &Member)> {
-        let of = self.members.of.iter().map(|(&id, member)| (id, member));
-        of.filter(|(id, _)| *id != self.own)
+        let known = &self.members.of;
+        let to_come = self.awaited.iter();
+        let to_come = to_come.filter(move |(id, _)| !known.contains_key(*id));
+        let all = known.iter().chain(to_come);
+        let all = all.map(|(&id, member)| (id, member));
+        all.filter(|(id, _)| *id != self.own)
     }
 
     /// Where members find them all, this one too. One that listens everywhere says nothing by that.
@@ -66,7 +92,9 @@ impl Directory {
     }
 
     pub(crate) fn address(&self, id: MemberId) -> Option<SocketAddr> {
-        self.members.of.get(&id).map(|member| member.address)
+        let known = self.members.of.get(&id);
+        let member = known.or_else(|| self.awaited.get(&id));
+        member.map(|member| member.address)
     }
 }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use reweave_common::error::error_chain;
 use reweave_common::operator::{MemberOrder, Refused};
 use reweave_replica::{
-    Applied, Batch, Change, DurableReplica, Effect, FolderId, LogError, MemberId, Message,
+    Applied, Batch, Change, DurableReplica, Effect, FolderId, LogError, MemberId, Members, Message,
     Persisted, ProposalRefused, ReadId, RequestId, Saved, Standing, Status, Timing,
 };
 use tokio::sync::{oneshot, watch};
@@ -29,7 +29,7 @@ use crate::intake::Intake;
 const TICK_INTERVAL: Duration = Duration::from_millis(10);
 /// This many tasks are taken together, and what follows from them is written at once.
 const MAX_TASKS_PER_BATCH: usize = 256;
-/// How far the log had come is synced so often: with each entry it would cost a second write to disk per decision.
+/// How far the log had come is synced this often: with each entry it would cost a second write to disk per decision.
 const REACHED_SYNC_INTERVAL: Duration = Duration::from_secs(1);
 /// Messages of peers that wait; more are as good as lost.
 const MAX_QUEUED_MESSAGES: usize = 4096;
@@ -42,6 +42,11 @@ pub(crate) enum Task {
         message: Message,
         name: String,
         folder: FolderId,
+    },
+    /// The members that this one has applied, as it says over a session of its own.
+    Vouched {
+        by: MemberId,
+        members: Members,
     },
     Unreachable(MemberId),
     Propose {
@@ -93,7 +98,7 @@ impl Replication {
         status.await.ok()
     }
 
-    /// A replica that is gone needs nothing any more.
+    /// A replica that is gone needs nothing any longer.
     pub(crate) fn put(&self, task: Task) {
         let _ = self.tasks.send(task);
     }
@@ -108,6 +113,10 @@ impl Replication {
             name,
             folder,
         });
+    }
+
+    pub(crate) fn put_vouched(&self, by: MemberId, members: Members) {
+        self.put_counted(Task::Vouched { by, members });
     }
 
     fn put_counted(&self, task: Task) {
@@ -141,14 +150,14 @@ pub(crate) struct Engine {
     disk_is_full: bool,
     /// The last write is repeated until the disk has room for it.
     waits_for_room: bool,
-    /// As everybody is told, the event loop first where it leads: whoever comes then finds it ready.
+    /// As all parts learn it, the event loop first where it leads: a client that comes then finds it ready.
     standing: Standing,
     /// The last status sent to the event loop.
     may_decide: bool,
 }
 
 impl Engine {
-    /// What is known at once goes to `outlets` too: whoever is the only one leads from here on.
+    /// What is known at once goes to `outlets` too: a coordinator that is the only one leads from here on.
     pub(crate) fn start(
         saved: &Saved,
         store: Store,
@@ -192,8 +201,7 @@ impl Engine {
         Ok((engine, replication))
     }
 
-    /// Until [`Task::End`], or until something is wrong that makes it unsafe to go on, of which the
-    /// event loop is told.
+    /// Until [`Task::End`], or until something is wrong that makes it unsafe to go on, which the event loop learns.
     pub(crate) fn run(mut self) {
         let intake = self.outlets.intake.clone();
         let mut last_words = LastWords(Some((intake, ReplicationError::Died)));
@@ -250,11 +258,10 @@ impl Engine {
             self.disk_is_full = is_full;
             self.publish();
             let folder = self.durable.store().folder().display();
-            match is_full {
-                true => {
-                    tracing::error!("the disk is full: no decisions until {folder} has free space");
-                }
-                false => tracing::info!("{folder} has free space again"),
+            if is_full {
+                tracing::error!("the disk is full: no decisions until {folder} has free space");
+            } else {
+                tracing::info!("{folder} has free space again")
             }
         }
         let may_decide = self.durable.may_decide();
@@ -296,6 +303,10 @@ impl Engine {
                     self.durable.handle_message(message)?;
                 }
             }
+            Task::Vouched { by, members } => {
+                self.messages.fetch_sub(1, Ordering::Relaxed);
+                self.durable.replica_mut().handle_vouched(by, members);
+            }
             Task::Unreachable(peer) => self.durable.replica_mut().handle_unreachable(peer),
             Task::Propose { request, payload } => self.propose(request, payload),
             Task::Read(read) => {
@@ -304,7 +315,10 @@ impl Engine {
                 }
             }
             Task::Snapshot { index, state } => {
-                self.durable.replica_mut().handle_snapshot(index, state);
+                let made = self.durable.replica_mut().handle_snapshot(index, state);
+                if let Err(error) = made {
+                    tracing::error!("log compaction failed: {}", error_chain(&error));
+                }
             }
             Task::CompactTo { index } => self.durable.replica_mut().compact_to(index),
             Task::Change { reply, .. } if !self.may_decide => {
@@ -325,7 +339,7 @@ impl Engine {
         Ok(())
     }
 
-    /// A core would wait for ever for what was refused, and decide nothing else. Whoever leads next decides anew.
+    /// A core would wait for ever for what was refused, and decide nothing else. The next leader decides again.
     fn propose(&mut self, request: RequestId, payload: Vec<u8>) {
         match self.durable.replica_mut().propose(request, payload) {
             // A replica that leads no more says so by itself.
@@ -406,12 +420,16 @@ impl Engine {
                     return Err(ReplicationError::TakenOut { id });
                 }
             }
+            Effect::Awaited(awaited) => {
+                self.directory.set_awaited(awaited);
+                self.publish();
+            }
             Effect::Unreadable { index } => return Err(ReplicationError::Unreadable { index }),
         }
         Ok(())
     }
 
-    /// Whoever is not let in any more, and asks where to go, finds out before the event loop ends its session.
+    /// A member that is no longer admitted, and asks where to go, finds out before the event loop ends its session.
     fn stand(&mut self, standing: Standing) {
         let leads = matches!(standing, Standing::Leads { .. });
         if leads {

@@ -60,8 +60,8 @@ fn is_done(change: &Change, members: &Members) -> bool {
     }
 }
 
-/// Whether it was agreed on and waits for the newcomer: a leader that was lost in the middle of it told
-/// nobody, and the next is asked for the same.
+/// Whether it was agreed on and waits for the new member: a leader that was lost in the middle of it answered no one,
+/// and the next is asked for the same.
 fn is_under_way(members: &Members, order: &MemberOrder) -> bool {
     let mut all = members.of.iter();
     match order {
@@ -188,7 +188,7 @@ mod tests {
             |members: &Members, who, address| is_under_way(members, &order(who, address));
         assert!(
             !is_known(&members, "c1", "10.0.0.6:1"),
-            "nobody asked for it yet"
+            "no client asked for it yet"
         );
         let asked = change(&members, &order("c1", "10.0.0.6:1")).unwrap();
         let Change::Add { id, member } = asked else {
@@ -205,7 +205,7 @@ mod tests {
             let (name, address) = (member.name.clone(), member.address);
             is_under_way(members, &MemberOrder::Add { name, address })
         };
-        assert!(!add(&members), "it comes in somebody's place");
+        assert!(!add(&members), "it comes in another's place");
         members.of.remove(&MemberId(1));
         assert!(
             !is_known(&members, "c1", "10.0.0.6:1"),

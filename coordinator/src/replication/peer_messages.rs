@@ -6,17 +6,20 @@ use reweave_common::error::error_chain;
 use reweave_common::member::{Admission, Member};
 use reweave_link::{Channel, LinkError, Session};
 use reweave_proto::frame::WireError;
-use reweave_proto::parts::{self, MAX_LETTER_BYTES, PartAssembler};
-use reweave_replica::{Answer, FolderId, MAX_PROPOSAL_BYTES, Message};
+use reweave_proto::parts::{self, MAX_LETTER_BYTES, MAX_SNAPSHOT_LETTER_BYTES, PartAssembler};
+use reweave_replica::{Answer, FolderId, MAX_PROPOSAL_BYTES, MAX_STATE_BYTES, Message};
 use serde::{Deserialize, Serialize};
 
 /// A message is sent in parts, each well below what a frame may hold.
 const MAX_PART_BYTES: usize = 256 << 10;
 /// Of a message with an entry, all but what was proposed.
 const MAX_ENVELOPE_BYTES: usize = 64 << 10;
+/// Of a message with a snapshot, all but the state: with the members, of which each removed one leaves its name.
+const MAX_SNAPSHOT_ENVELOPE_BYTES: usize = 1 << 20;
 
-/// Whatever a leader appends its peers can get.
+/// All that a leader appends its peers can get, and all that its log begins with.
 const _: () = assert!(MAX_PROPOSAL_BYTES + MAX_ENVELOPE_BYTES <= MAX_LETTER_BYTES);
+const _: () = assert!(MAX_STATE_BYTES + MAX_SNAPSHOT_ENVELOPE_BYTES <= MAX_SNAPSHOT_LETTER_BYTES);
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum PeerMessage {
@@ -31,7 +34,7 @@ pub(crate) enum PeerMessage {
     Answer(Answer),
     /// A coordinator without a signer asks one that has one. Without a request: whether it has one.
     Certify(Option<Wish>),
-    /// The chain that was wished for, or nothing where it is not given.
+    /// The chain that was requested, or nothing where it is not given.
     Certified(Option<String>),
     /// How long its signer is valid, if it has one; sent to peers of 1.1.
     Signs {
@@ -58,13 +61,19 @@ impl PeerMessage {
         }
     }
 
+    /// Whether it holds a snapshot.
+    pub(crate) fn is_large(&self) -> bool {
+        matches!(self, Self::Replica(message) if message.is_large())
+    }
+
     /// What is large goes beside what is urgent.
     pub(crate) async fn send(&self, session: &Session) -> Result<(), LinkError> {
-        let channel = match self {
-            Self::Replica(message) if message.is_large() => Channel::Telemetry,
-            _ => Channel::Commands,
+        let (channel, limit_bytes) = if self.is_large() {
+            (Channel::Telemetry, MAX_SNAPSHOT_LETTER_BYTES)
+        } else {
+            (Channel::Commands, MAX_LETTER_BYTES)
         };
-        let encoded = match parts::encode(self) {
+        let encoded = match parts::encode_within(limit_bytes, self) {
             Ok(encoded) => encoded,
             Err(error) => {
                 tracing::error!("peer message not sent: {}", error_chain(&error));
@@ -96,9 +105,17 @@ impl<'s> PeerMessageReceiver<'s> {
 
     /// Waits for the next one.
     pub(crate) async fn receive(&mut self) -> Result<PeerMessage, Unheard> {
+        self.receive_within(|| MAX_LETTER_BYTES).await
+    }
+
+    /// The same, where the message may be as long as this says when a part comes.
+    pub(crate) async fn receive_within(
+        &mut self,
+        limit_bytes: impl Fn() -> usize,
+    ) -> Result<PeerMessage, Unheard> {
         loop {
             let part = self.session.receive(self.channel).await?;
-            if let Some(peer_message) = self.joiner.join(&part)? {
+            if let Some(peer_message) = self.joiner.join_within(limit_bytes(), &part)? {
                 return Ok(peer_message);
             }
         }

@@ -4,22 +4,23 @@
 //! Messages may be lost, and are dropped rather than sent late.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use reweave_common::error::error_chain;
 use reweave_common::lock::lock;
 use reweave_common::time_span::TimeSpan;
-use reweave_link::{Identity, LinkError, Role, Session, connect};
+use reweave_link::{Channel, Identity, LinkError, Role, Session, connect};
 use reweave_proto::since_version::came_with;
-use reweave_replica::{FolderId, Member, MemberId, Message};
+use reweave_replica::{Answer, FolderId, Member, MemberId, Message};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{interval, sleep};
 
 use super::cluster::Cluster;
 use super::engine::{Replication, Task};
-use super::peer_messages::PeerMessage;
+use super::peer_messages::{PeerMessage, PeerMessageReceiver, Unheard};
 
 /// Messages to one peer that have not been sent yet. There is never more in them than Raft has under
 /// way to one peer.
@@ -38,6 +39,8 @@ struct Post {
     /// While the peer is reached.
     session: Mutex<Option<Arc<Session>>>,
     outbox: mpsc::Sender<PeerMessage>,
+    /// A snapshot waits in the outbox, or is being sent.
+    sends_snapshot: AtomicBool,
 }
 
 impl Posts {
@@ -59,8 +62,19 @@ impl Post {
             return;
         };
         if let Ok(false) = session.send_loose(&peer_message) {
-            // What finds no place is lost.
-            let _ = self.outbox.try_send(peer_message);
+            self.enqueue(peer_message);
+        }
+    }
+
+    /// What finds no place is lost, and so is a snapshot behind another one: Raft sends the next where none came for a while,
+    /// and each is as long as the state.
+    fn enqueue(&self, peer_message: PeerMessage) {
+        let is_large = peer_message.is_large();
+        if is_large && self.sends_snapshot.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        if self.outbox.try_send(peer_message).is_err() && is_large {
+            self.sends_snapshot.store(false, Ordering::Relaxed);
         }
     }
 }
@@ -145,6 +159,7 @@ impl Lines {
         let post = Arc::new(Post {
             session: Mutex::default(),
             outbox,
+            sends_snapshot: AtomicBool::new(false),
         });
         lock(&self.posts.0).insert(id, Arc::clone(&post));
         let keeper = Keeper {
@@ -186,6 +201,7 @@ impl Keeper {
                     reachable = true;
                     let ended = self.speak(session, &mut peer_messages).await;
                     while peer_messages.try_recv().is_ok() {}
+                    self.post.sends_snapshot.store(false, Ordering::Relaxed);
                     ended
                 }
                 Err(error) => error,
@@ -212,9 +228,60 @@ impl Keeper {
             return error;
         }
         *lock(&self.post.session) = Some(Arc::clone(&session));
-        let ended = hand_on(&session, own, peer_messages).await;
+        let ended = tokio::select! {
+            ended = self.hand_on(&session, own, peer_messages) => ended,
+            ended = self.hear_answers(&session) => ended,
+        };
         *lock(&self.post.session) = None;
         ended
+    }
+
+    /// The members that the other coordinator has applied: it answers introductions with them. One that was added may lead,
+    /// and the entry that added it may be missing here.
+    async fn hear_answers(&self, session: &Session) -> LinkError {
+        let mut answers = PeerMessageReceiver::new(session, Channel::Commands);
+        loop {
+            match answers.receive().await {
+                Ok(PeerMessage::Answer(Answer::Member { members, .. })) => {
+                    self.replication.put_vouched(self.id, members);
+                }
+                Ok(_) => {}
+                // Messages to it go on as long as there is a session.
+                Err(Unheard::Lost | Unheard::NoMessage) => return session.closed().await,
+            }
+        }
+    }
+
+    /// What is too long to go at once, and now and then who is here.
+    async fn hand_on(
+        &self,
+        session: &Session,
+        mut own: Own,
+        peer_messages: &mut mpsc::Receiver<PeerMessage>,
+    ) -> LinkError {
+        let mut here = interval(HELLO_INTERVAL);
+        here.reset();
+        loop {
+            let next = tokio::select! {
+                biased;
+                _ = here.tick() => own.introduction(session),
+                Ok(()) = own.cluster.changed() => own.introduction(session),
+                peer_message = peer_messages.recv() => match peer_message {
+                    Some(peer_message) => vec![peer_message],
+                    None => return LinkError::ChannelEnded,
+                },
+                error = session.closed() => return error,
+                error = session.shut_out() => return error,
+                error = session.expired() => return error,
+            };
+            let has_snapshot = next.iter().any(PeerMessage::is_large);
+            if let Err(error) = send_all(session, next).await {
+                return error;
+            }
+            if has_snapshot {
+                self.post.sends_snapshot.store(false, Ordering::Relaxed);
+            }
+        }
     }
 
     async fn reach(&self) -> Result<Session, LinkError> {
@@ -242,29 +309,52 @@ async fn send_all(session: &Session, peer_messages: Vec<PeerMessage>) -> Result<
     Ok(())
 }
 
-/// What is too long to go at once, and now and then who is here.
-async fn hand_on(
-    session: &Session,
-    mut own: Own,
-    peer_messages: &mut mpsc::Receiver<PeerMessage>,
-) -> LinkError {
-    let mut here = interval(HELLO_INTERVAL);
-    here.reset();
-    loop {
-        let next = tokio::select! {
-            biased;
-            _ = here.tick() => own.introduction(session),
-            Ok(()) = own.cluster.changed() => own.introduction(session),
-            peer_message = peer_messages.recv() => match peer_message {
-                Some(peer_message) => vec![peer_message],
-                None => return LinkError::ChannelEnded,
-            },
-            error = session.closed() => return error,
-            error = session.shut_out() => return error,
-            error = session.expired() => return error,
+#[cfg(test)]
+mod tests {
+    use reweave_replica::Kind;
+
+    use super::*;
+
+    fn post(places: usize) -> (Post, mpsc::Receiver<PeerMessage>) {
+        let (outbox, peer_messages) = mpsc::channel(places);
+        let post = Post {
+            session: Mutex::default(),
+            outbox,
+            sends_snapshot: AtomicBool::new(false),
         };
-        if let Err(error) = send_all(session, next).await {
-            return error;
+        (post, peer_messages)
+    }
+
+    fn enqueue(post: &Post, kind: Kind) {
+        let message = Message::new(kind, [MemberId(1), MemberId(2)], 1);
+        post.enqueue(PeerMessage::Replica(Box::new(message)));
+    }
+
+    fn waiting(mut peer_messages: mpsc::Receiver<PeerMessage>) -> Vec<Kind> {
+        let mut kinds = Vec::new();
+        while let Ok(PeerMessage::Replica(message)) = peer_messages.try_recv() {
+            kinds.push(message.kind);
         }
+        kinds
+    }
+
+    /// Each is as long as the state, and a slow line takes longer than Raft waits.
+    #[test]
+    fn one_snapshot_waits_per_peer() {
+        let (post, peer_messages) = post(4);
+        for kind in [Kind::Snapshot, Kind::Snapshot, Kind::Append] {
+            enqueue(&post, kind);
+        }
+        assert_eq!(waiting(peer_messages), [Kind::Snapshot, Kind::Append]);
+    }
+
+    #[test]
+    fn lost_snapshot_leaves_its_place() {
+        let (post, mut peer_messages) = post(1);
+        enqueue(&post, Kind::Append);
+        enqueue(&post, Kind::Snapshot);
+        assert!(peer_messages.try_recv().is_ok());
+        enqueue(&post, Kind::Snapshot);
+        assert_eq!(waiting(peer_messages), [Kind::Snapshot]);
     }
 }

@@ -19,7 +19,7 @@ pub(crate) fn look(path: &Path) -> Result<Option<Saved>, LogError> {
     Store::look(&LocalDisk, path)
 }
 
-/// Refuses to go on where there is no log any more.
+/// Refuses to go on where there is no log any longer.
 pub(crate) fn expect_none(path: &Path) -> Result<(), LogError> {
     Store::expect_none(&LocalDisk, path)
 }

@@ -33,7 +33,7 @@ const MAX_READINGS_PER_PIECE: usize = 256;
 enum OfAgents {}
 
 impl Kind for OfAgents {
-    type Told = Instruction;
+    type Instruction = Instruction;
     type Message = CoordinatorMessage;
     const ROLE_NAME: &'static str = "agent";
 
@@ -154,9 +154,10 @@ impl Agent<'_> {
                 for sample in pieces(sample) {
                     let is_told_once = sample.readings.iter().any(is_interface);
                     let event = Event::Measured { from, sample };
-                    match is_told_once {
-                        true => intake.put_patiently(event).await?,
-                        false => intake.put_telemetry(event)?,
+                    if is_told_once {
+                        intake.put_patiently(event).await?
+                    } else {
+                        intake.put_telemetry(event)?
                     }
                 }
             }
@@ -190,8 +191,8 @@ impl Agent<'_> {
     }
 }
 
-/// Whatever matters more is done between two of them. Interfaces come first: whose an address is must
-/// be known before what is said of it.
+/// More important work is done between two of them. Interfaces come first: whose an address is must be known before
+/// what is said of it.
 fn pieces(sample: Sample) -> Vec<Sample> {
     if sample.readings.len() <= MAX_READINGS_PER_PIECE {
         return vec![sample];

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use reweave_common::error::error_chain;
 use reweave_common::lock::lock;
 use reweave_link::{Channel, Session, TokenBucket};
+use reweave_proto::parts::{MAX_LETTER_BYTES, MAX_SNAPSHOT_LETTER_BYTES};
 use reweave_replica::{Answer, FolderId, Message};
 
 use super::agent::{skew_us, time_of_day};
@@ -22,6 +23,7 @@ pub(super) async fn hear(session: Session, context: ServerContext) {
         session: &session,
         context: &context,
         folder: OnceLock::new(),
+        answered: Mutex::default(),
         skew_us: AtomicI64::new(0),
         disk_is_full: AtomicBool::new(false),
         signs_until: Mutex::default(),
@@ -51,7 +53,7 @@ enum Fault {
     NoMessage,
     OtherFolder,
     Unasked,
-    /// Also of one that is no member any more.
+    /// Also of one that is no member any longer.
     NotItself,
 }
 
@@ -79,6 +81,8 @@ struct Peer<'s> {
     context: &'s ServerContext,
     /// As it said at first.
     folder: OnceLock<FolderId>,
+    /// The last answer to its introductions.
+    answered: Mutex<Option<Answer>>,
     /// By how much its clock is ahead of ours.
     skew_us: AtomicI64,
     disk_is_full: AtomicBool,
@@ -91,11 +95,23 @@ impl Peer<'_> {
     async fn hear_on(&self, channel: Channel) -> Result<(), Fault> {
         let mut peer_messages = PeerMessageReceiver::new(self.session, channel);
         loop {
-            match peer_messages.receive().await {
+            let limit_bytes = || self.max_message_bytes(channel);
+            match peer_messages.receive_within(limit_bytes).await {
                 Ok(peer_message) => self.take(peer_message).await?,
                 Err(Unheard::Lost) => return Ok(()),
                 Err(Unheard::NoMessage) => return Err(Fault::NoMessage),
             }
+        }
+    }
+
+    /// Snapshots come from members alone: a certificate alone takes no more memory than other messages do.
+    fn max_message_bytes(&self, channel: Channel) -> usize {
+        let name = &self.session.peer().name;
+        let cluster = self.context.cluster.borrow();
+        if channel == Channel::Telemetry && cluster.directory.has_name(name) {
+            MAX_SNAPSHOT_LETTER_BYTES
+        } else {
+            MAX_LETTER_BYTES
         }
     }
 
@@ -113,16 +129,13 @@ impl Peer<'_> {
                 disk_is_full,
                 time_of_day_us,
             } => {
-                let first = self.folder.get().is_none();
                 if *self.folder.get_or_init(|| folder) != folder {
                     return Err(Fault::OtherFolder);
                 }
                 let skew = skew_us(time_of_day_us, time_of_day());
                 self.skew_us.store(skew, Ordering::Relaxed);
                 self.disk_is_full.store(disk_is_full, Ordering::Relaxed);
-                if first {
-                    self.answer(folder).await;
-                }
+                self.answer(folder).await;
                 Ok(())
             }
             PeerMessage::Replica(message) => self.take_message(*message),
@@ -139,7 +152,7 @@ impl Peer<'_> {
         }
     }
 
-    /// To a coordinator that may have no log.
+    /// To a coordinator that may have no log, or may have missed changes of members. What it was sent is not repeated.
     async fn answer(&self, folder: FolderId) {
         let name = &self.session.peer().name;
         let answer = {
@@ -149,6 +162,11 @@ impl Peer<'_> {
         if let Answer::Expected = answer {
             self.context.settle(name, folder);
         }
+        let is_repeated = lock(&self.answered).as_ref() == Some(&answer);
+        if is_repeated {
+            return;
+        }
+        *lock(&self.answered) = Some(answer.clone());
         // A peer that has left needs no answer.
         let _ = PeerMessage::Answer(answer).send(self.session).await;
     }
@@ -194,11 +212,13 @@ impl Peer<'_> {
         };
         let (hears, may_be_new) = {
             let cluster = self.context.cluster.borrow();
-            let members = cluster.directory.members();
+            let directory = &cluster.directory;
+            let members = directory.members();
             let hears = members.hears(from, name, folder);
-            (hears, members.may_be_new(from, name))
+            let may_be_new = members.may_be_new(from, name) || directory.awaits(from, name);
+            (hears, may_be_new)
         };
-        // A certificate alone makes no member: what the log does not add is not answered.
+        // A certificate alone makes no member: the replica decides whether it expects this one.
         if !hears && may_be_new {
             let replication = &self.context.replication;
             replication.put_unadmitted(message, name.clone(), folder);

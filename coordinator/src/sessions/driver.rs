@@ -24,7 +24,7 @@ const BURST_BYTES: u32 = 256 << 10;
 enum OfDrivers {}
 
 impl Kind for OfDrivers {
-    type Told = Switchover;
+    type Instruction = Switchover;
     type Message = DriverOrder;
     const ROLE_NAME: &'static str = "driver";
 

@@ -40,20 +40,19 @@ pub(super) fn renewals() -> TokenBucket {
 
 /// The instructions for one kind of member, and their messages.
 pub(super) trait Kind {
-    type Told: Send;
-    type Message: From<Order<Self::Told>> + Serialize + SinceVersion + Send + Sync;
+    type Instruction: Send;
+    type Message: From<Order<Self::Instruction>> + Serialize + SinceVersion + Send + Sync;
     const ROLE_NAME: &'static str;
     /// In its messages.
     fn said(words: &Words) -> &EncodedMessage;
 
     /// The same for a member that speaks an earlier version, or nothing where it cannot do without.
-    fn for_version(told: Self::Told, _: Version) -> Option<Self::Told> {
+    fn for_version(told: Self::Instruction, _: Version) -> Option<Self::Instruction> {
         Some(told)
     }
 }
 
-/// Waits until this coordinator leads, and tells the member so. Meanwhile it is told who does, and may stay
-/// or go.
+/// Waits until this coordinator leads, and tells the member so. Meanwhile it learns who does, and may stay or go.
 pub(super) async fn stand_by<K: Kind>(
     session: &Session,
     context: &ServerContext,
@@ -127,7 +126,7 @@ pub(super) async fn part<K: Kind>(session: Session, context: &ServerContext, end
 
 pub(super) async fn instruct<K: Kind>(
     session: &Session,
-    mut instructions: mpsc::Receiver<Box<K::Told>>,
+    mut instructions: mpsc::Receiver<Box<K::Instruction>>,
 ) -> Ending {
     while let Some(instruction) = instructions.recv().await {
         let Some(instruction) = K::for_version(*instruction, session.version()) else {
@@ -140,7 +139,7 @@ pub(super) async fn instruct<K: Kind>(
     Ending::Replaced
 }
 
-/// So that no revoked coordinator commands it in our name.
+/// So that no revoked or removed coordinator commands it in our name.
 pub(super) async fn tell_of_denied<K: Kind>(session: &Session, context: &ServerContext) -> Ending {
     let mut notices = context.notices.clone();
     let mut told = None;
@@ -220,7 +219,7 @@ pub(super) async fn renew<K: Kind>(
     order::<K>(session, Order::Renewed { chain_pem }).await
 }
 
-async fn order<K: Kind>(session: &Session, order: Order<K::Told>) -> Result<(), LinkError> {
+async fn order<K: Kind>(session: &Session, order: Order<K::Instruction>) -> Result<(), LinkError> {
     let message = K::Message::from(order);
     session.send(Channel::Commands, &message).await
 }

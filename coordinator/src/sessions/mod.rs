@@ -121,9 +121,10 @@ fn spawn_counted(
 
 /// Where another leads no lock is taken, and the agent is sent there.
 fn lock_and_admit(session: Session, from: Origin, context: ServerContext, refusals: &mut Refusals) {
-    let lock = match context.cluster.borrow().leads() {
-        true => agent::take_lock(&session, from, &context).map(Some),
-        false => Ok(None),
+    let lock = if context.cluster.borrow().leads() {
+        agent::take_lock(&session, from, &context).map(Some)
+    } else {
+        Ok(None)
     };
     match lock {
         Ok(lock) => admit(session, from, (context, lock), refusals),

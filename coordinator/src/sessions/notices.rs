@@ -1,11 +1,11 @@
-//! The deny list for all members with an uplink: encoded once for all, and as a difference for members that have the
-//! rest.
+//! The deny lists for all members with an uplink: encoded once for all. Of revoked members, those that have the rest get the
+//! difference; removed coordinators are few.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use reweave_common::error::error_chain;
-use reweave_common::member::DenyList;
+use reweave_common::member::{DeniedCoordinators, DenyList, DenyLists};
 use reweave_link::{EncodedMessage, LinkError};
 use reweave_proto::message::{CoordinatorMessage, DriverOrder};
 use tokio::sync::watch;
@@ -20,15 +20,24 @@ pub(super) struct Words {
     pub(super) drivers: EncodedMessage,
 }
 
-/// The list after one of its changes.
+/// How often each list had changed.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Edition {
+    revoked: u64,
+    removed: u64,
+}
+
+/// The lists after one of their changes.
 #[derive(Debug)]
 pub(crate) struct Notice {
-    list: DenyList,
-    /// How often it had changed.
-    edition: u64,
+    lists: DenyLists,
+    edition: Edition,
+    /// All revoked members.
     whole: Words,
-    /// What was new in each of the last editions.
+    /// What was new in each of the last editions of these.
     added: VecDeque<Words>,
+    /// All removed coordinators, once there was one.
+    removed: Option<Words>,
 }
 
 impl Words {
@@ -44,61 +53,108 @@ impl Words {
         let agents = EncodedMessage::new(&CoordinatorMessage::DeniedMore(list))?;
         Ok(Self { agents, drivers })
     }
+
+    fn removed(list: &DenyList) -> Result<Self, LinkError> {
+        Ok(Self {
+            agents: EncodedMessage::new(&CoordinatorMessage::Removed(list.clone()))?,
+            drivers: EncodedMessage::new(&DriverOrder::Removed(list.clone()))?,
+        })
+    }
 }
 
 impl Notice {
-    pub(crate) fn first(list: DenyList) -> Result<Self, LinkError> {
+    pub(crate) fn first(lists: DenyLists) -> Result<Self, LinkError> {
+        let removed = Some(&lists.removed).filter(|list| !list.is_empty());
         Ok(Self {
-            whole: Words::whole(&list)?,
-            list,
-            edition: 0,
+            whole: Words::whole(&lists.revoked)?,
+            removed: removed.map(Words::removed).transpose()?,
+            lists,
+            edition: Edition::default(),
             added: VecDeque::new(),
         })
     }
 
-    fn followed_by(&self, list: DenyList) -> Result<Self, LinkError> {
-        let mut added = self.added.clone();
-        match list.beyond(&self.list) {
-            Some(more) => added.push_back(Words::more(more)?),
-            None => added.clear(),
+    fn followed_by(&self, lists: DenyLists) -> Result<Self, LinkError> {
+        let (mut edition, mut added) = (self.edition, self.added.clone());
+        let (mut whole, mut removed) = (self.whole.clone(), self.removed.clone());
+        if lists.revoked != self.lists.revoked {
+            edition.revoked += 1;
+            whole = Words::whole(&lists.revoked)?;
+            match lists.revoked.beyond(&self.lists.revoked) {
+                Some(more) => added.push_back(Words::more(more)?),
+                None => added.clear(),
+            }
+            if added.len() > MAX_RETAINED_NOTICES {
+                added.pop_front();
+            }
         }
-        if added.len() > MAX_RETAINED_NOTICES {
-            added.pop_front();
+        if lists.removed != self.lists.removed {
+            edition.removed += 1;
+            removed = Some(Words::removed(&lists.removed)?);
         }
         Ok(Self {
-            whole: Words::whole(&list)?,
-            list,
-            edition: self.edition + 1,
+            lists,
+            edition,
+            whole,
             added,
+            removed,
         })
     }
 
-    pub(super) fn edition(&self) -> u64 {
+    pub(super) fn edition(&self) -> Edition {
         self.edition
     }
 
-    /// What is news to somebody who was told of this edition, or of none; all of it where it does not know
-    /// how less is said.
-    pub(super) fn news(&self, told: Option<u64>, knows: impl Fn(&Words) -> bool) -> Vec<&Words> {
+    /// For operators, who ask for them.
+    pub(super) fn of_coordinators(&self) -> DeniedCoordinators {
+        self.lists.of_coordinators()
+    }
+
+    /// What is news to a member that has these editions, or none.
+    pub(super) fn news(
+        &self,
+        told: Option<Edition>,
+        knows: impl Fn(&Words) -> bool,
+    ) -> Vec<&Words> {
+        let mut news = self.news_of_revoked(told, &knows);
+        let is_news = match told {
+            Some(told) => told.removed != self.edition.removed,
+            None => !self.lists.removed.is_empty(),
+        };
+        let removed = self.removed.iter().filter(|words| is_news && knows(words));
+        news.extend(removed);
+        news
+    }
+
+    /// All of it where the member does not know how less is said.
+    fn news_of_revoked(
+        &self,
+        told: Option<Edition>,
+        knows: impl Fn(&Words) -> bool,
+    ) -> Vec<&Words> {
         let missed = match told {
-            Some(told) => usize::try_from(self.edition.abs_diff(told)).unwrap_or(usize::MAX),
-            None if self.list.is_empty() => return vec![],
+            Some(told) => {
+                let missed = self.edition.revoked.abs_diff(told.revoked);
+                usize::try_from(missed).unwrap_or(usize::MAX)
+            }
+            None if self.lists.revoked.is_empty() => return vec![],
             None => usize::MAX,
         };
         let Some(first) = self.added.len().checked_sub(missed) else {
             return vec![&self.whole];
         };
         let news: Vec<_> = self.added.range(first..).collect();
-        match news.iter().all(|words| knows(words)) {
-            true => news,
-            false => vec![&self.whole],
+        if news.iter().all(|words| knows(words)) {
+            news
+        } else {
+            vec![&self.whole]
         }
     }
 }
 
-/// Words each change of the list, and keeps to the one before where that cannot be done.
-pub(crate) fn publish(list: &DenyList, notices: &watch::Sender<Arc<Notice>>) {
-    let next = notices.borrow().followed_by(list.clone());
+/// Words each change of the lists, and keeps to those before where that cannot be done.
+pub(crate) fn publish(lists: DenyLists, notices: &watch::Sender<Arc<Notice>>) {
+    let next = notices.borrow().followed_by(lists);
     match next {
         Ok(notice) => drop(notices.send_replace(Arc::new(notice))),
         Err(error) => tracing::error!(
@@ -123,16 +179,27 @@ mod tests {
         list
     }
 
+    fn revoking(count: u64) -> DenyLists {
+        DenyLists {
+            revoked: denying(count),
+            ..DenyLists::default()
+        }
+    }
+
     /// After these lists, one after the other.
     fn notice(counts: &[u64]) -> Notice {
-        let first = Notice::first(denying(counts[0])).unwrap();
+        let first = Notice::first(revoking(counts[0])).unwrap();
         let later = counts[1..].iter();
         later.fold(first, |notice, &count| {
-            notice.followed_by(denying(count)).unwrap()
+            notice.followed_by(revoking(count)).unwrap()
         })
     }
 
     fn bytes(notice: &Notice, told: Option<u64>, knows_more: bool) -> Vec<usize> {
+        let told = told.map(|revoked| Edition {
+            revoked,
+            removed: 0,
+        });
         let news = notice.news(told, |_| knows_more).into_iter();
         news.map(|words| words.agents.bytes().max(words.drivers.bytes()))
             .collect()
@@ -156,6 +223,30 @@ mod tests {
         );
     }
 
+    /// The list of revoked members stays as it is meanwhile.
+    #[test]
+    fn removed_coordinators_are_sent_whole() {
+        let removing = |count| DenyLists {
+            revoked: denying(3),
+            removed: denying(count),
+            ..DenyLists::default()
+        };
+        let all = |notice: &Notice| {
+            let removed = notice.removed.as_ref().unwrap();
+            [&notice.whole, removed].map(|words| words.agents.bytes())
+        };
+        let first = Notice::first(removing(2)).unwrap();
+        assert_eq!(bytes(&first, None, true), all(&first));
+        assert_eq!(
+            bytes(&first, None, false),
+            all(&first)[..1],
+            "of an earlier version"
+        );
+        let added_again = first.followed_by(removing(0)).unwrap();
+        assert_eq!(bytes(&added_again, Some(0), true), all(&added_again)[1..]);
+        assert_eq!(bytes(&added_again, None, true), all(&added_again)[..1]);
+    }
+
     #[test]
     fn outdated_deny_list_is_replaced() {
         let counts: Vec<_> = (1..=MAX_RETAINED_NOTICES as u64 + 2).collect();
@@ -167,7 +258,7 @@ mod tests {
         assert_eq!(bytes(&shrunk, Some(1), true), [shrunk.whole.agents.bytes()]);
         assert!(
             bytes(&notice(&[0]), None, true).is_empty(),
-            "nobody is shut out"
+            "no member is revoked"
         );
     }
 }

@@ -90,7 +90,10 @@ async fn answer_one(
             renewals.take_one().await;
             renew(session, context, request).await
         }
-        request @ (Request::Coordinators | Request::Standing | Request::ChangeMembers(_)) => {
+        request @ (Request::Coordinators
+        | Request::Standing
+        | Request::DenyLists
+        | Request::ChangeMembers(_)) => {
             let (what, decides) = (request.to_string(), request.decides());
             let response = members(session, context, request).await?;
             if let Some(outcome) = audit::outcome(decides, &response) {
@@ -120,6 +123,10 @@ async fn members(
     }
     if let Request::Standing = request {
         return Ok(Response::Standing(Box::new(context.standing().await?)));
+    }
+    if let Request::DenyLists = request {
+        let denied = context.notices.borrow().of_coordinators();
+        return Ok(Response::DenyLists(denied));
     }
     let (leads, leader) = {
         let cluster = context.cluster.borrow();
@@ -174,7 +181,7 @@ mod tests {
         let refused = take(&viewer(1)).unwrap_err();
         assert!(refused.contains("of role viewer"), "{refused}");
         let operator = take(&Member::new(Role::Operator, "ann"));
-        assert!(operator.is_ok(), "whoever may shut viewers out gets in");
+        assert!(operator.is_ok(), "a member that may revoke viewers gets in");
         held.pop();
         assert!(take(&viewer(1)).is_ok(), "there is room again");
         held.clear();

@@ -15,7 +15,7 @@ const MAX_DISTINCT_REFUSALS: usize = 32;
 pub(crate) enum Reason {
     /// None, or none of this cluster's.
     Certificate,
-    /// By this machine's clock, its certificate is not good any more, or not yet.
+    /// By this machine's clock, its certificate is not good any longer, or not yet.
     Expired,
     Revoked,
     /// Its role has nothing to ask here.
@@ -91,7 +91,9 @@ impl Reason {
     fn judged(refusal: &PeerRefusal) -> Self {
         match refusal {
             PeerRefusal::Expired { .. } | PeerRefusal::NotYetValid { .. } => Self::Expired,
-            PeerRefusal::Revoked { .. } | PeerRefusal::SignerRevoked { .. } => Self::Revoked,
+            PeerRefusal::Revoked { .. }
+            | PeerRefusal::Removed { .. }
+            | PeerRefusal::SignerRevoked { .. } => Self::Revoked,
             PeerRefusal::WrongRole { .. } => Self::Role,
             _ => Self::Certificate,
         }
@@ -115,11 +117,12 @@ impl Refusals {
 
     pub(crate) fn add(&mut self, from: SocketAddr, reason: Reason, why: String) {
         let key = (from.ip(), reason, why);
-        let times =
-            match self.pending.len() < MAX_DISTINCT_REFUSALS || self.pending.contains_key(&key) {
-                true => self.pending.entry(key).or_default(),
-                false => self.beyond.entry(reason).or_default(),
-            };
+        let times = if self.pending.len() < MAX_DISTINCT_REFUSALS || self.pending.contains_key(&key)
+        {
+            self.pending.entry(key).or_default()
+        } else {
+            self.beyond.entry(reason).or_default()
+        };
         *times += 1;
     }
 
@@ -167,7 +170,7 @@ mod tests {
         }
         refusals.tell(&intake);
         let Ok(Event::TurnedAway { from, why, times }) = events.try_next() else {
-            panic!("nothing is told")
+            panic!("nothing is reported")
         };
         assert_eq!((&*from, times), ("10.0.0.1", 40));
         assert_eq!(why, "it refuses this side's certificate");
@@ -200,6 +203,6 @@ mod tests {
             assert_eq!(counts.refused_for(reason), 5000);
         }
         refusals.tell(&intake);
-        assert!(events.try_next().is_err(), "nothing is told twice");
+        assert!(events.try_next().is_err(), "nothing is reported twice");
     }
 }

@@ -51,7 +51,7 @@ pub(crate) struct Signing {
     signer: Option<Arc<Authority>>,
     validity: Option<Validity>,
     neighbours: Option<Neighbours>,
-    /// Without a signer: whether others were asked in vain.
+    /// Without a signer: whether others were asked without an answer.
     nobody_signs: Arc<AtomicBool>,
 }
 
@@ -76,10 +76,12 @@ impl Signing {
     }
 
     pub(crate) fn signs(&self) -> Signs {
-        match self.nobody_signs.load(Ordering::Relaxed) {
-            _ if self.can_sign() => Signs::Itself,
-            true => Signs::Nobody,
-            false => Signs::Another,
+        if self.can_sign() {
+            Signs::Itself
+        } else if self.nobody_signs.load(Ordering::Relaxed) {
+            Signs::Nobody
+        } else {
+            Signs::Another
         }
     }
 
@@ -107,8 +109,8 @@ impl Signing {
         signed.ok_or(SigningError::NoSigner)
     }
 
-    /// What whoever comes to this address over TLS is shown of this coordinator. Only a signer's own
-    /// certificate names the address; browsers do not know what members are shown.
+    /// The certificate of this coordinator for clients that come to this address over TLS. Only a signer's own
+    /// certificate names the address; browsers do not know the one that members are shown.
     pub(crate) fn face(&self, ours: &Identity, address: IpAddr) -> ServerCertificate {
         let made = self.signer.as_ref();
         let made = made
@@ -135,7 +137,7 @@ impl Signing {
     pub(crate) async fn keep_good(self, ours: watch::Sender<Identity>) {
         let mut tried = None;
         loop {
-            // Not borrowed any longer than that: whoever holds it keeps the next one out.
+            // Not borrowed any longer than that: a holder keeps the next one out.
             let current = ours.borrow().clone();
             if current.validity().is_due(SystemTime::now()) {
                 match self.renew(&current).await {

@@ -48,7 +48,7 @@ fn newer_session_replaces_older() {
     let old = scene.arrive(h0, 1, 8);
     scene.put(sample(old));
     let new = scene.arrive(h0, 2, 8);
-    // What the old one had still to say, and that it is gone, nobody needs to hear.
+    // What the old one had still to say, and that it is gone, is of no use.
     scene.put(sample(old));
     scene.put(Event::Left { from: old });
     scene.put(sample(new));
@@ -106,7 +106,7 @@ fn log_missing_operator_answer_is_refused() {
     for length in (0..whole.len()).rev() {
         fs::write(&log, &whole[..length]).unwrap();
         match look(&log) {
-            // What follows the last decision was told to nobody.
+            // What follows the last decision was sent to no agent.
             Ok(saved) => assert_eq!((saved.unwrap().last(), cuts), (last, 0), "cut to {length}"),
             Err(error) => {
                 assert!(error.is_bad_input(), "cut to {length}: {error}");

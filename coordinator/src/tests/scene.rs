@@ -1,4 +1,4 @@
-//! A small cluster with a collision, told by hand: what its agents would report.
+//! A small cluster with a collision, written by hand: what its agents would report.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -26,7 +26,7 @@ use crate::audit::Audit;
 use crate::error::CoordinatorError;
 use crate::event_loop::{EventLoop, Parts};
 use crate::history::History;
-use crate::intake::{Answered, Asker, Event, Intake, Origin, Queue, SessionId, queue};
+use crate::intake::{Asker, Event, Intake, Origin, Queue, SealedResponse, SessionId, queue};
 use crate::local_health::LocalHealth;
 use crate::recorder::{Beginning, Recorder};
 use crate::replication::{Cluster, Directory, Engine, Opened, Outlets, PeerStatus, Posts, open};
@@ -56,14 +56,14 @@ pub(crate) struct Alone {
 }
 
 /// An answer on its way.
-pub(crate) struct Asked(oneshot::Receiver<Answered>);
+pub(crate) struct PendingAnswer(oneshot::Receiver<SealedResponse>);
 
-impl Asked {
+impl PendingAnswer {
     pub(crate) fn try_recv(&mut self) -> Result<Response, TryRecvError> {
         Ok(self.try_answered()?.response)
     }
 
-    pub(crate) fn try_answered(&mut self) -> Result<Answered, TryRecvError> {
+    pub(crate) fn try_answered(&mut self) -> Result<SealedResponse, TryRecvError> {
         self.0.try_recv()
     }
 
@@ -175,7 +175,7 @@ impl Scene {
         self.run_aside(alone).join().unwrap()
     }
 
-    /// Until somebody puts the end.
+    /// Until the test puts the end.
     pub(crate) fn run_aside(&mut self, alone: Alone) -> JoinHandle<Result<(), CoordinatorError>> {
         let queue = self.queue.take().unwrap();
         let Alone { engine, event_loop } = alone;
@@ -197,11 +197,11 @@ impl Scene {
         }
     }
 
-    pub(crate) fn ask(&self, request: Request) -> Asked {
+    pub(crate) fn ask(&self, request: Request) -> PendingAnswer {
         let (reply, answer) = oneshot::channel();
         let by = Asker::Member(Member::new(Role::Operator, "ops"));
         self.put(Event::Asked { by, request, reply });
-        Asked(answer)
+        PendingAnswer(answer)
     }
 
     pub(crate) fn node(&self, name: &str) -> NodeId {

@@ -37,7 +37,7 @@ fn log_begins_with_version_shape() {
 }
 
 #[test]
-#[ignore = "it writes the files of shapes anew: `make shapes`"]
+#[ignore = "it rewrites the files of shapes: `make shapes`"]
 fn golden_shapes_are_written() {
     write_down("peer-messages-1.txt", &peer_messages());
     write_down("log-8.txt", &log());

@@ -136,9 +136,10 @@ impl Post {
         let answer = request.body(letter.to_owned()).send().await;
         let answer = answer.map_err(|error| error_chain(&error.without_url()))?;
         let code = answer.status();
-        match code.is_success() {
-            true => Ok(()),
-            false => Err(format!("status {code}")),
+        if code.is_success() {
+            Ok(())
+        } else {
+            Err(format!("status {code}"))
         }
     }
 }

@@ -36,7 +36,7 @@ pub(super) struct Trace {
 
 /// The receiver of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Told {
+enum InstructionTarget {
     Node(NodeId),
     Optical(OpticalId),
 }
@@ -51,9 +51,9 @@ struct Rollout {
     /// How many there were.
     rounds: usize,
     /// Open instructions, by their generation.
-    asked: BTreeMap<(Generation, Told), usize>,
+    asked: BTreeMap<(Generation, InstructionTarget), usize>,
     /// In the latest round.
-    last_asked: (Generation, BTreeSet<Told>),
+    last_asked: (Generation, BTreeSet<InstructionTarget>),
     /// Since when no instruction is open.
     settled: Moment,
     beyond: usize,
@@ -95,16 +95,23 @@ impl Rollouts {
                 generation,
                 moves,
             } => {
-                let opticals = moves.keys().map(|it| Told::Optical(*it)).collect();
+                let opticals = moves
+                    .keys()
+                    .map(|it| InstructionTarget::Optical(*it))
+                    .collect();
                 self.ask(at, *plan, "round", *generation, opticals)?;
             }
             Change::Acked { node, ack } => {
                 let failed = ack.outcome.as_ref().err().map(ToString::to_string);
-                self.answered(at, (ack.generation, Told::Node(*node)), failed);
+                self.answered(at, (ack.generation, InstructionTarget::Node(*node)), failed);
             }
             Change::CircuitObserved { optical, readback } => {
                 let failed = readback.outcome.as_ref().err().map(ToString::to_string);
-                self.answered(at, (readback.generation, Told::Optical(*optical)), failed);
+                self.answered(
+                    at,
+                    (readback.generation, InstructionTarget::Optical(*optical)),
+                    failed,
+                );
             }
             Change::TurnedBack {
                 generation,
@@ -152,10 +159,10 @@ impl Rollouts {
         words.collect::<Vec<_>>().join("; ")
     }
 
-    fn name(&self, told: Told) -> String {
+    fn name(&self, told: InstructionTarget) -> String {
         match told {
-            Told::Node(node) => self.fabric.name(node).to_owned(),
-            Told::Optical(optical) => self.fabric.optical(optical).name.clone(),
+            InstructionTarget::Node(node) => self.fabric.name(node).to_owned(),
+            InstructionTarget::Optical(optical) => self.fabric.optical(optical).name.clone(),
         }
     }
 
@@ -169,7 +176,7 @@ impl Rollouts {
 
     fn intend(&mut self, at: Moment, intent: &StepIntent) -> Option<()> {
         let nodes = intent.targets.keys();
-        let nodes = nodes.map(|node| Told::Node(*node)).collect();
+        let nodes = nodes.map(|node| InstructionTarget::Node(*node)).collect();
         if let Aim::Undo { reasons } = &intent.aim {
             self.turn_back(at, intent.plan, reasons)?;
         }
@@ -188,7 +195,7 @@ impl Rollouts {
         plan: Generation,
         what: &str,
         told: Generation,
-        whom: BTreeSet<Told>,
+        whom: BTreeSet<InstructionTarget>,
     ) -> Option<()> {
         let names: Vec<_> = whom.iter().map(|it| (*it, self.name(*it))).collect();
         let rollout = self.of(plan)?;
@@ -202,7 +209,12 @@ impl Rollouts {
     }
 
     /// Plans on their way at once ask different ones, or under generations of their own.
-    fn answered(&mut self, at: Moment, by: (Generation, Told), failed: Option<String>) {
+    fn answered(
+        &mut self,
+        at: Moment,
+        by: (Generation, InstructionTarget),
+        failed: Option<String>,
+    ) {
         for rollout in self.under_way.values_mut() {
             if let Some(step) = rollout.asked.remove(&by) {
                 rollout.close(at, step, failed);
@@ -237,9 +249,10 @@ impl Rollouts {
         if let Some(span) = rollout.open(rollout.settled, Some(0), "verify".to_owned()) {
             rollout.close(at, span, why);
         }
-        match is_kept {
-            true => self.end(at, plan, None),
-            false => None,
+        if is_kept {
+            self.end(at, plan, None)
+        } else {
+            None
         }
     }
 
@@ -336,7 +349,8 @@ impl Rollout {
         self.stage.is_some_and(name)
     }
 
-    /// Who had not answered the one before is asked again, or not any more. What is confirmed has the number of its round.
+    /// Who had not answered the one before is asked again, or not any longer. What is confirmed has the number of its
+    /// round.
     fn next_round(&mut self, at: Moment, what: &str) -> usize {
         self.close_round(at);
         self.rounds += usize::from(what == "round");

@@ -22,7 +22,7 @@ use super::{QUEUE_LENGTH, Traces, traces_of};
 use crate::tests::scene::FABRIC;
 
 const PLAN_GENERATION: Generation = Generation(3);
-/// What switches are told when it is taken back.
+/// What switches are instructed when it is rolled back.
 const ROLLBACK_GENERATION: Generation = Generation(4);
 
 fn fabric() -> Arc<Fabric> {
@@ -221,7 +221,7 @@ fn rolled_back_plan_names_failed_switch() {
     assert_eq!(outline(&traced(taken_back())), expected);
 }
 
-/// However many switches were told, the trace of a plan that is kept comes out, and says what it leaves out.
+/// However many switches were instructed, the trace of a plan that is kept comes out, and says what it leaves out.
 #[test]
 fn large_plan_has_its_trace() {
     let mut changes = kept();
@@ -336,7 +336,7 @@ async fn leader_exports_rollout_until_accepted() {
     assert_eq!(body, letter(&traced(taken_back())));
 }
 
-/// Nobody looks at what is decided, and whoever decides goes on.
+/// Decisions are not read, and the leader goes on deciding.
 #[test]
 fn full_trace_queue_blocks_nothing() {
     let (traces, telling) = Traces::new(Url::parse("http://127.0.0.1:1").unwrap(), fabric());

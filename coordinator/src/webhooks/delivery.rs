@@ -111,9 +111,10 @@ impl Delivery {
         let answer =
             answer.map_err(|error| reweave_common::error::error_chain(&error.without_url()))?;
         let code = answer.status();
-        match code.is_success() {
-            true => Ok(()),
-            false => Err(format!("status {code}")),
+        if code.is_success() {
+            Ok(())
+        } else {
+            Err(format!("status {code}"))
         }
     }
 

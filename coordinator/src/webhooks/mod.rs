@@ -62,12 +62,13 @@ impl Hook {
         let file = &self.secret_file;
         let secret = config::bytes(&file.value).map_err(|error| file.wrong(error))?;
         let secret = secret.trim_ascii_end().to_vec();
-        match secret.len() >= MIN_SECRET_BYTES {
-            true => Ok(secret),
-            false => Err(file.wrong(CoordinatorError::ShortSecret {
+        if secret.len() >= MIN_SECRET_BYTES {
+            Ok(secret)
+        } else {
+            Err(file.wrong(CoordinatorError::ShortSecret {
                 path: file.value.clone(),
                 shortest: MIN_SECRET_BYTES,
-            })),
+            }))
         }
     }
 
@@ -97,7 +98,7 @@ struct Outlet {
 
 /// Delivery counters of one webhook.
 #[derive(Debug, Clone)]
-pub(crate) struct Told {
+pub(crate) struct DeliveryCounters {
     /// What else stands in its URL may be a secret.
     pub(crate) host: String,
     pub(crate) fates: EventCounters<Fate>,
@@ -107,8 +108,8 @@ pub(crate) struct Told {
 pub(crate) struct Hooks(Vec<Outlet>);
 
 impl Hooks {
-    /// Within a runtime, which carries what is sent. Where nobody is told, nothing is prepared: who
-    /// vouches for servers is read from the system, and need not be there.
+    /// Within a runtime, which carries what is sent. Without a webhook, nothing is prepared: who vouches for servers is
+    /// read from the system, and need not be there.
     pub(crate) fn open(hooks: &[Hook]) -> Result<Self, CoordinatorError> {
         if hooks.is_empty() {
             return Ok(Self(Vec::new()));
@@ -130,8 +131,8 @@ impl Hooks {
     }
 
     /// Of each, in the order in which they are configured.
-    pub(crate) fn told(&self) -> Arc<[Told]> {
-        let told = self.0.iter().map(|outlet| Told {
+    pub(crate) fn told(&self) -> Arc<[DeliveryCounters]> {
+        let told = self.0.iter().map(|outlet| DeliveryCounters {
             host: outlet.url.host_str().unwrap_or_default().to_owned(),
             fates: outlet.fates.clone(),
         });

@@ -130,9 +130,10 @@ impl<T: Clone> Standing<T> {
     /// What began and what ended.
     fn see(&mut self, seen: BTreeMap<String, T>, now: Instant) -> (Vec<T>, Vec<T>) {
         for (key, (_, missing)) in &mut self.0 {
-            match seen.contains_key(key) {
-                true => *missing = None,
-                false => *missing = missing.or(Some(now)),
+            if seen.contains_key(key) {
+                *missing = None;
+            } else {
+                *missing = missing.or(Some(now));
             }
         }
         let is_gone = |missing: &Option<Instant>| {

@@ -17,16 +17,16 @@ const DELIVERY_WAIT_TIMEOUT: Duration = Duration::from_secs(20);
 const SECRET: &str = "a secret of some length";
 
 /// What one post says, and the connection that waits for an answer.
-struct Told {
+struct ReceivedPost {
     line: TcpStream,
     head: String,
     body: Vec<u8>,
 }
 
-impl Told {
+impl ReceivedPost {
     async fn to(receiver: &TcpListener) -> Self {
         let told = timeout(DELIVERY_WAIT_TIMEOUT, Self::next(receiver)).await;
-        told.expect("somebody is told")
+        told.expect("a receiver is notified")
     }
 
     async fn next(receiver: &TcpListener) -> Self {
@@ -50,7 +50,7 @@ impl Told {
         self.line.write_all(answer.as_bytes()).await.unwrap();
     }
 
-    /// As whoever is told would see to it.
+    /// As a receiver would check it.
     fn is_signed(&self) -> bool {
         let signature = field(&self.head, "reweave-signature");
         let (at, mac) = signature.split_once(",v1=").unwrap();
@@ -100,21 +100,21 @@ async fn failed_delivery_is_retried_in_order() {
     let hooks = hooks(folder.path(), &[address]);
     hooks.tell(alarm("first"));
     hooks.tell(alarm("second"));
-    let first = Told::to(&receiver).await;
+    let first = ReceivedPost::to(&receiver).await;
     assert!(first.is_signed() && first.alarm() == "first");
     let (id, body) = (
         field(&first.head, "reweave-delivery").to_owned(),
         first.body.clone(),
     );
     first.answer("503 Service Unavailable").await;
-    let again = Told::to(&receiver).await;
+    let again = ReceivedPost::to(&receiver).await;
     assert!(again.is_signed(), "also when it comes again");
     assert_eq!(
         (field(&again.head, "reweave-delivery"), &again.body),
         (id.as_str(), &body)
     );
     again.answer("204 No Content").await;
-    let second = Told::to(&receiver).await;
+    let second = ReceivedPost::to(&receiver).await;
     assert!(second.is_signed() && second.alarm() == "second");
 }
 
@@ -124,15 +124,15 @@ async fn slow_receiver_delays_no_other() {
     let ((slow, slowly), (quick, quickly)) = (receiver().await, receiver().await);
     let hooks = hooks(folder.path(), &[slowly, quickly]);
     hooks.tell(alarm("first"));
-    let unanswered = Told::to(&slow).await;
+    let unanswered = ReceivedPost::to(&slow).await;
     // More than wait for the slow one.
     for number in 0..QUEUE_LENGTH + 8 {
-        let told = Told::to(&quick).await;
+        let told = ReceivedPost::to(&quick).await;
         assert!(told.is_signed());
         told.answer("200 OK").await;
         hooks.tell(alarm(&number.to_string()));
     }
-    let last = Told::to(&quick).await;
+    let last = ReceivedPost::to(&quick).await;
     assert_eq!(last.alarm(), (QUEUE_LENGTH + 7).to_string());
     assert_eq!(unanswered.alarm(), "first");
 }

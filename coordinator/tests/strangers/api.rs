@@ -1,4 +1,4 @@
-//! The API and the page over HTTP: who may ask what, and what others are told.
+//! The API and the page over HTTP: who may ask what, and what the answers to others are.
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -155,7 +155,7 @@ async fn approval_names_plan_by_etag() {
         let headers = format!("{token}If-Match: {tag}\r\n");
         send(&house, "POST", "/api/v1/plans/1/approval", &headers)
     };
-    // There is none: nobody has to look again.
+    // There is none: no client has to look again.
     for tag in ["*", "\"x\"", "W/\"x\", \"y\""] {
         is_problem(&approve(tag), 404, "no-plan");
     }
@@ -400,7 +400,7 @@ async fn matching_etag_returns_not_modified() {
     assert_eq!(send(&house, "GET", "/api/v1/fabric", &other).code, 200);
 }
 
-/// One look is good for many, but not for whoever has decided something since.
+/// One look is good for many, but not for a client that has decided something since.
 #[tokio::test]
 async fn changes_are_visible_at_once() {
     let house = House::new();
@@ -482,7 +482,7 @@ async fn scrapes_and_page_share_one_look() {
     panic!("each is a look of its own");
 }
 
-/// Restarts keep it, being shut out ends it, and no token makes another.
+/// Restarts keep it, being revoked ends it, and no token makes another.
 #[tokio::test]
 async fn token_lasts_until_maker_is_revoked() {
     let mut house = House::new();

@@ -1,4 +1,4 @@
-//! What a run would refuse is told before it does, in the same words and with its place.
+//! What a run would refuse is reported before it does, in the same words and with its place.
 
 use std::fs::{self, File};
 use std::net::{TcpListener, UdpSocket};

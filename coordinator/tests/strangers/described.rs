@@ -183,7 +183,7 @@ async fn invalid_tokens_share_one_budget() {
         .find(|answer| answer.code != 401)
         .expect("strangers ask for ten thousand");
     is_problem(&refused, 429, "too-often");
-    assert_eq!(me(&operator).code, 200, "whoever is known has his own");
+    assert_eq!(me(&operator).code, 200, "a known client has its own");
 }
 
 /// Requests as the document allows them, and as it forbids them: each answer is one that it describes.

@@ -58,7 +58,7 @@ fn driven(status: &Status) -> Vec<bool> {
 async fn driver_serves_its_switches_while_connected() {
     let house = house();
     house
-        .status_when("nobody drives", |it| driven(it) == [false, false])
+        .status_when("no driver drives", |it| driven(it) == [false, false])
         .await;
     let session = driver(&house, "d0", &["ocs0", "nowhere"]).await;
     house
@@ -66,7 +66,7 @@ async fn driver_serves_its_switches_while_connected() {
         .await;
     session.close("enough").await;
     house
-        .status_when("nobody drives again", |it| driven(it) == [false, false])
+        .status_when("no driver drives again", |it| driven(it) == [false, false])
         .await;
 }
 
@@ -76,7 +76,7 @@ async fn driver_without_switches_is_disconnected() {
     let session = driver(&house, "d0", &["nowhere"]).await;
     let heard = async || soon(session.receive::<DriverOrder>(Channel::Commands)).await;
     let mut ended = heard().await;
-    // The end may overtake the word that somebody leads.
+    // The end may overtake the message that a coordinator leads.
     if let Ok(led) = ended {
         assert_eq!(led, DriverOrder::Here);
         ended = heard().await;
@@ -96,7 +96,7 @@ async fn unassigned_switch_has_no_driver() {
     assert_eq!(driven(&status), [true, false]);
 }
 
-/// Whoever comes first, with whatever certificate of a driver.
+/// The first driver to come, with any driver's certificate.
 #[tokio::test]
 async fn switch_waits_for_its_named_driver() {
     let house = house_of(&[("d0", "ocs0"), ("d1", "ocs1")]);

@@ -32,8 +32,8 @@ const WAIT_TOLERANCE: Duration = Duration::from_millis(50);
 /// A few at a time, since a full socket loses some.
 const ATTEMPTS_PER_BATCH: usize = 50;
 
-/// The first packets of so many handshakes, none of which will ever go on. They are caught on their
-/// way to nowhere, so each is as good as any.
+/// The first packets of this many handshakes, none of which will ever go on. They are caught on their way to nowhere,
+/// so each is as good as any.
 async fn first_packets(count: usize) -> Vec<Vec<u8>> {
     let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
     sink.set_read_timeout(Some(Duration::from_secs(30)))
@@ -70,7 +70,7 @@ async fn first_packets(count: usize) -> Vec<Vec<u8>> {
     catching.await.unwrap()
 }
 
-/// Nobody's certificate is ever looked at.
+/// No certificate is ever looked at.
 fn anonymous() -> QuicClientConfig {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = rustls::ClientConfig::builder_with_provider(provider)

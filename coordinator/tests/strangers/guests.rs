@@ -1,4 +1,5 @@
-//! Over TLS: who is known by a certificate, who is not let in, and that crowds keep nobody out.
+//! Over TLS: who is known by a certificate, who is not admitted, and that crowds keep no client
+//! out.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, TcpStream};
@@ -69,7 +70,7 @@ async fn get(house: &House, browser: &Client, path: &str) -> Response {
     send(house, browser, Method::GET, path).await.unwrap()
 }
 
-/// Once somebody leads.
+/// Once a coordinator leads.
 async fn led() -> House {
     let house = House::new();
     ask(&house.operator().await, &Request::WhoAmI).await;
@@ -123,7 +124,7 @@ async fn browser_without_certificate_needs_token() {
     let token = viewers(&house).await;
     let (name, value) = token.trim_end().split_once(": ").unwrap();
     let url = format!("https://{}/api/v1/me", house.https);
-    // Whoever sends a token asks by it, whatever he shows.
+    // A client that sends a token asks by it, with any certificate.
     for folder in [None, Some("ann")] {
         let asked = browser(&house, folder).get(&url).header(name, value);
         let me = soon(asked.send()).await.unwrap().text().await.unwrap();
@@ -210,7 +211,7 @@ async fn silent_connections_neither_block_nor_grow() {
     };
     let mut served = 0;
     while !ended.load(Ordering::Acquire) || served == 0 {
-        // A new one each time: each has to come in anew.
+        // A new one each time: each has to come in again.
         let browser = browser_from(&house, Some("ann"), Some(elsewhere));
         assert_eq!(get(&house, &browser, "/healthz").await.status(), 200);
         served += 1;

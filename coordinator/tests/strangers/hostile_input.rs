@@ -1,4 +1,4 @@
-//! Whatever the document has, asked as it should not be: each answer is a problem that names the place.
+//! All that the document has, asked as it should not be: each answer is a problem that names the place.
 
 use std::collections::BTreeSet;
 
@@ -89,7 +89,7 @@ impl Parameter {
         }
     }
 
-    /// What nobody could take for a value of it.
+    /// What could not be taken for a value of it.
     fn wrong(&self) -> &'static [&'static str] {
         match () {
             () if self.is("integer") => {
@@ -161,15 +161,18 @@ impl Operation<'_> {
             let value = value.unwrap_or(parameter.good());
             path = path.replace(&format!("{{{}}}", parameter.name), value);
         }
-        let query = self.of("query").filter_map(|it| match it.name == name {
-            true => value.map(|value| format!("{name}={value}")),
-            false => it.is_needed.then(|| format!("{}={}", it.name, it.good())),
+        let query = self.of("query").filter_map(|it| {
+            if it.name == name {
+                value.map(|value| format!("{name}={value}"))
+            } else {
+                it.is_needed.then(|| format!("{}={}", it.name, it.good()))
+            }
         });
         format!("{path}?{}", query.collect::<Vec<_>>().join("&"))
     }
 }
 
-/// A problem of whoever asks, which names the place.
+/// A problem of the client's, which names the place.
 #[track_caller]
 fn is_named(answer: &Answer, place: &str, asked: &str) {
     let told = format!("{asked}: {} {}", answer.code, answer.body);
@@ -236,7 +239,7 @@ async fn invalid_or_missing_value_is_named() {
                 &target,
             );
         }
-        // ETags that nobody gave are no mistake.
+        // ETags that were never given are no mistake.
         let keys = operation
             .of("header")
             .filter(|it| it.name == "Idempotency-Key");
@@ -311,14 +314,16 @@ async fn invalid_body_names_its_place() {
             is_named(&answer, place, &format!("{target} {json:.60}"));
         }
         let plain = asker.ask(operation.method, &target, "", None);
-        match operation.needs_json {
-            true => is_named(&plain, "Content-Type", &target),
-            false => assert!(plain.code < 300, "{target}: {}", plain.body),
+        if operation.needs_json {
+            is_named(&plain, "Content-Type", &target)
+        } else {
+            assert!(plain.code < 300, "{target}: {}", plain.body)
         }
         let null = asker.ask(operation.method, &target, "", Some("null"));
-        match operation.needs_json {
-            true => is_named(&null, "line 1", &format!("{target} null")),
-            false => assert_eq!(null.body, plain.body, "{target} null"),
+        if operation.needs_json {
+            is_named(&null, "line 1", &format!("{target} null"))
+        } else {
+            assert_eq!(null.body, plain.body, "{target} null")
         }
     }
     assert_eq!(taking, 4, "each has words of its own");

@@ -31,7 +31,7 @@ pub(crate) async fn soon<T>(future: impl Future<Output = T>) -> T {
     done.expect("it happens within minutes")
 }
 
-/// Good from so long ago until so far ahead.
+/// Good from this long ago until so far ahead.
 pub(crate) fn validity(ago: Duration, ahead: Duration) -> Validity {
     let now = SystemTime::now();
     Validity {
@@ -62,7 +62,7 @@ impl House {
         Self::over(FABRIC, coordinator)
     }
 
-    /// What its core is told can be read, where [`House::told`] says.
+    /// What its core is asked can be read, where [`House::told`] says.
     pub(crate) fn overheard() -> Self {
         let mut house = Self::new();
         let recording = house.path("recording");
@@ -70,7 +70,7 @@ impl House {
         house
     }
 
-    /// Once the core has been told something of these words.
+    /// Once the core has been asked something with these words.
     pub(crate) fn told(&self, words: &str) -> String {
         let deadline = Instant::now() + TEST_TIMEOUT;
         loop {
@@ -78,7 +78,7 @@ impl House {
             if let Some(line) = recorded.lines().find(|line| line.contains(words)) {
                 return line.to_owned();
             }
-            assert!(Instant::now() < deadline, "nobody says {words}");
+            assert!(Instant::now() < deadline, "no log says {words}");
             thread::park_timeout(Duration::from_millis(10));
         }
     }
@@ -139,7 +139,7 @@ impl House {
         Identity::load(&dir).unwrap()
     }
 
-    /// On a machine that is busy whoever comes may have to come again.
+    /// On a machine that is busy a client may have to come again.
     pub(crate) async fn connect(&self, ours: &Identity) -> Result<Session, LinkError> {
         let deadline = Instant::now() + TEST_TIMEOUT;
         loop {

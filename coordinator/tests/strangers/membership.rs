@@ -1,4 +1,4 @@
-//! Joining, renewing and being shut out, as a node lives through it.
+//! Joining, renewing and being revoked, as a node lives through it.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -69,7 +69,7 @@ async fn node_joins_reports_and_is_revoked() {
         "{again:?}"
     );
     house
-        .status_when("it is told why", |status| {
+        .status_when("the reason is reported", |status| {
             let mut refused = status.refused.iter();
             refused.any(|one| one.why == "agent h0 has been revoked")
         })
@@ -82,11 +82,11 @@ async fn node_joins_reports_and_is_revoked() {
         .await;
 }
 
-/// What it hears first that it can decode, and that is news of who is shut out.
+/// What it hears first that it can decode, and that is news of who is revoked.
 async fn denied(session: &Session) -> DenyList {
     loop {
         let heard = soon(session.receive(Channel::Commands)).await;
-        match heard.expect("it knows all that it is told") {
+        match heard.expect("it knows all kinds that it receives") {
             CoordinatorMessage::Denied(list) => return list,
             later @ (CoordinatorMessage::Coordinators(_) | CoordinatorMessage::DeniedMore(_)) => {
                 panic!("it does not know {later:?}")
@@ -120,6 +120,30 @@ async fn older_agent_gets_only_known_kinds() {
     }
 }
 
+/// Viewers too, whichever coordinator they ask.
+#[tokio::test]
+async fn viewer_gets_denied_coordinators() {
+    let house = House::new();
+    let operator = house.operator().await;
+    for (role, name) in [(Role::Agent, "h0"), (Role::Coordinator, "c7")] {
+        let member = Member::new(role, name);
+        let revoked = ask(&operator, &Request::Revoke { member }).await;
+        assert!(matches!(revoked, Response::Revoked { .. }), "{revoked:?}");
+    }
+    let viewer = house.member(Role::Viewer, "val");
+    let session = soon(house.connect(&viewer)).await.unwrap();
+    let denied = soon(async {
+        loop {
+            match ask(&session, &Request::DenyLists).await {
+                Response::DenyLists(denied) if denied.revoked.is_empty() => {}
+                Response::DenyLists(denied) => return denied,
+                other => panic!("no lists: {other:?}"),
+            }
+        }
+    });
+    assert!(denied.await.revoked.keys().eq(["c7"]));
+}
+
 #[tokio::test]
 async fn used_token_stays_used_after_restart() {
     let mut house = House::new();
@@ -134,7 +158,7 @@ async fn used_token_stays_used_after_restart() {
         let again = soon(enter(&[house.door], &token, &house.path("second"))).await;
         assert!(matches!(again, Err(JoinError::Refused { .. })), "{again:?}");
         house
-            .status_when("the replay is told of", |status| {
+            .status_when("the replay is reported", |status| {
                 let mut refused = status.refused.iter();
                 refused.any(|one| one.why.contains("token for agent h0 has been used already"))
             })
@@ -199,7 +223,7 @@ async fn coordinator_renews_its_own_certificate() {
         })
         .await;
     assert_eq!(status.coordinators[0].name, "c0");
-    // What was asked with the old one goes on, and newcomers see the new one.
+    // What was asked with the old one goes on, and new members see the new one.
     let renewed = Identity::load(&house.path("c0")).unwrap();
     assert_eq!(renewed.problem(SystemTime::now() + 20 * ONE_HOUR), None);
     joined(&house, "h1").await;

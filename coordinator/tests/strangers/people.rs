@@ -6,7 +6,7 @@ use reweave_link::{Channel, LinkError, Role, Session};
 
 use super::house::{House, soon};
 
-/// So many sessions with one certificate at a time.
+/// This many sessions with one certificate at a time.
 const SESSIONS_PER_MEMBER: usize = 192;
 const SESSIONS_FULL_REASON: &str = "192 sessions with its certificate are open, the maximum";
 
@@ -44,7 +44,7 @@ async fn surplus_viewer_waits_for_free_slot() {
     soon(finds_a_seat()).await;
     drop(seated);
     soon(finds_a_seat()).await;
-    let told = "people are told of the one who found no seat";
+    let told = "operators learn of the one that found no session";
     house
         .status_when(told, |status| {
             let mut refused = status.refused.iter();

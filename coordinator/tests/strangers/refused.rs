@@ -136,7 +136,7 @@ async fn non_member_coordinator_is_refused() {
     let ended = error_chain(&soon(session.closed()).await);
     assert!(
         ended.contains("it has no session here"),
-        "it is told why: {ended}"
+        "the reason is sent: {ended}"
     );
     is_told(
         &house,
@@ -156,7 +156,7 @@ async fn unreadable_message_ends_only_its_session() {
     let operator = house.operator().await;
     // A request of an operator, on an agent's session.
     thrown_out(&house, Channel::Commands, &Request::Plan).await;
-    // Of a later version: a kind that nobody knows yet.
+    // Of a later version: a kind that is not known yet.
     thrown_out(&house, Channel::Commands, &200_u32).await;
     // A list that claims to be far longer than its frame.
     let claim = (0_u32, 0_u64, u64::from(u32::MAX), [0_u8; 9]);
@@ -168,7 +168,9 @@ async fn unreadable_message_ends_only_its_session() {
         let told = told.filter(|one| one.why.contains("invalid message"));
         told.map(|one| one.times).sum::<u64>() == 4
     };
-    house.status_when("each of the four is told", of_all).await;
+    house
+        .status_when("each of the four is reported", of_all)
+        .await;
     let answer = ask(&operator, &Request::Status).await;
     assert!(matches!(answer, Response::Status(_)), "{answer:?}");
 }

@@ -1,4 +1,5 @@
-//! Traffic of the past, played over HTTP: whoever may look may play, and the cluster is as it was.
+//! Traffic of the past, played over HTTP: a client that may look may play, and the cluster is as it
+//! was.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
@@ -24,7 +25,7 @@ const SHARE_BITS_PER_S: u64 = 100_000_000;
 /// A minute ago h0 sent to h2 and h1 to h3, both over spine0, for four seconds.
 fn collided(house: &House) -> Moment {
     let folder = house.path("data/history");
-    // Whoever writes there waits for it, which the thread of a test must not.
+    // The writer there waits for it, which the thread of a test must not.
     let written = thread::spawn(move || write(&folder));
     written.join().unwrap()
 }

@@ -1,4 +1,4 @@
-//! Coordinators of which one alone has a signer: whoever leads has it sign.
+//! Coordinators of which one alone has a signer: the leader has it sign.
 
 use std::fs::{self, File};
 use std::net::SocketAddr;
@@ -115,12 +115,12 @@ impl Trio {
                     "it does not come to that: {said}"
                 );
             }
-            assert!(Instant::now() < deadline, "nobody leads");
+            assert!(Instant::now() < deadline, "no coordinator leads");
             tries.tick().await;
         }
     }
 
-    /// None where nobody is, or somebody who does not lead.
+    /// None where no coordinator is, or one that does not lead.
     async fn ask(&self, address: SocketAddr, request: &Request) -> Option<Response> {
         let addresses = [address];
         let open = connect(&addresses, &self.operator, Role::Coordinator);
@@ -138,7 +138,7 @@ impl Trio {
         answer.await
     }
 
-    /// Whoever has the signer follows, and all are there.
+    /// The one with the signer follows, and all are there.
     async fn let_another_lead(&mut self) {
         let all_there = |status: &Status| {
             let there = |one: &&_| is_there(one);
@@ -154,7 +154,7 @@ impl Trio {
             .await;
     }
 
-    /// Each has its own certificate renewed, whoever signs.
+    /// Each has its own certificate renewed, by any signer.
     async fn expect_renewed(&self) {
         let deadline = Instant::now() + TEST_TIMEOUT;
         let mut looks = interval(Duration::from_millis(100));
@@ -199,8 +199,8 @@ async fn exchange(session: &Session, request: &Request) -> Option<Response> {
     timeout(Duration::from_secs(10), answer).await.ok()?.ok()
 }
 
-/// Addresses of the loopback interface that nobody else has, at a port that the kernel gives nobody: one that
-/// was free a moment ago may be somebody's when a coordinator comes for it, or comes back to it.
+/// Addresses of the loopback interface that no other process has, at a port that the kernel gives to none: one that was
+/// free a moment ago may be in use when a coordinator comes for it, or comes back to it.
 fn free_places() -> [SocketAddr; 3] {
     let run = std::process::id();
     let [high, low] = [(run >> 8) % 128 + 128, run % 256].map(|it| it as u8);

@@ -41,7 +41,7 @@ impl fmt::Display for AccessToken {
 /// Not the secret.
 impl fmt::Debug for AccessToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Visit({})", self.digest())
+        write!(f, "AccessToken({})", self.digest())
     }
 }
 
@@ -62,10 +62,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn visit_roundtrips_and_rejects_other_text() {
-        let visit = AccessToken::random();
-        let text = visit.to_string();
-        assert_eq!(text.parse(), Ok(visit.clone()));
+    fn token_roundtrips_and_rejects_other_text() {
+        let token = AccessToken::random();
+        let text = token.to_string();
+        assert_eq!(text.parse(), Ok(token.clone()));
         for bent in [
             "",
             "x",
@@ -79,6 +79,9 @@ mod tests {
                 "{bent:?}"
             );
         }
-        assert!(!format!("{visit:?}").contains(&text));
+        assert_eq!(
+            format!("{token:?}"),
+            format!("AccessToken({})", token.digest())
+        );
     }
 }

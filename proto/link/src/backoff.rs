@@ -15,11 +15,11 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// The next wait; `dice` is even between 0 and 1.
-    pub fn next_delay(&mut self, dice: f64) -> Duration {
+    /// The next wait; `random` is even between 0 and 1.
+    pub fn next_delay(&mut self, random: f64) -> Duration {
         let doubled = MIN_BACKOFF.saturating_mul(2_u32.saturating_pow(self.tries));
         self.tries = self.tries.saturating_add(1);
-        let share = 0.5 + dice.clamp(0.0, 1.0) / 2.0;
+        let share = 0.5 + random.clamp(0.0, 1.0) / 2.0;
         TimeSpan::new(doubled.min(MAX_BACKOFF)).scaled(share).get()
     }
 
@@ -33,8 +33,8 @@ impl Backoff {
 mod tests {
     use super::*;
 
-    fn delays(backoff: &mut Backoff, dice: f64, count: usize) -> Vec<u128> {
-        let delays = std::iter::repeat_with(|| backoff.next_delay(dice).as_millis());
+    fn delays(backoff: &mut Backoff, random: f64, count: usize) -> Vec<u128> {
+        let delays = std::iter::repeat_with(|| backoff.next_delay(random).as_millis());
         delays.take(count).collect()
     }
 

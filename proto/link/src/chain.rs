@@ -93,14 +93,14 @@ impl ChainVerifier {
         Ok(())
     }
 
-    /// A line that follows on the last one by its digest follows on it, whatever its number: the entries between could
-    /// not be written.
+    /// A line follows on the last one if its digest does, with any number: the entries between could not be written.
     fn follows(&mut self, number: u64, prev_sha256: &str) -> Result<(), ChainError> {
         let Some((last, digest)) = &self.last else {
             self.first = number;
-            return match number == 1 && prev_sha256 != ZERO_DIGEST {
-                true => Err(ChainError::Preceded),
-                false => Ok(()),
+            return if number == 1 && prev_sha256 != ZERO_DIGEST {
+                Err(ChainError::Preceded)
+            } else {
+                Ok(())
             };
         };
         let next = last.saturating_add(1);

@@ -15,7 +15,7 @@ use crate::session::Session;
 
 /// For a coordinator that others redirect to, which may have many members to admit first.
 const LEADER_ATTEMPT_DELAY: Duration = Duration::from_secs(1);
-/// A session that lasted so long was a good one: the next loss is news, not the same trouble.
+/// A session that lasted this long was a good one: the next loss is news, not the same trouble.
 const MIN_STEADY_TIME: Duration = Duration::from_secs(10);
 
 /// Tries several addresses and stays with the one that answered last.
@@ -74,8 +74,8 @@ impl Dialer {
         self.turn = all.position(|address| *address == asked).unwrap_or(0);
     }
 
-    /// The peer has said who should be asked instead of it. Whoever is not known is not asked, and
-    /// where nobody is named, the next is.
+    /// The peer has named another to ask instead. An unknown peer is not asked, and where none is
+    /// named, the next one is.
     pub fn go_elsewhere(&mut self, there: Option<SocketAddr>) {
         let known = self.addresses.iter();
         let known = known
@@ -144,9 +144,10 @@ impl Dialer {
     async fn round(&mut self) -> Option<Session> {
         let mut addresses = self.addresses.clone();
         addresses.rotate_left(self.turn);
-        let head_start = match std::mem::take(&mut self.is_named) {
-            true => LEADER_ATTEMPT_DELAY,
-            false => CONNECT_ATTEMPT_DELAY,
+        let head_start = if std::mem::take(&mut self.is_named) {
+            LEADER_ATTEMPT_DELAY
+        } else {
+            CONNECT_ATTEMPT_DELAY
         };
         match race(&addresses, &self.caller, head_start).await {
             Ok((nth, session)) => {

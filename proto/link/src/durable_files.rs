@@ -11,6 +11,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
+use crate::file_system::{FileHandle, FileSystem, LocalFiles};
+
 /// Of the number of a process, and the end of its line.
 const MAX_PID_BYTES: u64 = 11;
 
@@ -156,8 +158,13 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Error>
 
 /// The file as it was until the new one is whole on disk, and then the new one.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    write_beside(path, content)?;
-    take_place(path)
+    replace_on(&LocalFiles, path, content)
+}
+
+/// The same on another disk.
+pub fn replace_on<F: FileSystem>(files: &F, path: &Path, content: &[u8]) -> io::Result<()> {
+    write_beside_on(files, path, content)?;
+    take_place_on(files, path)
 }
 
 fn beside(path: &Path) -> PathBuf {
@@ -166,30 +173,32 @@ fn beside(path: &Path) -> PathBuf {
 
 /// What is to take the place of the file, whole on disk.
 pub fn write_beside(path: &Path, content: &[u8]) -> io::Result<File> {
+    write_beside_on(&LocalFiles, path, content)
+}
+
+fn write_beside_on<F: FileSystem>(files: &F, path: &Path, content: &[u8]) -> io::Result<F::File> {
     let new = beside(path);
-    let write = || -> io::Result<File> {
-        let mut file = File::create(&new)?;
+    let write = || -> io::Result<F::File> {
+        let mut file = files.create(&new)?;
         file.write_all(content)?;
         file.sync_all()?;
         Ok(file)
     };
     write().inspect_err(|_| {
         // Half a file only takes room; the next one takes its place anyhow.
-        remove_beside(path);
+        let _ = files.remove(&new);
     })
-}
-
-/// What was written beside the file is not wanted any more.
-pub fn remove_beside(path: &Path) {
-    let _ = fs::remove_file(beside(path));
 }
 
 /// What was written beside the file takes its place.
 pub fn take_place(path: &Path) -> io::Result<()> {
-    fs::rename(beside(path), path)?;
+    take_place_on(&LocalFiles, path)
+}
+
+fn take_place_on<F: FileSystem>(files: &F, path: &Path) -> io::Result<()> {
+    files.rename(&beside(path), path)?;
     // The name is an entry of the folder, which has to reach the disk too.
-    let folder = path.parent().unwrap_or(Path::new("."));
-    File::open(folder)?.sync_all()
+    files.sync_folder(path.parent().unwrap_or(Path::new(".")))
 }
 
 #[cfg(test)]

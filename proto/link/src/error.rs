@@ -85,7 +85,7 @@ pub enum LinkError {
     Unreadable(#[source] WireError),
     #[error("the other side closed the session{}", because(.reason))]
     ClosedByPeer { reason: String },
-    /// The other side was admitted and is not welcome any more; the session has been closed.
+    /// The other side was admitted and is not welcome any longer; the session has been closed.
     #[error("the other side is revoked")]
     ShutOut(#[source] PeerRefusal),
     #[error("this side has closed the session")]
@@ -116,6 +116,15 @@ impl LinkError {
             | Self::NoHello { address, .. }
             | Self::NoKey { address } => Some(*address),
             _ => None,
+        }
+    }
+
+    /// Whether the deny lists have each peer that was tried.
+    pub fn is_denial(&self) -> bool {
+        match self {
+            Self::Refused { source, .. } | Self::ShutOut(source) => source.is_denial(),
+            Self::NoneReached(failures) => failures.iter().all(Self::is_denial),
+            _ => false,
         }
     }
 

@@ -109,7 +109,7 @@ fn is_no_certificate(code: u64) -> bool {
     code == code_of(AlertDescription::CertificateRequired)
 }
 
-/// What our own verifier answers, whatever it found, and what TLS does when there is nothing to
+/// What our own verifier answers after any finding, and what TLS does when there is nothing to
 /// verify.
 fn is_refusal(code: u64) -> bool {
     code == code_of(AlertDescription::AccessDenied) || is_no_certificate(code)

@@ -23,10 +23,9 @@ const TURN_TIMEOUT: Duration = Duration::from_millis(25);
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HandshakeLimits {
-    /// Handshakes at once; the others wait, and are told that they are heard.
+    /// Handshakes at once; the others wait, and get an answer that they are heard.
     pub(crate) most: usize,
-    /// Of these, how many have just begun: they keep a processor busy, and whatever else there is to do
-    /// waits behind them.
+    /// Of these, how many have just begun: they keep a processor busy, and all other work waits behind them.
     pub(crate) most_turns: usize,
     /// From this number on, new peers must first prove their source address.
     pub(crate) many: usize,
@@ -48,8 +47,8 @@ pub(crate) struct Handshakes<T> {
     apart: Handle,
 }
 
-/// First come, first served, but for those who have given up meanwhile, and come again: to serve those
-/// first would be to serve nobody in the end.
+/// First come, first served, but for those who have stopped waiting and come again: serving those first would serve
+/// none in the end.
 struct HandshakeQueue<W>(VecDeque<(Instant, W)>);
 
 impl<W> HandshakeQueue<W> {

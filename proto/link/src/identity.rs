@@ -49,8 +49,8 @@ impl Identity {
         Self::read(dir, &self.denied)
     }
 
-    /// Somebody else may put a new key and certificate there while they are read: a key that does not fit
-    /// is a wrong one only where the certificate is still the same.
+    /// Another process may put a new key and certificate there while they are read: a key that does not fit is a wrong
+    /// one only where the certificate is still the same.
     fn read(dir: &Path, denied: &SharedDenyList) -> Result<Self, PkiError> {
         let path = dir.join(pki::MEMBER_CERTIFICATE_FILE);
         let mut again = 0..MAX_READ_RETRIES;
@@ -122,6 +122,11 @@ impl Identity {
         self.denied.set(list);
     }
 
+    /// The same of removed coordinators, whose signatures stay good.
+    pub fn deny_removed(&self, list: DenyList) {
+        self.denied.set_removed(list);
+    }
+
     pub(crate) fn denied(&self) -> &SharedDenyList {
         &self.denied
     }
@@ -135,7 +140,7 @@ impl Identity {
         &self.authority_der
     }
 
-    /// What tells its cluster from others, whatever they are called.
+    /// What distinguishes its cluster from others, under any names.
     pub fn authority_digest(&self) -> Digest {
         sha256(&self.authority_der)
     }
@@ -148,7 +153,7 @@ impl Identity {
         &self.certified
     }
 
-    /// The same believer with another certificate, whatever that says.
+    /// The same believer with another certificate, of any content.
     #[cfg(test)]
     pub(crate) fn showing(mut self, dir: &Path) -> Self {
         let path = dir.join(pki::MEMBER_CERTIFICATE_FILE);
@@ -213,7 +218,7 @@ fn certified(
     if held.is_ok() || !next.exists() {
         return held;
     }
-    // Whoever renews it just now has done with it then, and what is unfinished still was cut short.
+    // A process that renews it just now is done by then, and what is still unfinished was cut short.
     let _alone = files::lock(dir)?;
     let held = matching(&key, dir, provider, chain);
     if held.is_ok() || !next.exists() {

@@ -14,10 +14,12 @@ pub mod chain;
 mod connect;
 #[doc(hidden)]
 pub mod decoders;
+mod deny_list_file;
 mod dialer;
 mod digest;
 pub mod durable_files;
 mod error;
+pub mod file_system;
 mod handshake;
 mod handshake_limit;
 mod identity;
@@ -44,6 +46,7 @@ mod tests;
 
 pub use backoff::Backoff;
 pub use connect::{connect, connect_as};
+pub use deny_list_file::{DenyListError, DenyListFile};
 pub use dialer::Dialer;
 pub use error::LinkError;
 pub use identity::Identity;

@@ -32,8 +32,8 @@ const WAITING_LIMITS: Waiting = Waiting {
 
 /// Hands out sessions with peers whose certificate, role and version are good.
 ///
-/// Handshakes run beside each other, so nobody who is slow holds up the others. Sessions that were
-/// handed out live on when the listener is dropped.
+/// Handshakes run beside each other, so a slow peer holds up no other. Sessions that were handed out live on when the
+/// listener is dropped.
 pub struct Listener {
     endpoint: Endpoint,
     shares: ReceiveLimits,
@@ -45,8 +45,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Listens for peers of these roles. Needs the runtime of tokio around it: packets are read there, and
-    /// whoever is favoured is served there. All others are served where sessions are accepted.
+    /// Listens for peers of these roles. Needs the runtime of tokio around it: packets are read there, and favoured
+    /// peers are served there. All others are served where sessions are accepted.
     pub fn bind(
         address: SocketAddr,
         ours: &Identity,

@@ -16,7 +16,7 @@ pub fn alive() {
     tell(NotifyState::Watchdog);
 }
 
-/// How long a sign of life is waited for, where anybody waits.
+/// How long a sign of life is awaited, where systemd watches.
 pub fn patience() -> Option<Duration> {
     watchdog_enabled()
 }
@@ -32,7 +32,7 @@ impl Watchdog {
         Self(patience().map(|patience| interval(patience / 3)))
     }
 
-    /// Never, where nobody watches.
+    /// Never, where systemd does not watch.
     pub async fn due(&mut self) {
         match &mut self.0 {
             Some(feedings) => drop(feedings.tick().await),

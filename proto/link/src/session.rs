@@ -8,7 +8,7 @@ use bytes::{Buf, Bytes};
 use quinn::{Connection, Endpoint, RecvStream, SendDatagramError, SendStream, VarInt};
 use reweave_common::error::error_chain;
 use reweave_common::lock::lock;
-use reweave_common::member::DenyList;
+use reweave_common::member::DenyLists;
 pub use reweave_common::member::Member as Peer;
 use reweave_proto::frame::{self, FrameDecoder, MAX_ANSWER_BYTES, MAX_FRAME_BYTES};
 use reweave_proto::hello::Version;
@@ -211,7 +211,7 @@ pub struct Session {
     pub(crate) credentials: Credentials,
     /// Renewing the certificate moves it.
     pub(crate) good_until: std::sync::Mutex<SystemTime>,
-    pub(crate) denied: watch::Receiver<DenyList>,
+    pub(crate) denied: watch::Receiver<DenyLists>,
     pub(crate) build: String,
     pub(crate) version: Version,
     pub(crate) connection: Connection,
@@ -252,12 +252,12 @@ impl Session {
         *lock(&self.good_until) = until;
     }
 
-    /// Who is revoked, as this side knows it.
-    pub fn denied(&self) -> watch::Receiver<DenyList> {
+    /// Who is revoked or removed, as this side knows it.
+    pub fn denied(&self) -> watch::Receiver<DenyLists> {
         self.denied.clone()
     }
 
-    /// Waits until the peer is revoked, and closes the session then.
+    /// Waits until the peer is revoked or removed, and closes the session then.
     pub async fn shut_out(&self) -> LinkError {
         let mut denied = self.denied.clone();
         loop {
@@ -327,9 +327,10 @@ impl Session {
 
     fn refuse_unknown(&self, message: &impl SinceVersion) -> Result<(), LinkError> {
         let (needs, speaks) = (came_with(message.since()), self.version);
-        match self.knows(message) {
-            true => Ok(()),
-            false => Err(LinkError::NotSpoken { needs, speaks }),
+        if self.knows(message) {
+            Ok(())
+        } else {
+            Err(LinkError::NotSpoken { needs, speaks })
         }
     }
 
@@ -375,8 +376,8 @@ impl Session {
         reader.pace = Some(pace);
     }
 
-    /// For as long as this lives, packets that come faster are dropped unseen. Whoever keeps to the
-    /// pace of its channels sends fewer. Of the side that was connected to.
+    /// For as long as this lives, packets that come faster are dropped unseen. A peer that keeps to the pace of its
+    /// channels sends fewer. This is for the accepting side.
     pub fn pace_packets(&self, pace: TokenBucket) -> ReceiveLimitGuard {
         self.shares.give(self.address(), pace)
     }
@@ -394,9 +395,8 @@ impl Session {
         self.connection.closed().await.into()
     }
 
-    /// Tells the other side why, and waits until it is likely to have heard. Messages that it has
-    /// not received by then are lost, as they are when a session is dropped: whoever has asked
-    /// something closes, not whoever answers.
+    /// Tells the other side why, and waits until it is likely to have heard. Messages that it has not received by then
+    /// are lost, as they are when a session is dropped: the side that asked closes, not the side that answers.
     pub async fn close(self, why: &str) {
         self.connection.close(CLOSE_DONE, why.as_bytes());
         if let Some(endpoint) = &self.endpoint {

@@ -1,34 +1,50 @@
-//! The deny list that this process has now.
+//! The deny lists that this process has now.
 
 use std::sync::Arc;
 
-use reweave_common::member::DenyList;
+use reweave_common::member::{DenyList, DenyLists};
 use tokio::sync::watch;
 
 /// Shared by all verifiers with the same identity.
 #[derive(Debug, Clone)]
-pub(crate) struct SharedDenyList(Arc<watch::Sender<DenyList>>);
+pub(crate) struct SharedDenyList(Arc<watch::Sender<DenyLists>>);
 
 impl Default for SharedDenyList {
     fn default() -> Self {
-        Self(Arc::new(watch::Sender::new(DenyList::default())))
+        Self(Arc::new(watch::Sender::new(DenyLists::default())))
     }
 }
 
 impl SharedDenyList {
-    pub(crate) fn set(&self, list: DenyList) {
+    pub(crate) fn set(&self, revoked: DenyList) {
         self.0.send_if_modified(|held| {
-            let changed = *held != list;
-            *held = list;
+            let changed = held.revoked != revoked;
+            held.revoked = revoked;
             changed
         });
     }
 
-    pub(crate) fn now(&self) -> watch::Ref<'_, DenyList> {
+    pub(crate) fn set_removed(&self, removed: DenyList) {
+        self.0.send_if_modified(|held| {
+            let changed = held.removed != removed;
+            held.removed = removed;
+            changed
+        });
+    }
+
+    pub(crate) fn set_all(&self, lists: DenyLists) {
+        self.0.send_if_modified(|held| {
+            let changed = *held != lists;
+            *held = lists;
+            changed
+        });
+    }
+
+    pub(crate) fn now(&self) -> watch::Ref<'_, DenyLists> {
         self.0.borrow()
     }
 
-    pub(crate) fn follow(&self) -> watch::Receiver<DenyList> {
+    pub(crate) fn follow(&self) -> watch::Receiver<DenyLists> {
         self.0.subscribe()
     }
 }

@@ -1,6 +1,6 @@
 //! Whether a peer that shows a certificate has its key.
 //!
-//! rustls asks each verifier for this in the same way, whatever the other end is, so all verifiers share the answer.
+//! rustls asks each verifier for this in the same way, for any other end, so all verifiers share the answer.
 
 /// The three methods of a verifier that answer by the algorithms of its field `provider`.
 macro_rules! verify_signatures {

@@ -16,7 +16,7 @@ use crate::error::LinkError;
 use crate::identity::Identity;
 use crate::verify::{PeerVerdict, PeerVerifier};
 
-/// Keeps other QUIC protocols out. Our own versions are told apart by the hello, which can say why.
+/// Keeps other QUIC protocols out. The hello distinguishes our own versions, and can say why one is refused.
 pub(crate) const ALPN: &[u8] = b"reweave";
 
 /// TLS wants a name for the server; ours are known by the role in their certificates.

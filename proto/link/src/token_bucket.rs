@@ -11,12 +11,13 @@ use tokio::time::{Instant, sleep};
 /// The fixed cost of a frame besides its bytes, since reading it is work.
 const FRAME_COST_BYTES: f64 = 512.0;
 
-/// A bucket that fills at a steady rate, of bytes or of whatever is counted. Clones share it.
+/// A bucket that fills at a steady rate, of bytes or of anything else that is counted. Clones share
+/// it.
 #[derive(Debug, Clone)]
-pub struct TokenBucket(Arc<Mutex<BucketState>>);
+pub struct TokenBucket(Arc<Mutex<TokenLevel>>);
 
 #[derive(Debug)]
-struct BucketState {
+struct TokenLevel {
     per_s: f64,
     burst: f64,
     /// Below nothing when more was taken than there was.
@@ -26,7 +27,7 @@ struct BucketState {
 
 impl TokenBucket {
     pub fn new(per_s: u32, burst: u32) -> Self {
-        Self(Arc::new(Mutex::new(BucketState {
+        Self(Arc::new(Mutex::new(TokenLevel {
             per_s: f64::from(per_s),
             burst: f64::from(burst),
             left: f64::from(burst),
@@ -79,7 +80,7 @@ impl TokenBucket {
     }
 }
 
-impl BucketState {
+impl TokenLevel {
     fn fill(&mut self) {
         let now = Instant::now();
         let filled = self.per_s * (now - self.at).as_secs_f64();

@@ -140,9 +140,10 @@ pub(crate) fn endpoint(
         let socket = udp_socket(address, is_server)?;
         let options = socket.try_clone()?;
         let socket = TokioRuntime.wrap_udp_socket(socket)?;
-        let together = match is_server {
-            true => socket.max_receive_segments(),
-            false => one_by_one(&options),
+        let together = if is_server {
+            socket.max_receive_segments()
+        } else {
+            one_by_one(&options)
         };
         let socket = Arc::new(RateLimitedSocket {
             socket,

@@ -6,7 +6,7 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
-use reweave_common::member::{Admission, DenyList, Member};
+use reweave_common::member::{Admission, DenyLists, Member};
 use reweave_proto::name::{ClusterName, MemberName, NameError, Role};
 use rustls::client::danger::{ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
@@ -54,12 +54,24 @@ pub enum PeerRefusal {
     },
     #[error("{theirs} has been revoked")]
     Revoked { theirs: Member },
+    #[error("{theirs} was removed from the cluster")]
+    Removed { theirs: Member },
     #[error("its certificate was signed by {signer}, whose signer has been revoked")]
     SignerRevoked { signer: Member },
     #[error("the issuer of its certificate is not a signer of this cluster")]
     NotASigner,
     #[error("its certificate was signed by {signer} for longer than a signer may")]
     LivesTooLong { signer: Member },
+}
+
+impl PeerRefusal {
+    /// Whether the deny lists are the reason.
+    pub fn is_denial(&self) -> bool {
+        matches!(
+            self,
+            Self::Revoked { .. } | Self::Removed { .. } | Self::SignerRevoked { .. }
+        )
+    }
 }
 
 fn of(whose: Option<&Member>) -> String {
@@ -123,8 +135,8 @@ impl PeerVerifier {
         }
     }
 
-    /// Of whoever shows a certificate; others need not. Browsers are told whose to offer, or they would
-    /// offer what their owner has for somebody else.
+    /// Of clients that show a certificate; others need not. Browsers learn whose certificates to offer, or they would
+    /// offer one that their owner has for another service.
     pub(crate) fn of_guests(
         ours: &Identity,
         accepted: &[Role],
@@ -245,16 +257,23 @@ impl PeerVerifier {
 
 impl Credentials {
     /// Why they are good no more, if so.
-    pub(crate) fn denied_by(&self, list: &DenyList) -> Option<PeerRefusal> {
-        if list.denies(&self.member, self.admission) {
+    pub(crate) fn denied_by(&self, lists: &DenyLists) -> Option<PeerRefusal> {
+        let DenyLists {
+            revoked, removed, ..
+        } = lists;
+        if revoked.denies(&self.member, self.admission) {
             let theirs = self.member.clone();
             return Some(PeerRefusal::Revoked { theirs });
         }
+        if removed.denies(&self.member, self.admission) {
+            let theirs = self.member.clone();
+            return Some(PeerRefusal::Removed { theirs });
+        }
         let (signer, admission) = self.signer.as_ref()?;
-        list.denies(signer, *admission)
-            .then(|| PeerRefusal::SignerRevoked {
-                signer: signer.clone(),
-            })
+        let is_void = revoked.denies(signer, *admission);
+        is_void.then(|| PeerRefusal::SignerRevoked {
+            signer: signer.clone(),
+        })
     }
 }
 

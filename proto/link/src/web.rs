@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use reweave_common::member::{DenyList, Member};
+use reweave_common::member::{DenyLists, Member};
 use reweave_proto::name::Role;
 use rustls::ServerConfig;
 use rustls::pki_types::PrivatePkcs8KeyDer;
@@ -99,7 +99,7 @@ pub struct WebConnection {
 /// The client's proven identity, and whether it has been revoked since.
 pub struct WebCredentials {
     credentials: Credentials,
-    denied: watch::Receiver<DenyList>,
+    denied: watch::Receiver<DenyLists>,
 }
 
 impl WebCredentials {
@@ -179,7 +179,7 @@ mod tests {
 
     use super::*;
 
-    fn credentials(until: SystemTime, denied: watch::Receiver<DenyList>) -> WebCredentials {
+    fn credentials(until: SystemTime, denied: watch::Receiver<DenyLists>) -> WebCredentials {
         let credentials = Credentials {
             member: Member::new(Role::Viewer, "ann"),
             admission: Admission::default(),
@@ -194,7 +194,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn expired_credentials_end_connection() {
-        let (_list, denied) = watch::channel(DenyList::default());
+        let (_list, denied) = watch::channel(DenyLists::default());
         let now = SystemTime::now();
         let good = credentials(now + Duration::from_hours(1), denied.clone());
         let early = timeout(3 * EXPIRY_CHECK_INTERVAL, good.ended()).await;

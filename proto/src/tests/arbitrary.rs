@@ -292,6 +292,7 @@ fn denied() -> impl Strategy<Value = CoordinatorMessage> {
     prop_oneof![
         deny_list().prop_map(CoordinatorMessage::Denied),
         deny_list().prop_map(CoordinatorMessage::DeniedMore),
+        deny_list().prop_map(CoordinatorMessage::Removed),
     ]
 }
 
@@ -586,5 +587,6 @@ pub(super) fn response() -> impl Strategy<Value = Response> {
         traces::response(),
         discovered::response(),
         members::standing(),
+        members::deny_lists(),
     ]
 }

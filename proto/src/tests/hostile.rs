@@ -1,4 +1,4 @@
-//! Bytes from somebody who means harm: no panic, and no more memory than the bytes are worth.
+//! Bytes from an attacker: no panic, and no more memory than the bytes are worth.
 
 use std::time::Duration;
 

@@ -2,10 +2,10 @@
 
 use std::net::SocketAddr;
 
-use proptest::collection::vec;
+use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 use proptest::{array, option};
-use reweave_common::member::{Digest, Member, Role};
+use reweave_common::member::{Admission, DeniedCoordinators, Digest, Member, Role};
 use reweave_common::operator::{
     CoordinatorStanding, CoordinatorState, CoordinatorStatus, MemberOrder, OpenInvitation,
     RefusedPeer, Request, Response,
@@ -30,7 +30,11 @@ pub(super) fn request() -> impl Strategy<Value = Request> {
     let renew = vec(any::<u8>(), 0..MAX_LIST_ITEMS).prop_map(|request| Request::Renew { request });
     let revoke = member().prop_map(|member| Request::Revoke { member });
     let change = order().prop_map(Request::ChangeMembers);
-    let ask = prop_oneof![Just(Request::Coordinators), Just(Request::Standing)];
+    let ask = prop_oneof![
+        Just(Request::Coordinators),
+        Just(Request::Standing),
+        Just(Request::DenyLists),
+    ];
     prop_oneof![invite, revoke, renew, change, ask]
 }
 
@@ -96,6 +100,21 @@ pub(super) fn standing() -> impl Strategy<Value = Response> {
             committed,
             coordinators,
         }))
+    })
+}
+
+pub(super) fn deny_lists() -> impl Strategy<Value = Response> {
+    let list = || {
+        let up_to = any::<u64>().prop_map(Admission);
+        btree_map(text(), up_to, 0..MAX_LIST_ITEMS)
+    };
+    let parts = (any::<u64>(), list(), list());
+    parts.prop_map(|(as_of, revoked, removed)| {
+        Response::DenyLists(DeniedCoordinators {
+            as_of: Admission(as_of),
+            revoked,
+            removed,
+        })
     })
 }
 

@@ -1,5 +1,5 @@
-//! A later minor version only adds kinds at the ends of lists, so that whoever knows the earlier one reads all
-//! that is not new. The rooms whose formats have minor versions include this file.
+//! A later minor version only adds kinds at the ends of lists, so that a reader of the earlier one reads all that is
+//! not new. The rooms whose formats have minor versions include this file.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -90,6 +90,6 @@ pub(crate) fn bent(old: &[(&str, Shapes)], new: &[(&str, Shapes)]) -> Vec<String
 #[track_caller]
 pub(crate) fn assert_only_added(formats: Formats, new: &[NewKind], [before, now]: [&str; 2]) {
     let without = text(&earlier(formats, new));
-    assert_eq!(without, before, "`make shapes` says it anew");
+    assert_eq!(without, before, "`make shapes` rewrites it");
     assert_eq!(bent(&read(before), &read(now)), Vec::<String>::new());
 }

@@ -2,7 +2,7 @@
 
 use crate::frame::WireError;
 use crate::message::PeerPart;
-use crate::parts::{MAX_LETTER_BYTES, PartAssembler, cut, encode};
+use crate::parts::{MAX_LETTER_BYTES, PartAssembler, cut, encode, encode_within};
 
 #[test]
 fn peer_message_completes_with_last_part() {
@@ -53,6 +53,26 @@ fn joiner_rejects_endless_message() {
         matches!(refused, Err(WireError::Oversized { .. })),
         "{refused:?}"
     );
+}
+
+/// One with a snapshot is longer, and the receiver says from which part on that may be.
+#[test]
+fn longer_message_is_joined_within_limit() {
+    let text = "x".repeat(100);
+    let refused = encode_within(100, &text);
+    let oversized = |length_bytes| WireError::Oversized {
+        length_bytes,
+        limit_bytes: 100,
+    };
+    assert_eq!(refused, Err(oversized(101)));
+    let bytes = encode_within(101, &text).unwrap();
+    let parts: Vec<_> = cut(&bytes, 60).collect();
+    let mut joiner = PartAssembler::default();
+    assert_eq!(joiner.join_within::<String>(60, &parts[0]), Ok(None));
+    let refused = joiner.join_within::<String>(100, &parts[1]);
+    assert_eq!(refused, Err(oversized(101)));
+    let joined = joiner.join_within(101, &parts[1]);
+    assert_eq!(joined, Ok(Some(text)));
 }
 
 #[test]

@@ -7,7 +7,7 @@
 //! | end a, b of the l-th link  | 10.192.0.0 + 2 l, + 1, a /31               |
 //! | management                 | 10.255.0.0/16                              |
 //!
-//! Hosts that forward for nobody need no address on the link: their NIC's own is enough.
+//! Hosts that forward nothing need no address on the link: their NIC's own is enough.
 
 use std::net::Ipv4Addr;
 

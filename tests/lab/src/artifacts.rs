@@ -15,7 +15,7 @@ use crate::parallel::in_parallel;
 
 /// Beside where the lab was started.
 const ARTIFACTS_FOLDER: &str = "artifacts";
-/// By then somebody should have tidied up.
+/// By then the user should have tidied up.
 const MAX_FOLDERS_PER_LAB: usize = 10_000;
 
 /// What is asked of each node, and of the place of the wires.
@@ -36,8 +36,8 @@ const STATE_COMMANDS: &[&str] = &[
 pub(crate) type KeptFile = (String, Vec<u8>);
 
 /// Keeps the given files, the captures and the state of all nodes in a new folder, whose path is
-/// returned. What cannot be had of one node is no reason to lose the rest: the problem is told in
-/// its place.
+/// returned. What cannot be had of one node is no reason to lose the rest: the problem is written
+/// in its place.
 pub(crate) fn keep(
     lab: &str,
     cluster: &Cluster,

@@ -229,7 +229,7 @@ fn start_opticals(fabric: &Fabric, doors: &[NodeDoor]) -> Result<Vec<Child>, Lab
         let start = || -> io::Result<Child> {
             let mut command = door.command("/proc/self/exe");
             command.args(optics::switch_arguments(fabric, optical));
-            // Whoever waits until this lab has said all must not wait for the switch.
+            // A reader that waits until this lab has said all must not wait for the switch.
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
             let mut child = command.spawn()?;
             let (mut said, mut error) = (String::new(), String::new());

@@ -1,4 +1,4 @@
-//! Conducting one job in a lab that somebody else keeps, and telling how it goes while it runs.
+//! Conducting one job in a lab that another process keeps, and reporting how it goes while it runs.
 
 use std::io;
 use std::net::SocketAddrV4;
@@ -21,7 +21,7 @@ use crate::tools::Tools;
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Asking every kernel on the way costs a few programs.
 const PATH_QUERY_INTERVAL: Duration = Duration::from_secs(1);
-/// Over what time the rates are that are told.
+/// Over what time the reported rates are.
 const RATE_WINDOW: Duration = Duration::from_millis(500);
 
 /// What is to be conducted; comes on standard input.
@@ -39,7 +39,7 @@ impl Order {
     }
 }
 
-/// What is told, one line each.
+/// What is reported, one line each.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Line<'a> {

@@ -172,7 +172,7 @@ pub enum LabError {
     NoSuchWay { job: String },
     #[error("cannot keep the lab's state in {}: {source}", .path.display())]
     State { path: PathBuf, source: io::Error },
-    #[error("{} belongs to somebody else; remove it, or set XDG_RUNTIME_DIR to a folder of your own", .path.display())]
+    #[error("{} belongs to another user; remove it, or set XDG_RUNTIME_DIR to a folder of your own", .path.display())]
     StateOwner { path: PathBuf },
     #[error(
         "lab {name:?} is running already: end it with `reweave-lab down {name}`, or choose another name with --name"

@@ -61,7 +61,7 @@ pub(crate) fn create_station(fabric: &Fabric, seed: u64) -> Result<NodeDoor, Lab
     apart(|| NodeDoor::create(STATION_NAME, &settings))
 }
 
-/// What each node is told once it has its interface: to pass nothing on that comes by it.
+/// What each node is set to once it has its interface: to pass nothing on that comes by it.
 pub(crate) fn sysctl() -> Sysctl {
     Sysctl {
         key: "net/ipv4/conf/mgmt0/forwarding",

@@ -1,5 +1,5 @@
-//! The nodes of a cluster, as everybody inside the lab may hold them: who brings it up, and who comes
-//! later to run something in it.
+//! The nodes of a cluster, as all parts of the lab may hold them: the one that brings it up, and one that comes later
+//! to run something in it.
 
 use std::fs;
 use std::net::Ipv4Addr;

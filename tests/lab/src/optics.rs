@@ -1,9 +1,9 @@
 //! Fibres to optical switches: interfaces at both ends, and what the nodes know beforehand of
 //! neighbours that may change at any time. Pure, as the rest of the wiring.
 //!
-//! All interfaces at fibres have one hardware address, the *fabric MAC*. So whatever a fibre comes to
-//! lead to is reached by what the sender has known from the start, and no sender that keeps the
-//! address it once resolved is ever wrong.
+//! All interfaces at fibres have one hardware address, the *fabric MAC*. So any port that a fibre comes to lead to is
+//! reached by what the sender has known from the start, and no sender that keeps the address it once resolved is ever
+//! wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

@@ -31,7 +31,7 @@ pub(crate) enum Ended {
     Done,
     /// The scenario's time was up.
     Limit,
-    /// Somebody asked for it.
+    /// A user asked for it.
     Interrupted,
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct FlowOutcome {
     pub(crate) bytes: Option<u64>,
     pub(crate) rate_mbps: Option<f64>,
     pub(crate) longest_stall_ms: Option<f64>,
-    /// Whether its one session broke: nobody opens another.
+    /// Whether its one session broke: no other is opened.
     pub(crate) resets: Option<u64>,
     pub(crate) retransmits: Option<u64>,
     pub(crate) lost: Option<u64>,
@@ -214,7 +214,7 @@ impl FlowOutcome {
     }
 }
 
-/// What stands where nobody could tell.
+/// What stands where it is unknown.
 fn unknown() -> String {
     "-".to_owned()
 }

@@ -103,15 +103,15 @@ impl FirstProcess {
     }
 }
 
-/// Ends a forked process with what `work` returns. Whatever happens, nothing of what the process
+/// Ends a forked process with what `work` returns. After any failure, nothing of what the process
 /// was copied from is run or dropped a second time.
 fn end_with(work: impl FnOnce() -> u8) -> ! {
     let code = catch_unwind(AssertUnwindSafe(work)).unwrap_or(EXIT_PANICKED);
     process::exit(i32::from(code))
 }
 
-/// Waits until the first process has tied its life to this one, then lets it begin. Were it told
-/// to begin earlier, this process could die in between and leave it alone in the world.
+/// Waits until the first process has tied its life to this one, then lets it begin. Were it let
+/// begin earlier, this process could die in between and leave it alone in the world.
 fn let_go(tied: OwnedFd, go: OwnedFd) -> Result<(), LabError> {
     let exchange = || -> io::Result<()> {
         fs::File::from(tied).read_exact(&mut [0])?;
@@ -139,8 +139,8 @@ fn be_first_process(tied: OwnedFd, go: OwnedFd, keep: impl FnOnce(&Interrupt) ->
     })
 }
 
-/// What a lab needs before its first node: mounts nobody else sees, /run of its own for the names
-/// of its namespaces, and views of its own processes and devices.
+/// What a lab needs before its first node: mounts no other process sees, /run of its own for the
+/// names of its namespaces, and views of its own processes and devices.
 fn furnish() -> Result<(), LabError> {
     let make = |what, flags| unshare(flags).map_err(|source| LabError::Namespaces { what, source });
     make("a mount namespace", CloneFlags::CLONE_NEWNS)?;
@@ -180,10 +180,10 @@ fn start_keeper(keep: impl FnOnce(&Interrupt) -> u8) -> Result<Pid, LabError> {
     }
 }
 
-/// Reaps whatever dies in the lab, until the keeper does; says what that said.
+/// Reaps all that dies in the lab, until the keeper does; says what that said.
 fn reap(keeper: Pid) -> Result<u8, LabError> {
     let signals = Signals::hold(TERMINATION_SIGNALS.into_iter().chain([Signal::SIGCHLD]))?;
-    // The keeper speaks for the lab. Whoever reads what it says must not wait for this process.
+    // The keeper speaks for the lab. A reader of its output must not wait for this process.
     silence();
     loop {
         let arrived = signals.next()?;

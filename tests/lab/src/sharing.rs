@@ -19,7 +19,7 @@ const MAX_UNSCALED_WINDOW_BYTES: u64 = 64_000;
 const MIN_SCALED_WINDOW_BYTES: u64 = 262_000;
 /// What TCP can grant, a little less than a GiB: twice as much still fits the kernel's buffers.
 const MAX_WINDOW_BYTES: u64 = 1_000_000_000;
-/// So many flows may meet on a link before it drops anything.
+/// This many flows may meet on a link before it drops anything.
 const FLOWS_PER_QUEUE: u64 = 32;
 /// What a packet takes through a machine that is busy, there and back.
 const MAX_MACHINE_DELAY: Duration = Duration::from_millis(1);

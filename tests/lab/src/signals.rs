@@ -59,7 +59,7 @@ impl Signals {
     }
 }
 
-/// Holds back nothing any more: for a program that is about to be started. Allocates nothing.
+/// Holds back nothing any longer: for a program that is about to be started. Allocates nothing.
 pub(crate) fn release_all() -> Result<(), Errno> {
     SigSet::empty().thread_set_mask()
 }

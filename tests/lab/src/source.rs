@@ -29,23 +29,24 @@ impl Source {
             source,
         })?;
         let file = path.display().to_string();
-        let mut source = match is_fabric(&file, &text)? {
-            true => Self {
+        let mut source = if is_fabric(&file, &text)? {
+            Self {
                 file,
                 scenario: None,
                 fabric: Some(text),
-            },
-            false => Self {
+            }
+        } else {
+            Self {
                 file,
                 scenario: Some(text),
                 fabric: None,
-            },
+            }
         };
         let scenario = source.parse_with(path.parent().unwrap_or(Path::new("")))?;
         Ok((source, scenario))
     }
 
-    /// What a lab of it is called unless somebody wants it otherwise.
+    /// What a lab of it is called unless an option names it otherwise.
     pub(crate) fn own_name(&self, scenario: &Scenario, path: &Path) -> String {
         let stem = || path.file_stem().unwrap_or_default().to_string_lossy();
         match self.scenario {

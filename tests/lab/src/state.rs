@@ -1,8 +1,8 @@
 //! What is known of running labs: a folder for each, with a file that is locked for as long as the
 //! lab lives. A folder whose lock is free was left behind and means nothing.
 //!
-//! Who looks whether a lock is free holds it for a moment. So that nobody takes that for a lab,
-//! everybody takes turns: names are taken and given up by one process at a time, while none looks.
+//! A process that looks whether a lock is free holds it for a moment. So that this is never taken for a lab, all take
+//! turns: names are taken and given up by one process at a time, while none looks.
 
 use std::env;
 use std::fs::{self, DirBuilder, File, TryLockError};
@@ -50,7 +50,7 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    /// Takes `name`, and removes whatever dead labs have left behind.
+    /// Takes `name`, and removes all that dead labs have left behind.
     pub(crate) fn take(name: &str) -> Result<Self, LabError> {
         check_name(name)?;
         let base = base()?;
@@ -127,7 +127,7 @@ impl Turn {
     }
 }
 
-/// A lab that somebody runs.
+/// A lab that is running.
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) name: String,
@@ -223,7 +223,7 @@ fn base() -> Result<PathBuf, LabError> {
         }
         _ => {}
     }
-    // In a folder that all may write to, somebody else may have been there first.
+    // In a folder that all may write to, another user may have been there first.
     let is_own_folder = fs::symlink_metadata(&base)
         .map(|found| found.is_dir() && found.uid() == geteuid().as_raw())
         .map_err(|source| failed(&base, source))?;
@@ -282,7 +282,7 @@ fn remove(folder: &Path) {
     let _ = fs::remove_dir(folder);
 }
 
-/// Makes the folder and locks it; `None` when somebody else holds the lock.
+/// Makes the folder and locks it; `None` when another process holds the lock.
 fn lock_new(folder: &Path) -> io::Result<Option<File>> {
     match fs::create_dir(folder) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),

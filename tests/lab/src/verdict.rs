@@ -116,7 +116,7 @@ impl Judge<'_> {
     }
 }
 
-/// What nobody could measure does not meet a limit, and is said to be unknown.
+/// What could not be measured does not meet a limit, and is said to be unknown.
 fn shown<T: Display>(seen: Option<T>) -> String {
     seen.map_or_else(|| "unknown".to_owned(), |seen| format!("{seen:.2}"))
 }

@@ -1,9 +1,9 @@
-//! From the fabric to scripts: what the tools are told to make. Pure, so that it can be judged
-//! without a kernel.
+//! From the fabric to scripts: what the tools are given to make. Pure, so that it can be judged without a kernel.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
+use std::ops::RangeInclusive;
 
 use reweave_common::fabric::{Fabric, FabricBuilder, Link, Port, Role};
 use reweave_common::ids::{LinkId, NodeId};
@@ -37,18 +37,18 @@ pub(crate) struct Sysctl {
 pub(crate) struct Wiring<'f> {
     fabric: &'f Fabric,
     addressing: &'f Addressing,
-    ways: Ways,
+    ways: LinksTowards,
     sharing: Sharing,
 }
 
 /// Which links lead nearer to a node.
-enum Ways {
+enum LinksTowards {
     Shortest(Routes),
     /// Of a fabric with optical switches, as they are at first.
     Lit(BTreeMap<(NodeId, NodeId), Vec<LinkId>>),
 }
 
-impl Ways {
+impl LinksTowards {
     fn of(fabric: &Fabric) -> Self {
         if fabric.opticals().len() > 0 {
             return Self::Lit(optics::lit_ways(fabric));
@@ -69,7 +69,7 @@ impl<'f> Wiring<'f> {
         Self {
             fabric,
             addressing,
-            ways: Ways::of(fabric),
+            ways: LinksTowards::of(fabric),
             sharing: Sharing::of(fabric),
         }
     }
@@ -305,7 +305,11 @@ pub(crate) fn rate_line(interface: &str, rate: Rate, sharing: Sharing) -> String
     format!("qdisc replace dev {interface} root tbf rate {rate}bit burst {burst} limit {limit}\n")
 }
 
-/// What a node's kernel is told before it has any interface but its loopback.
+/// From where jobs bind their source ports. No kernel of a host gives these to another program, or a job would find one in
+/// use. They begin with the dynamic ports, from which RoCE takes its own too.
+pub(crate) const JOB_SOURCE_PORTS: RangeInclusive<u16> = 0xC000..=0xCFFF;
+
+/// What a node's kernel is set to before it has any interface but its loopback.
 pub(crate) fn sysctls(role: Role, seed: u64, node: NodeId) -> Vec<Sysctl> {
     let always = |key, value: &str| Sysctl {
         key,
@@ -316,6 +320,7 @@ pub(crate) fn sysctls(role: Role, seed: u64, node: NodeId) -> Vec<Sysctl> {
         required: false,
         ..always(key, value)
     };
+    let job_ports = format!("{}-{}", JOB_SOURCE_PORTS.start(), JOB_SOURCE_PORTS.end());
     vec![
         // First, because it sets others back.
         always(
@@ -337,9 +342,9 @@ pub(crate) fn sysctls(role: Role, seed: u64, node: NodeId) -> Vec<Sysctl> {
             "net/ipv4/conf/default/ignore_routes_with_linkdown",
             if role.is_endpoint() { "0" } else { "1" },
         ),
-        // Flows are told apart by addresses, protocol and ports. A kernel that cannot be told
-        // which fields to hash takes the same ones by policy 1; and so do hosts, as by that a kernel
-        // says which of its own ways a flow takes.
+        // Flows are distinguished by addresses, protocol and ports. A kernel that has no setting for the fields to hash
+        // takes the same ones by policy 1; and so do hosts, as by that a kernel says which of its own ways a flow
+        // takes.
         always("net/ipv4/fib_multipath_hash_policy", "1"),
         if_known(
             "net/ipv4/fib_multipath_hash_policy",
@@ -347,6 +352,7 @@ pub(crate) fn sysctls(role: Role, seed: u64, node: NodeId) -> Vec<Sysctl> {
         ),
         if_known("net/ipv4/fib_multipath_hash_fields", "55"),
         if_known("net/ipv4/fib_multipath_hash_seed", &hash_seed(seed, node)),
+        always("net/ipv4/ip_local_reserved_ports", &job_ports),
         // Each hop of a trace answers, at once and with the address the probe came in by.
         always("net/ipv4/icmp_errors_use_inbound_ifaddr", "1"),
         always("net/ipv4/icmp_ratelimit", "0"),
@@ -367,7 +373,7 @@ fn hash_seed(seed: u64, node: NodeId) -> String {
     ((mixed >> 32) as u32).max(1).to_string()
 }
 
-/// Whether it is there whatever is switched.
+/// Whether it is there under any circuits.
 pub(crate) fn is_cable(fabric: &Fabric, link: LinkId) -> bool {
     fabric.crossing(link).is_none()
 }
@@ -542,6 +548,7 @@ mod tests {
             found.next_back().unwrap().value
         };
         assert_eq!(value(Role::Host, 0, "ip_forward"), "0");
+        assert_eq!(value(Role::Host, 0, "reserved_ports"), "49152-53247");
         assert_eq!(value(Role::Relay, 0, "ip_forward"), "1");
         assert_eq!(value(Role::Relay, 0, "with_linkdown"), "0");
         assert_eq!(value(Role::Switch, 0, "with_linkdown"), "1");

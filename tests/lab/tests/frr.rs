@@ -15,7 +15,7 @@ const NEEDS: &[Need] = &[
 ];
 const SCENARIO: &str = "name = \"frr\"\nfrr = [\"leaf0\", \"spine1\"]\n[fabric]\nkind = \"leaf-spine\"\n\
     leaves = 2\nspines = 2\nhosts_per_leaf = 2\nhost_gbps = 0.4\nuplink_gbps = 0.2\n";
-/// Protocols by their numbers; ip names none for a route that nobody said anything of.
+/// Protocols by their numbers; ip names none for a route without one.
 const KERNEL_PROTOCOL: &str = "2";
 const FRR_PROTOCOL: &str = "196";
 /// Of a host at the other leaf.

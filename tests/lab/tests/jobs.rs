@@ -16,7 +16,7 @@ use support::{Home, Lab, Need, finish, run, scenario, trial, wait_until};
 const LAB_NEEDS: &[Need] = &[Need::Lab];
 const IPERF3_NEEDS: &[Need] = &[Need::Lab, Need::Program("iperf3")];
 
-/// How far our rates may be from those of a program nobody here wrote.
+/// How far our rates may be from those of a program of another maker.
 const RATE_TOLERANCE: f64 = 0.05;
 
 fn main() -> ExitCode {

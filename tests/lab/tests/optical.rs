@@ -1,5 +1,5 @@
 //! The emulated optical switch: does traffic follow the circuits it is asked for, and does it go
-//! wrong in each of the ways it shall?
+//! wrong in each of the ways it should?
 
 mod support;
 
@@ -114,7 +114,7 @@ impl Ring {
         wait_until("the light", || self.has_light(host, interface) == on);
     }
 
-    /// Makes packets of a host for another leave by this interface, to whomever it leads.
+    /// Makes packets of a host for another leave by this interface, wherever it leads.
     fn route(&self, host: &str, to: &str, interface: &str) {
         let words = [
             "ip", "route", "replace", to, "via", to, "dev", interface, "onlink",
@@ -232,7 +232,7 @@ fn stays_dark() {
     ring.are_dark([("h0", "fab1"), ("h2", "fab0")]);
     ring.connect(2, 5);
     assert!(ring.circuits().contains(&(2, 5)));
-    // Those that come after it have light long before anybody looks again.
+    // Those that come after it have light long before the next look.
     let healed = ring.curl(&[
         "-X",
         "PUT",
@@ -272,7 +272,7 @@ fn flap() {
 fn seen(ring: &Ring, ingress: u16, egress: u16) -> String {
     let said = ring.curl(&["http://ocs0.mgmt/lab/light"]).expect_code(0);
     let begins = format!("{{\"ingress\":{ingress},\"egress\":{egress},");
-    let (_, rest) = said.stdout.split_once(&begins).expect("it is told of");
+    let (_, rest) = said.stdout.split_once(&begins).expect("it is reported");
     rest.split('}').next().expect("to its end").to_owned()
 }
 

@@ -2,8 +2,8 @@
 //! four hosts around one optical switch, or two, go from one set of circuits and routes to another. The same
 //! cores decide, and the same laws are looked at, as in worlds drawn by seed.
 //!
-//! Time passes when nothing is on its way. What nobody waits for is therefore late, and may come at
-//! any time after, or never.
+//! Time passes when nothing is on its way. A message that nothing waits for is therefore late, and may come at any time
+//! after, or never.
 
 mod scene;
 mod walks;
@@ -17,28 +17,28 @@ use stateright::{Checker, Model, Property};
 
 use scene::{Act, Budget, Rewired, Scene};
 
-/// Longer than any run takes from anywhere, once nothing goes wrong any more.
+/// Longer than any run takes from anywhere, once nothing goes wrong any longer.
 const MAX_ACTS: usize = 400;
 
 const FOUR_HOSTS: Rewired = Rewired {
     fabric: include_str!("../../circuits/thirds.toml"),
     circuits: "2-3,5-6,8-9,11-12,1-4,7-10",
 };
-/// Nobody relays here; all else is done as among four, in far fewer orders.
+/// No host relays here; all else is done as among four, in far fewer orders.
 const TWO_HOSTS: Rewired = Rewired {
     fabric: include_str!("two.toml"),
     circuits: "1-5,2-4,3-6",
 };
 
 /// All that may come of one plan.
-struct Course {
+struct RewiringModel {
     rewired: &'static Rewired,
     budget: Budget,
     /// Scenes that are known to end.
     ends: Mutex<BTreeSet<u64>>,
 }
 
-impl Course {
+impl RewiringModel {
     fn within(rewired: &'static Rewired, budget: Budget) -> Self {
         Self {
             rewired,
@@ -64,11 +64,11 @@ impl Course {
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, BTreeSet<u64>> {
-        self.ends.lock().expect("nobody died with it")
+        self.ends.lock().expect("no thread died with it")
     }
 }
 
-impl Model for Course {
+impl Model for RewiringModel {
     type State = Scene;
     type Action = Act;
 
@@ -106,7 +106,7 @@ fn check(rewired: &'static Rewired, usual: Budget) {
         mishaps: count("REWEAVE_MISHAPS", usual.mishaps),
     };
     let began = Instant::now();
-    let checker = Course::within(rewired, budget).checker();
+    let checker = RewiringModel::within(rewired, budget).checker();
     let threads = std::thread::available_parallelism().map_or(1, Into::into);
     let checker = checker.threads(threads).spawn_dfs().join();
     let (states, unique) = (checker.state_count(), checker.unique_state_count());

@@ -22,7 +22,7 @@ use serde::Serialize;
 /// Time passes by so much; twice that and ports have been seen idle for long enough.
 const TIME_STEP: Duration = Duration::from_millis(500);
 const WARM_UP_STEPS: usize = 8;
-/// Nobody looks at it any more when a leader has waited for so long.
+/// A leader that has waited for this long is not looked at any longer.
 const MAX_WAIT_STEPS: usize = 64;
 
 /// A cluster, and the circuits that it is given.
@@ -36,7 +36,7 @@ pub(super) struct Rewired {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(super) struct Budget {
     pub(super) crashes: u8,
-    /// Messages that are lost, late or doubled, and nodes that take back what nobody confirms.
+    /// Messages that are lost, late or doubled, and nodes that roll back what is not confirmed.
     pub(super) mishaps: u8,
 }
 
@@ -84,7 +84,7 @@ pub(super) enum Act {
 pub(super) enum Crash {
     /// Of the coordinator, over what it writes down next.
     Coordinator { is_durable: bool },
-    /// Of whoever is told, before this step.
+    /// Of a receiver of instructions, before this step.
     Told { step: usize },
 }
 
@@ -149,7 +149,7 @@ impl Scene {
         self.is_lawful
     }
 
-    /// Whether the plan has ended and everybody knows.
+    /// Whether the plan has ended and all know.
     pub(super) fn is_over(&self) -> bool {
         self.is_at_rest() && self.mail.is_empty()
     }
@@ -164,7 +164,7 @@ impl Scene {
     }
 
     fn state(&self) -> &State {
-        self.cluster.state().expect("it starts anew at once")
+        self.cluster.state().expect("it restarts at once")
     }
 
     fn is_at_rest(&self) -> bool {
@@ -201,7 +201,7 @@ impl Scene {
         acts
     }
 
-    /// What is told is done in any order; what is answered is heard at once, unless it is late.
+    /// Instructions are followed in any order; answers are heard at once, unless they are late.
     fn deliverable(&self) -> std::ops::Range<usize> {
         let is_answer = |letter: &Letter| !matches!(letter, Letter::Told(_));
         match self.mail.iter().position(is_answer) {
@@ -216,7 +216,7 @@ impl Scene {
         both.into_iter().filter(move |_| may)
     }
 
-    /// Before what whoever is told notes down, and after, and when half of it is done.
+    /// Before what a receiver notes down, and after, and when half of it is done.
     fn crashes_over(&self, index: usize) -> Vec<Crash> {
         if self.left.crashes == 0 {
             return Vec::new();
@@ -346,7 +346,7 @@ impl Scene {
         self.work(guest);
     }
 
-    /// Until there is nothing to do; whoever dies over it starts anew at once.
+    /// Until there is nothing to do; a program that dies over it restarts at once.
     fn work(&mut self, guest: Guest) {
         loop {
             match self.cluster.work(self.now, guest) {
@@ -390,8 +390,8 @@ impl Scene {
         }
     }
 
-    /// Another leads from what the log says. What the former had told may come yet; what it was told
-    /// is lost with it.
+    /// Another leads from what the log says. Instructions of the former one may come yet; answers to it are lost with
+    /// it.
     fn succeed(&mut self) {
         self.cluster.coordinator.start();
         let told = std::mem::take(&mut self.mail);

@@ -4,7 +4,7 @@ use reweave_sim_cluster::chance::Chance;
 use reweave_sim_cluster::seeds::{number, sum_of};
 
 use super::scene::{Act, Budget, Scene};
-use super::{Course, FOUR_HOSTS, MAX_ACTS};
+use super::{FOUR_HOSTS, MAX_ACTS, RewiringModel};
 
 use crate::seeds::Tally;
 
@@ -37,10 +37,10 @@ fn next(scene: &Scene, trouble: f64, chance: &mut Chance) -> Option<Scene> {
     Some(scene.after(act).unwrap_or_else(|| scene.clone()))
 }
 
-/// Through so many acts, and then undisturbed to its end.
+/// Through this many acts, and then undisturbed to its end.
 fn walk(seed: u64) -> Tally {
     let (course, mut chance) = (
-        Course::within(&FOUR_HOSTS, TWO_FAULTS_EACH),
+        RewiringModel::within(&FOUR_HOSTS, TWO_FAULTS_EACH),
         Chance::of(seed),
     );
     let mut scene = Scene::departing(&FOUR_HOSTS, TWO_FAULTS_EACH);

@@ -18,9 +18,9 @@ use super::wire::Channel;
 pub enum Step<T, S> {
     /// There is nothing to do.
     Rest,
-    /// Something that nobody else sees.
+    /// Something that no other sees.
     Took,
-    /// It begins to do what it was told.
+    /// It begins to follow an instruction.
     Acts(T),
     /// The kernel, or the device, has changed.
     Changed,
@@ -31,7 +31,7 @@ pub enum Step<T, S> {
 pub struct Life {
     /// Tells timers of this process from those of earlier ones.
     pub number: u64,
-    /// It dies before so many further steps.
+    /// It dies before this many further steps.
     pub left: Option<usize>,
     /// All steps it ever took.
     pub steps: usize,
@@ -60,7 +60,7 @@ impl Life {
     }
 }
 
-/// What is told, and to whom.
+/// An instruction, and its receiver.
 #[derive(Debug, Clone, Serialize)]
 pub enum Order {
     Instruct(NodeId, Instruction),

@@ -24,7 +24,7 @@ use super::network::{Kernel, Network};
 use super::shell::{Holds, Shell, Task};
 use super::wire::SessionId;
 
-/// Addresses and routes are read so often.
+/// Addresses and routes are read this often.
 const FACTS_INTERVAL: Duration = Duration::from_secs(5);
 /// Clocks of hosts agree on nothing.
 const MAX_CLOCK_OFFSET: Duration = Duration::from_secs(1_000_000);
@@ -125,7 +125,7 @@ impl Agent {
         }
     }
 
-    /// Nobody is left to ask for probes.
+    /// No coordinator is left to ask for probes.
     pub fn handle_lost(&mut self, now: Moment) {
         if let Some(process) = &mut self.process {
             process.session = None;
@@ -233,7 +233,7 @@ impl Agent {
         process.hear_news();
     }
 
-    /// What the kernel holds, after it was made to hold what it shall.
+    /// What the kernel holds, after it was made to hold what it should.
     fn read_pins(
         &mut self,
         network: &mut Network,

@@ -89,7 +89,7 @@ pub enum Output {
         response: Response,
     },
     Died,
-    /// Nobody leads there any more, which this agent will notice.
+    /// No coordinator leads there any longer, which this agent will notice.
     Ended {
         node: NodeId,
         session: SessionId,
@@ -145,7 +145,7 @@ impl Coordinator {
         self.deaths.push(death);
     }
 
-    /// Whatever entry comes.
+    /// At any entry.
     pub fn will_live(&mut self) {
         self.deaths.clear();
     }
@@ -165,7 +165,7 @@ impl Coordinator {
         Some((self.recording.as_ref()?, &self.effects))
     }
 
-    /// Writes down what somebody decided besides.
+    /// Writes down another decision.
     pub fn decide(&mut self, at: Moment, change: Change) -> Option<Output> {
         self.append(Command { at, change })
     }

@@ -15,7 +15,7 @@ use super::{TICK_INTERVAL, WANDER_INTERVAL, World};
 pub enum Event {
     /// Time passes for the coordinator.
     Tick,
-    /// The coordinator starts anew.
+    /// The coordinator restarts.
     Lead,
     StartAgent {
         node: NodeId,
@@ -51,7 +51,7 @@ pub enum Event {
         life: u64,
         answer: TraceAnswer,
     },
-    /// Without a session it is from somebody who led once.
+    /// Without a session it is from a former leader.
     Told {
         node: NodeId,
         session: Option<SessionId>,

@@ -16,7 +16,7 @@ pub enum Fault {
     AgentDies {
         node: NodeId,
     },
-    /// The agent dies in the midst of what it is told, after so many further steps.
+    /// The agent dies in the midst of following an instruction, after this many further steps.
     AgentDiesAfter {
         node: NodeId,
         steps: usize,
@@ -33,7 +33,7 @@ pub enum Fault {
         node: NodeId,
         is_full: bool,
     },
-    /// Somebody takes all rules of a switch away; its agent puts them back.
+    /// Another program removes all rules of a switch; its agent puts them back.
     RulesFlushed {
         switch: NodeId,
     },
@@ -99,7 +99,7 @@ impl<L: Leaders> World<L> {
         }
     }
 
-    /// Whether nothing is under way and everybody is there.
+    /// Whether nothing is under way and all are there.
     pub fn is_calm(&self) -> bool {
         let all_there = self.agents.values().all(|agent| agent.session().is_some());
         let idle = self
@@ -112,7 +112,7 @@ impl<L: Leaders> World<L> {
     /// force.
     pub fn rest(&mut self) {
         self.heal();
-        self.run_for(self.rhythm.echoes);
+        self.run_for(self.delays.echoes);
         self.run_until("calm", |world| world.is_calm());
         self.look_at_rest();
     }

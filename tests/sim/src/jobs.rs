@@ -13,7 +13,7 @@ use reweave_common::workload::{Program, ProgramStep, Transfer};
 use super::network::Network;
 use super::network::addresses::host_address;
 
-/// So many source ports are tried for a flow.
+/// This many source ports are tried for a flow.
 const MAX_PORTS_PER_FLOW: u16 = 64;
 const FIRST_PORT: u16 = 10_000;
 /// Enough for 32 flows, and for 27 jobs.
@@ -93,7 +93,7 @@ impl Jobs {
         self.advance(now, network);
     }
 
-    /// Its connections close, whatever is under way.
+    /// Its connections close, also with messages under way.
     pub fn stop(&mut self, name: &str, network: &mut Network) {
         let Some(job) = self.running.remove(name) else {
             return;
@@ -123,7 +123,7 @@ impl Jobs {
         busy.map(|rank| rank.iterations).min().unwrap_or(0)
     }
 
-    /// Everybody goes on as far as what has arrived allows.
+    /// Every rank goes on as far as what has arrived allows.
     pub fn advance(&mut self, now: Moment, network: &mut Network) {
         for job in self.running.values_mut() {
             let ranks = job.ranks.len();
@@ -277,7 +277,7 @@ impl<'j> Ports<'j> {
             PathChoice::Spread => (0..ways.len()).min_by_key(|&way| self.cost(&ways[way].0)),
             PathChoice::Via(node) => ways.iter().position(|(path, _)| passes(path, node)),
         };
-        ways.swap_remove(chosen.expect("one of so many ports leads there"))
+        ways.swap_remove(chosen.expect("one of all these ports leads there"))
     }
 
     fn cost(&self, path: &[Hop]) -> usize {

@@ -1,4 +1,4 @@
-//! What must hold whatever happens, looked at after every event and every change of a kernel.
+//! What must hold after any fault, looked at after every event and every change of a kernel.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,7 +15,7 @@ use super::network::Network;
 use super::network::addresses::rule_of_pin;
 use super::network::forwarding::{Kernels, Lost};
 
-/// A flow may lose so much to a change without anybody calling it worse: rates wander by more.
+/// A flow may lose this much to a change without being called worse: rates wander by more.
 const RATE_TOLERANCE: f64 = 0.05;
 
 /// A law that was broken.
@@ -46,7 +46,7 @@ pub enum Breach {
         switch: NodeId,
         generation: Generation,
     },
-    /// A change was taken back, and a switch does not hold what it held before.
+    /// A change was rolled back, and a switch does not hold what it held before.
     NotRestored {
         switch: NodeId,
     },
@@ -70,7 +70,7 @@ pub struct Laws {
     /// Whether a change may slow a flow down if a slower one gains by it. Where flows that are wider
     /// than their links meet, the fairest change is one like this.
     pub may_trade: bool,
-    /// How often each law was looked at, so that nobody believes in laws that nobody looks at.
+    /// How often each law was looked at: a law that is never looked at proves nothing.
     pub looks: Looks,
 }
 
@@ -214,8 +214,8 @@ impl Laws {
         }
     }
 
-    /// Nobody is worse off than with the old rules; where flows came or went meanwhile, nobody
-    /// could have known.
+    /// No flow is worse off than with the old rules; where flows came or went meanwhile, that could
+    /// not be known.
     fn look_at_rates(&mut self, begun: &Begun, network: &Network) {
         if begun.turnovers != network.turnovers() {
             return;

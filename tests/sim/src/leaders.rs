@@ -1,4 +1,4 @@
-//! Whoever leads the agents of a world: one coordinator alone, or several that agree.
+//! The leaders of a world's agents: one coordinator alone, or several that agree.
 
 use reweave_common::moment::Moment;
 use reweave_core::{Command, State};
@@ -14,13 +14,13 @@ pub trait Leaders {
     /// Lets that happen.
     fn go_on(&mut self) -> Vec<Output>;
 
-    /// All that was decided so far, and what that led to, while somebody is there who knows.
+    /// All that was decided so far, and what that led to, while a coordinator is there that knows.
     fn decided(&self) -> (&[Command], Option<&State>);
 
-    /// Whether anybody takes a session.
+    /// Whether any coordinator takes a session.
     fn is_there(&self) -> bool;
 
-    /// Whoever leads dies.
+    /// The leader dies.
     fn die(&mut self) -> Vec<Output>;
 
     /// Comes back after it [died](Output::Died).

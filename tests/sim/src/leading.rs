@@ -1,4 +1,4 @@
-//! The coordinator in its world: it dies and starts anew, and what it decides goes out.
+//! The coordinator in its world: it dies and restarts, and what it decides goes out.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::leaders::Leaders;
 impl<L: Leaders> World<L> {
     pub(super) fn lead(&mut self) {
         if !self.coordinator.is_there() {
-            self.note("the coordinator starts anew".to_owned());
+            self.note("the coordinator restarts".to_owned());
             self.coordinator.come_back();
         }
     }
@@ -31,9 +31,9 @@ impl<L: Leaders> World<L> {
         }
     }
 
-    /// How long until somebody notices that the other end of a session is gone.
+    /// How long until the other end of a session that is gone notices.
     pub(super) fn notices(&mut self) -> Duration {
-        self.wire.a_while(self.rhythm.idle)
+        self.wire.a_while(self.delays.idle)
     }
 
     pub(super) fn carry_all_out(&mut self, outputs: Vec<Output>) {

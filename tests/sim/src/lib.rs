@@ -57,30 +57,30 @@ use network::Network;
 use schedule::Schedule;
 use wire::{Weather, Wire};
 
-/// The coordinator's shell lets time pass for its core so often.
+/// The coordinator's shell lets time pass for its core this often.
 const TICK_INTERVAL: Duration = Duration::from_millis(100);
-/// News is told at once, but not one piece at a time.
+/// News is sent at once, but not one piece at a time.
 const NEWS_INTERVAL: Duration = Duration::from_millis(20);
-/// Rates wander so often.
+/// Rates wander this often.
 const WANDER_INTERVAL: Duration = Duration::from_millis(200);
 /// Nothing takes longer once everything works again.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(240);
 
-/// How long things take that are nobody's decision.
+/// Times that no part of the product decides.
 #[derive(Debug, Clone, Copy)]
-pub struct Rhythm {
-    /// Agents report so often.
+pub struct SimulatedDelays {
+    /// Agents report this often.
     pub reports: Duration,
-    /// A dead process starts anew, and an agent without a session dials again, after so long.
+    /// A dead process restarts, and an agent without a session dials again, after this long.
     pub comes_back: [Duration; 2],
-    /// The other end of a session notices after so long that it is gone.
+    /// The other end of a session notices after this long that it is gone.
     pub idle: [Duration; 2],
-    /// Once everything works again, former leaders are heard for so long.
+    /// Once everything works again, former leaders are heard for this long.
     pub echoes: Duration,
 }
 
-impl Rhythm {
-    pub const DEFAULT_RHYTHM: Self = Self {
+impl SimulatedDelays {
+    pub const DEFAULT_DELAYS: Self = Self {
         reports: Duration::from_millis(500),
         comes_back: [Duration::from_millis(50), Duration::from_millis(1500)],
         idle: [Duration::from_millis(1), Duration::from_secs(5)],
@@ -98,7 +98,7 @@ pub struct World<L = Coordinator> {
     pub laws: Laws,
     schedule: Schedule<Event>,
     scenario: Scenario,
-    rhythm: Rhythm,
+    delays: SimulatedDelays,
     chance: Chance,
     /// Tells the last wake of traffic from outdated ones.
     turn: u64,
@@ -119,7 +119,7 @@ impl World {
             scenario,
             seed,
             weather,
-            Rhythm::DEFAULT_RHYTHM,
+            SimulatedDelays::DEFAULT_DELAYS,
         )
     }
 
@@ -141,7 +141,7 @@ impl<L: Leaders> World<L> {
         scenario: Scenario,
         seed: u64,
         weather: Weather,
-        rhythm: Rhythm,
+        delays: SimulatedDelays,
     ) -> Self {
         let mut chance = Chance::of(seed);
         let network = Network::new(scenario.fabric.clone(), chance.number(), now);
@@ -156,7 +156,7 @@ impl<L: Leaders> World<L> {
             laws: Laws::default(),
             schedule: Schedule::starting_at(now),
             scenario,
-            rhythm,
+            delays,
             chance,
             turn: 0,
             probes_due: BTreeMap::new(),
@@ -166,7 +166,7 @@ impl<L: Leaders> World<L> {
         world.schedule.after(TICK_INTERVAL, Event::Tick);
         world.schedule.after(WANDER_INTERVAL, Event::Wander);
         for (node, _) in fabric.nodes() {
-            let soon = world.chance.time(Duration::ZERO, rhythm.reports);
+            let soon = world.chance.time(Duration::ZERO, delays.reports);
             world.schedule.after(soon, Event::StartAgent { node });
         }
         world
@@ -184,7 +184,7 @@ impl<L: Leaders> World<L> {
         &self.scenario
     }
 
-    /// What has been decided, while somebody is there who knows.
+    /// What has been decided, while a coordinator is there that knows.
     pub fn state(&self) -> Option<&State> {
         self.coordinator.decided().1
     }
@@ -286,6 +286,6 @@ impl<L: Leaders> World<L> {
     }
 
     fn a_while(&mut self) -> Duration {
-        self.wire.a_while(self.rhythm.comes_back)
+        self.wire.a_while(self.delays.comes_back)
     }
 }

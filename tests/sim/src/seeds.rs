@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use super::chance::Chance;
 
-/// No more seeds are played after so many failures.
+/// No more seeds are played after this many failures.
 const MAX_FAILURES: usize = 10;
 /// Others have no more digits, so that they can be typed.
 const MAX_DRAWN_SEED: usize = 1_000_000;

@@ -1,4 +1,4 @@
-//! Agents in their world: they live and die, have sessions, report, probe and are told what to do.
+//! Agents in their world: they live and die, have sessions, report, probe and get instructions.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ impl<L: Leaders> World<L> {
         }
         self.schedule
             .after(Duration::ZERO, Event::Dial { node, life });
-        let next = self.rhythm.reports;
+        let next = self.delays.reports;
         self.schedule.after(next, Event::Report { node, life });
     }
 
@@ -76,7 +76,7 @@ impl<L: Leaders> World<L> {
         self.agent(node).handle_connected(session);
         let outputs = self.coordinator.seat(now, Guest::Agent(node), session);
         self.carry_all_out(outputs);
-        // Whoever is new there knows nothing yet.
+        // A new agent there knows nothing yet.
         self.tell_all(node);
     }
 
@@ -96,7 +96,7 @@ impl<L: Leaders> World<L> {
 
     pub(super) fn report(&mut self, node: NodeId, life: u64) {
         if self.agent(node).life() == life {
-            let next = self.rhythm.reports;
+            let next = self.delays.reports;
             self.schedule.after(next, Event::Report { node, life });
             self.tell_all(node);
         }
@@ -227,8 +227,7 @@ impl<L: Leaders> World<L> {
             .as_ref()
             .map(|acks| acks.iter().map(|ack| ack.outcome.is_ok()));
         let outcomes: Vec<_> = outcomes.into_iter().flatten().collect();
-        let line =
-            format!("{name} is told generation {generation} with {rules} rules: {outcomes:?}");
+        let line = format!("{name} gets generation {generation} with {rules} rules: {outcomes:?}");
         self.note(line);
         match acks {
             Ok(acks) => acks

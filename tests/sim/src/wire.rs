@@ -27,7 +27,7 @@ pub struct Weather {
     /// Of a message on its way.
     pub least_delay: Duration,
     pub most_delay: Duration,
-    /// Of those, so many take up to ten times as long.
+    /// Of those, this many take up to ten times as long.
     pub straggle: f64,
     /// Messages of agents that never arrive.
     pub loss: f64,
@@ -140,7 +140,7 @@ impl Wire {
         arrives.then_some(least + queued)
     }
 
-    /// How long it takes somebody to notice something.
+    /// How long it takes to notice something.
     pub fn a_while(&mut self, [least, most]: [Duration; 2]) -> Duration {
         self.chance.time(least, most)
     }

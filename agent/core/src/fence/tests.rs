@@ -512,11 +512,11 @@ fn install_requires_durable_record() {
     assert_eq!(
         again.outcome,
         Ok(pins(&[rule(1, 1)])),
-        "it can be told again"
+        "it can be instructed again"
     );
 }
 
-/// Nothing was noted down of the step that took it back, and it comes once more from somebody who led.
+/// Nothing was noted down of the step that rolled it back, and it comes once more from a former leader.
 #[test]
 fn undurable_rollback_still_fences_older() {
     let (mut switch, mut fence) = new_switch();

@@ -9,7 +9,7 @@ use super::pauses::{Pauses, distinct_rests, longest_pause, rests};
 /// The lags that are looked at in each octave, in its spans; shorter ones belong to the one before.
 const MIN_LAG: usize = 7;
 const MAX_LAG: usize = 15;
-/// A period is accepted once it was seen so often.
+/// A period is accepted once it was seen this often.
 const MIN_PERIODS: usize = 6;
 /// The shortest window that is looked at.
 const MIN_WINDOW_SPANS: usize = 64;
@@ -21,7 +21,7 @@ const CHANCE_LIKENESS: f64 = 2.6;
 const MIN_LIKENESS_RISE: f64 = 0.35;
 /// What has no pauses must be more like itself.
 const MIN_LIKENESS_WITHOUT_RESTS: f64 = 0.9;
-/// A multiple of the period that is less like it than this part cannot be made out any more.
+/// A multiple of the period that is less like it than this part cannot be made out any longer.
 const MIN_MULTIPLE_LIKENESS: f64 = 0.6;
 /// How far pauses may stray from the iteration period.
 const MAX_IRREGULARITY: f64 = 0.15;

@@ -170,7 +170,7 @@ impl IterationDetector {
         }
     }
 
-    /// An iteration period that goes on began when it was first told.
+    /// An iteration period that goes on began when it was first reported.
     fn since(&self, period: TimeSpan, seen: Moment) -> Moment {
         match &self.told {
             Some((_, Periodicity::Found(before))) if is_same_period(before.period, period) => {

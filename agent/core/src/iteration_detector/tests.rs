@@ -3,33 +3,34 @@
 use std::net::Ipv4Addr;
 
 use reweave_common::periodicity::ExchangePattern;
+use reweave_common::split_mix::SplitMix64;
 use reweave_common::time_span::TimeSpan;
 use reweave_common::traffic::Volume;
 
 use super::*;
 
-/// Repeatable chance.
-struct Lots(u64);
+/// Draws times and volumes.
+struct Draw(SplitMix64);
 
-impl Lots {
-    fn next(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
+impl Draw {
+    fn new(seed: u64) -> Self {
+        Self(SplitMix64::new(seed))
+    }
+
+    fn fraction(&mut self) -> f64 {
+        self.0.fraction()
     }
 
     fn between(&mut self, least: f64, most: f64) -> f64 {
-        least + (most - least) * self.next()
+        least + (most - least) * self.fraction()
     }
 
     fn exponential(&mut self, mean: f64) -> f64 {
-        -mean * libm::log(1.0 - self.next())
+        -mean * libm::log(1.0 - self.fraction())
     }
 
     fn pareto(&mut self, least: f64) -> f64 {
-        least / libm::pow(1.0 - self.next(), 1.0 / 1.2)
+        least / libm::pow(1.0 - self.fraction(), 1.0 / 1.2)
     }
 }
 
@@ -55,15 +56,15 @@ fn burst(from_ms: f64, ms: f64, directions: [f64; 2]) -> Burst {
 }
 
 /// Reads the counters every 10 ms, now and then late, and asks at the end.
-fn heard(bursts: &[Burst], until_ms: f64, lots: &mut Lots) -> (IterationDetector, Moment) {
+fn heard(bursts: &[Burst], until_ms: f64, draw: &mut Draw) -> (IterationDetector, Moment) {
     let mut book = IterationDetector::default();
     let (mut last_ms, mut last, mut next) = (0.0, [0_u64; 2], 0);
     let mut whole = [0.0; 2];
     while last_ms < until_ms {
-        let late = if lots.next() < 0.02 {
-            lots.between(5.0, 40.0)
+        let late = if draw.fraction() < 0.02 {
+            draw.between(5.0, 40.0)
         } else {
-            lots.between(0.0, 0.5)
+            draw.between(0.0, 0.5)
         };
         let now_ms = last_ms + 10.0 + late;
         let mut counts = whole;
@@ -118,10 +119,10 @@ fn pipeline(period_ms: f64) -> Vec<Burst> {
 
 /// This many iterations that last a little longer or shorter than they should; and when each began,
 /// and the last one ended.
-fn played(job: Job, period_ms: f64, iterations: usize, lots: &mut Lots) -> (Vec<Burst>, Vec<f64>) {
+fn played(job: Job, period_ms: f64, iterations: usize, draw: &mut Draw) -> (Vec<Burst>, Vec<f64>) {
     let (mut bursts, mut starts) = (vec![], vec![500.0]);
     for _ in 0..iterations {
-        let stretch = lots.between(0.96, 1.04);
+        let stretch = draw.between(0.96, 1.04);
         let start = starts[starts.len() - 1];
         bursts.extend(job(period_ms).into_iter().map(|it| Burst {
             from_ms: start + it.from_ms * stretch,
@@ -162,9 +163,9 @@ fn period_is_found_within_two_percent() {
     for (name, job) in JOBS {
         for period_ms in [171.3, 512.7, 2310.0] {
             for seed in 0..SEED_COUNT {
-                let lots = &mut Lots(seed);
-                let (bursts, starts) = played(job, period_ms, 50, lots);
-                let (mut book, now) = heard(&bursts, end_of(&starts), lots);
+                let draw = &mut Draw::new(seed);
+                let (bursts, starts) = played(job, period_ms, 50, draw);
+                let (mut book, now) = heard(&bursts, end_of(&starts), draw);
                 let beat = found(book.poll_rhythm(now));
                 let what = format!("{name}, {period_ms} ms, seed {seed}");
                 let beat = beat.unwrap_or_else(|| panic!("{what}: no beat"));
@@ -177,19 +178,19 @@ fn period_is_found_within_two_percent() {
     }
 }
 
-/// Whatever part of a span it begins and ends in.
+/// In any part of a span that it begins and ends in.
 #[test]
 fn rest_is_measured_within_3ms() {
     for rest_ms in [24.0, 47.0, 96.0] {
         let off_ms = (0..SEED_COUNT).filter_map(|seed| {
-            let lots = &mut Lots(seed);
+            let draw = &mut Draw::new(seed);
             let (mut bursts, mut start_ms) = (vec![], 500.0);
             for _ in 0..60 {
-                let busy_ms = lots.between(196.0, 204.0);
+                let busy_ms = draw.between(196.0, 204.0);
                 bursts.push(burst(start_ms, busy_ms, [1.0, 1.0]));
                 start_ms += busy_ms + rest_ms;
             }
-            let (mut book, now) = heard(&bursts, start_ms, lots);
+            let (mut book, now) = heard(&bursts, start_ms, draw);
             let beat = found(book.poll_rhythm(now))?;
             Some(beat.gap.as_secs_f64() * 1e3 - rest_ms)
         });
@@ -207,9 +208,9 @@ fn rest_is_measured_within_3ms() {
 
 #[test]
 fn half_minute_iterations_are_found() {
-    let lots = &mut Lots(1);
-    let (bursts, starts) = played(ring, 31_000.0, 14, lots);
-    let (mut book, now) = heard(&bursts, end_of(&starts), lots);
+    let draw = &mut Draw::new(1);
+    let (bursts, starts) = played(ring, 31_000.0, 14, draw);
+    let (mut book, now) = heard(&bursts, end_of(&starts), draw);
     let beat = found(book.poll_rhythm(now)).expect("a beat");
     assert!(off(&beat, &starts) < 0.02, "{beat:?}");
 }
@@ -217,10 +218,10 @@ fn half_minute_iterations_are_found() {
 #[test]
 fn next_gap_is_predicted() {
     for (name, job) in JOBS {
-        let lots = &mut Lots(7);
-        let (bursts, starts) = played(job, 400.0, 60, lots);
+        let draw = &mut Draw::new(7);
+        let (bursts, starts) = played(job, 400.0, 60, draw);
         // Somewhere in the last but one iteration.
-        let (mut book, now) = heard(&bursts, end_of(&starts) - 700.0, lots);
+        let (mut book, now) = heard(&bursts, end_of(&starts) - 700.0, draw);
         let beat = found(book.poll_rhythm(now)).expect("a beat");
         let gaps = bursts
             .windows(2)
@@ -238,49 +239,49 @@ fn next_gap_is_predicted() {
 }
 
 /// Traffic that does not repeat itself.
-type Noise = fn(&mut Lots) -> Vec<Burst>;
+type Noise = fn(&mut Draw) -> Vec<Burst>;
 
-fn poisson(lots: &mut Lots) -> Vec<Burst> {
+fn poisson(draw: &mut Draw) -> Vec<Burst> {
     let (mut bursts, mut start) = (vec![], 0.0);
     while start < 45_000.0 {
-        start += lots.exponential(150.0);
-        let length = lots.between(20.0, 80.0);
+        start += draw.exponential(150.0);
+        let length = draw.between(20.0, 80.0);
         bursts.push(burst(start, length, [1.0, 0.5]));
         start += length;
     }
     bursts
 }
 
-fn heavy_tails(lots: &mut Lots) -> Vec<Burst> {
+fn heavy_tails(draw: &mut Draw) -> Vec<Burst> {
     let (mut bursts, mut start) = (vec![], 0.0);
     while start < 45_000.0 {
-        start += lots.pareto(20.0);
-        let length = lots.pareto(30.0);
-        bursts.push(burst(start, length, [lots.next(), 1.0]));
+        start += draw.pareto(20.0);
+        let length = draw.pareto(30.0);
+        bursts.push(burst(start, length, [draw.fraction(), 1.0]));
         start += length;
     }
     bursts
 }
 
 /// Never rests, and is never the same.
-fn busy(lots: &mut Lots) -> Vec<Burst> {
+fn busy(draw: &mut Draw) -> Vec<Burst> {
     let steps =
-        (0..4_500).map(|step| burst(f64::from(step) * 10.0, 10.0, [lots.between(0.3, 1.0), 0.1]));
+        (0..4_500).map(|step| burst(f64::from(step) * 10.0, 10.0, [draw.between(0.3, 1.0), 0.1]));
     steps.collect()
 }
 
 /// As file transfers: each about as long as the others, with pauses of any length.
-fn transfers(lots: &mut Lots) -> Vec<Burst> {
+fn transfers(draw: &mut Draw) -> Vec<Burst> {
     let (mut bursts, mut start) = (vec![], 0.0);
     while start < 45_000.0 {
-        start += lots.between(50.0, 1500.0);
+        start += draw.between(50.0, 1500.0);
         bursts.push(burst(start, 400.0, [1.0, 0.02]));
         start += 400.0;
     }
     bursts
 }
 
-fn steady(_: &mut Lots) -> Vec<Burst> {
+fn steady(_: &mut Draw) -> Vec<Burst> {
     vec![burst(0.0, 45_000.0, [1.0, 0.1])]
 }
 
@@ -295,10 +296,10 @@ fn aperiodic_traffic_has_no_period() {
     ];
     for (name, noise) in noises {
         for seed in 0..SEED_COUNT {
-            let lots = &mut Lots(seed);
-            let bursts = noise(lots);
+            let draw = &mut Draw::new(seed);
+            let bursts = noise(draw);
             for until_ms in [5_000.0, 14_000.0, 44_000.0] {
-                let (mut book, now) = heard(&bursts, until_ms, lots);
+                let (mut book, now) = heard(&bursts, until_ms, draw);
                 let rhythm = book.poll_rhythm(now);
                 let what = format!("{name}, seed {seed}, {until_ms} ms");
                 assert!(found(rhythm).is_none(), "{what}: {rhythm:?}");
@@ -314,7 +315,7 @@ fn small_heartbeat_is_no_training() {
         to_ms: f64::from(beat) * 500.0 + 5.0,
         bytes: [20_000.0, 1_000.0],
     });
-    let (mut book, now) = heard(&beats.collect::<Vec<_>>(), 40_000.0, &mut Lots(1));
+    let (mut book, now) = heard(&beats.collect::<Vec<_>>(), 40_000.0, &mut Draw::new(1));
     assert!(matches!(book.poll_rhythm(now), Periodicity::None { .. }));
 }
 
@@ -325,7 +326,7 @@ fn own_measurements_are_no_training() {
         to_ms: f64::from(beat) * 500.0 + 100.0,
         bytes: [200_000.0, 10_000.0],
     });
-    let (mut book, now) = heard(&beats.collect::<Vec<_>>(), 40_000.0, &mut Lots(1));
+    let (mut book, now) = heard(&beats.collect::<Vec<_>>(), 40_000.0, &mut Draw::new(1));
     book.handle_measuring(Rate::from_bits_per_s(1_000_000));
     assert!(matches!(book.poll_rhythm(now), Periodicity::None { .. }));
     book.handle_measuring(Rate::from_bits_per_s(100_000));
@@ -334,33 +335,33 @@ fn own_measurements_are_no_training() {
 
 #[test]
 fn period_is_unknown_at_first() {
-    let (mut book, now) = heard(&ring(1000.0), 2_000.0, &mut Lots(1));
+    let (mut book, now) = heard(&ring(1000.0), 2_000.0, &mut Draw::new(1));
     assert!(matches!(book.poll_rhythm(now), Periodicity::Unknown { .. }));
 }
 
 #[test]
 fn period_change_and_end_are_noticed() {
-    let lots = &mut Lots(3);
-    let (mut bursts, starts) = played(ring, 400.0, 50, lots);
-    let (faster, later) = played(ring, 250.0, 30, lots);
+    let draw = &mut Draw::new(3);
+    let (mut bursts, starts) = played(ring, 400.0, 50, draw);
+    let (faster, later) = played(ring, 250.0, 30, draw);
     let [end, later] = [end_of(&starts), end_of(&later)];
     bursts.extend(faster.into_iter().map(|it| Burst {
         from_ms: it.from_ms + end,
         to_ms: it.to_ms + end,
         ..it
     }));
-    let (mut book, now) = heard(&bursts, end + later, lots);
+    let (mut book, now) = heard(&bursts, end + later, draw);
     let beat = found(book.poll_rhythm(now)).expect("the new beat");
     assert!((245..256).contains(&beat.period.as_millis()), "{beat:?}");
-    let (mut book, now) = heard(&bursts, end + later + 10_000.0, lots);
+    let (mut book, now) = heard(&bursts, end + later + 10_000.0, draw);
     assert!(matches!(book.poll_rhythm(now), Periodicity::None { .. }));
 }
 
 #[test]
 fn continuing_period_keeps_its_start() {
-    let lots = &mut Lots(3);
-    let (bursts, starts) = played(ring, 400.0, 200, lots);
-    let (mut book, now) = heard(&bursts, 20_000.0, lots);
+    let draw = &mut Draw::new(3);
+    let (bursts, starts) = played(ring, 400.0, 200, draw);
+    let (mut book, now) = heard(&bursts, 20_000.0, draw);
     let first = found(book.poll_rhythm(now)).expect("a beat");
     for step in 0..6_000 {
         let [from, to] = [step, step + 1].map(|step| at(20_100.0 + f64::from(step) * 10.0));
@@ -374,9 +375,9 @@ fn continuing_period_keeps_its_start() {
 
 #[test]
 fn period_carries_collective_shape() {
-    let lots = &mut Lots(5);
-    let (bursts, starts) = played(ring, 300.0, 40, lots);
-    let (mut book, now) = heard(&bursts, end_of(&starts), lots);
+    let draw = &mut Draw::new(5);
+    let (bursts, starts) = played(ring, 300.0, 40, draw);
+    let (mut book, now) = heard(&bursts, end_of(&starts), draw);
     let exchanged = |total: u64| {
         let volume = |bytes| Volume {
             bytes: Bytes::new(bytes),

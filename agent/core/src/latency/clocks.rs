@@ -46,7 +46,7 @@ impl Stamp {
     }
 
     /// The time from this stamp to a later one, on the best clock that has both. None when that
-    /// clock went backwards. What nobody stamped counts from when the program had its turn.
+    /// clock went backwards. What has no stamp counts from when the program had its turn.
     pub(super) fn until(&self, later: &Self, turns: [&Clocks; 2]) -> Option<ResponderDelay> {
         if let (Some(from), Some(to)) = (self.hardware_ns, later.hardware_ns) {
             let nanos = to.checked_sub(from)?;

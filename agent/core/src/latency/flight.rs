@@ -28,11 +28,11 @@ pub(super) struct Flight {
 pub(super) enum State {
     Flying,
     Answered(Landing),
-    /// Its times are told. That it was answered counts when its patience ends: if it counted at
+    /// Its times are reported. That it was answered counts when its patience ends: if it counted at
     /// once, there would seem to be fewer losses than there are, since those are known late.
     Timed,
     /// It had no responder, and that is reported.
-    Told,
+    Reported,
 }
 
 #[derive(Debug)]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::moment::Moment;
 use reweave_common::probing::{ProbeList, ProbePart, ProbeReading, ProbeTally};
+use reweave_common::split_mix::SplitMix64;
 use reweave_common::stall::StallDetector;
 
 use super::flight::{ANSWER_TIMEOUT, Flight, Landing, State};
@@ -14,9 +15,8 @@ use super::liveness::PeerLiveness;
 use super::packet::{ProbeAnswer, ProbeId};
 use super::schedule::Schedule;
 use super::{Clocks, PACKET_BYTES, Packet, Stamp, Strays};
-use crate::random::Random;
 
-/// A refusal speaks for probes that were sent so long before and after.
+/// A refusal speaks for probes that were sent this long before and after.
 const REFUSAL_TTL_NS: u64 = 3_000_000_000;
 
 /// Shortest gap between turns, or hold time of a responder, that counts as a stall. Turns are 130 ms apart at most.
@@ -27,7 +27,7 @@ const PROBES_PER_LARGE_PROBE: u32 = 8;
 /// Of a packet, headers of IP and UDP; on a wire, Ethernet's and its checksum.
 const IP_UDP_HEADER_BYTES: u32 = 28;
 const ETHERNET_FRAMING_BYTES: u64 = 18;
-/// No larger packets are sent, whatever an interface takes.
+/// No larger packets are sent, even where an interface takes them.
 const MAX_PACKET_BYTES: u32 = 9216;
 
 /// The probes of one agent.
@@ -75,7 +75,7 @@ pub enum Unsendable {
     Forbidden,
     NoRoom,
     NoWay,
-    /// Its interface takes no packet of this length any more.
+    /// Its interface takes no packet of this length any longer.
     TooLong,
 }
 
@@ -92,10 +92,10 @@ impl Prober {
     /// `seed` is drawn at random: it tells this prober's probes from those of others.
     /// Who should answer learns of it at about the same time: `head_start` is given to them.
     pub fn new(seed: u64, head_start: Duration) -> Self {
-        let mut random = Random::new(seed);
+        let mut rng = SplitMix64::new(seed);
         Self {
-            session: random.draw() as u32,
-            schedule: Schedule::new(random, head_start),
+            session: rng.next_u64() as u32,
+            schedule: Schedule::new(rng, head_start),
             peers: BTreeMap::new(),
             flows: BTreeMap::new(),
             mtus: BTreeMap::new(),
@@ -169,7 +169,7 @@ impl Prober {
         let Some(flight) = self.sent(pair(&probe.flow), &probe.bytes) else {
             return;
         };
-        flight.state = State::Told;
+        flight.state = State::Reported;
         let unsent = &mut self.told(probe.flow).tally.unsent;
         *match why {
             Unsendable::Forbidden => &mut unsent.forbidden,
@@ -196,7 +196,7 @@ impl Prober {
         if !matches!(flight.state, State::Flying) {
             return;
         }
-        flight.state = State::Told;
+        flight.state = State::Reported;
         let (flow, sent) = (flight.flow, flight.sent);
         self.told(flow).tally.refused += 1;
         if let Some(peer) = self.peers.get_mut(&pair) {
@@ -431,7 +431,7 @@ impl FlowTally {
 
     /// Neither answered nor lost. Large probes and those already counted stay out.
     fn count_stalled(&mut self, flight: &Flight) {
-        if !matches!(flight.state, State::Told) && !flight.is_large {
+        if !matches!(flight.state, State::Reported) && !flight.is_large {
             self.tally.stalled += 1;
         }
     }
@@ -439,7 +439,7 @@ impl FlowTally {
     /// Says what came of it, now that its patience has ended.
     fn settle(&mut self, flight: &Flight, seen: Option<bool>) {
         match (&flight.state, seen) {
-            (State::Told, _) => {}
+            (State::Reported, _) => {}
             (State::Flying, seen) if flight.is_large => match seen {
                 Some(true) => self.tally.large.arrived += 1,
                 Some(false) => self.tally.large.lost += 1,

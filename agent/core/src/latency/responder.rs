@@ -53,9 +53,9 @@ struct Leaving {
 }
 
 impl Responder {
-    /// Answers these hosts from now on. Whom the roster before had besides is answered for as long as
-    /// `grace`: a coordinator that was started again hears of hosts one by one, and meanwhile they probe
-    /// on by their old lists. What nobody answered would pass for lost.
+    /// Answers these hosts from now on. Whom the roster before had besides is answered for as long as `grace`: a
+    /// coordinator that was started again hears of hosts one by one, and meanwhile they probe on by their old lists.
+    /// Unanswered probes would pass for lost.
     pub fn handle_roster(
         &mut self,
         now: Moment,
@@ -175,7 +175,7 @@ impl Responder {
 }
 
 impl Session {
-    /// The card's stamp takes the place of the kernel's, if that has not been told.
+    /// The card's stamp takes the place of the kernel's, if that has not been reported.
     fn note_left(&mut self, number: u32, held: ResponderDelay) {
         self.earlier.retain(|(noted, _)| *noted != number);
         if self.earlier.len() == MAX_EARLIER_TIMES {

@@ -6,11 +6,11 @@ use std::time::Duration;
 use reweave_common::flow::FlowKey;
 use reweave_common::moment::Moment;
 use reweave_common::probing::ProbeList;
+use reweave_common::split_mix::SplitMix64;
 use reweave_common::units::Rate;
 
 use super::packet::PACKET_BYTES;
 use crate::grant::{self, MAX_LIST_TTL};
-use crate::random::Random;
 
 /// What a probe takes on a wire: with the headers of UDP, IP and Ethernet and its checksum.
 pub const PROBE_WIRE_BYTES: u64 = PACKET_BYTES as u64 + 8 + 20 + 18;
@@ -35,13 +35,13 @@ pub(super) struct Schedule {
     /// Before then no probe may be a large one.
     large_at: Moment,
     ends: Moment,
-    random: Random,
+    rng: SplitMix64,
     /// Before a flow is probed for the first time.
     head_start: Duration,
 }
 
 impl Schedule {
-    pub(super) fn new(random: Random, head_start: Duration) -> Self {
+    pub(super) fn new(rng: SplitMix64, head_start: Duration) -> Self {
         Self {
             due: BTreeSet::new(),
             period: MIN_INTERVAL,
@@ -49,7 +49,7 @@ impl Schedule {
             share_at: Moment::default(),
             large_at: Moment::default(),
             ends: Moment::default(),
-            random,
+            rng,
             head_start,
         }
     }
@@ -63,7 +63,7 @@ impl Schedule {
         self.ends = grant::ends(now, list);
         let latest = now + self.head_start + self.period;
         for &flow in &list.flows {
-            let turn = now + self.head_start + self.random.below(self.period);
+            let turn = now + self.head_start + self.rng.below_duration(self.period);
             let due = before.get(&flow).map_or(turn, |at| (*at).min(latest));
             self.due.insert((due, flow));
         }
@@ -85,7 +85,7 @@ impl Schedule {
         self.due.pop_first();
         self.share_at = self.share_at.max(now) + self.gap;
         // Jittered by a quarter, and never in arrears.
-        let pause = self.period * 3 / 4 + self.random.below(self.period / 2);
+        let pause = self.period * 3 / 4 + self.rng.below_duration(self.period / 2);
         self.due.insert(((due + pause).max(now), flow));
         Some(flow)
     }
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn probes_spread_evenly_over_period() {
-        let mut schedule = Schedule::new(Random::new(1), Duration::ZERO);
+        let mut schedule = Schedule::new(SplitMix64::new(1), Duration::ZERO);
         schedule.handle_list(at(0), &list(64, 100, 10_000_000));
         let turns = play(&mut schedule, at(0), at(9999));
         let of = |it: FlowKey| turns.iter().filter(move |(_, flow)| *flow == it);
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn total_probe_rate_is_capped() {
         for (asked, most) in [(880_000, 880_000), (1_000_000_000, 10_000_000)] {
-            let mut schedule = Schedule::new(Random::new(2), Duration::ZERO);
+            let mut schedule = Schedule::new(SplitMix64::new(2), Duration::ZERO);
             schedule.handle_list(at(0), &list(500, 1, asked));
             let turns = play(&mut schedule, at(0), at(2000));
             let bits = turns.len() as u64 * PROBE_WIRE_BYTES * 8 / 2;
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn paused_prober_keeps_rate_cap() {
         let most = 1_000_000;
-        let mut schedule = Schedule::new(Random::new(6), Duration::ZERO);
+        let mut schedule = Schedule::new(SplitMix64::new(6), Duration::ZERO);
         schedule.handle_list(at(0), &list(500, 1, most));
         let pause = MAX_BURST_TIME.as_millis() as u64;
         let looks = (0..5_000).filter(|ms| ms % (1000 + pause) >= pause);
@@ -232,14 +232,15 @@ mod tests {
     fn large_probes_use_tenth_of_rate() {
         const JUMBO_FRAME_BYTES: u64 = 9018;
         let most = 1_000_000;
-        let mut schedule = Schedule::new(Random::new(7), Duration::ZERO);
+        let mut schedule = Schedule::new(SplitMix64::new(7), Duration::ZERO);
         schedule.handle_list(at(0), &list(500, 1, most));
         let (mut small, mut large) = (0, 0);
         for ms in 0..10_000 {
             while schedule.poll(at(ms)).is_some() {
-                match schedule.grants(at(ms), JUMBO_FRAME_BYTES) {
-                    true => large += 1,
-                    false => small += 1,
+                if schedule.grants(at(ms), JUMBO_FRAME_BYTES) {
+                    large += 1;
+                } else {
+                    small += 1;
                 }
             }
         }
@@ -255,7 +256,7 @@ mod tests {
 
     #[test]
     fn probing_ends_without_fresh_list() {
-        let mut schedule = Schedule::new(Random::new(3), Duration::ZERO);
+        let mut schedule = Schedule::new(SplitMix64::new(3), Duration::ZERO);
         schedule.handle_list(at(0), &list(8, 100, 10_000_000));
         let turns = play(&mut schedule, at(0), at(60_000));
         let (last, _) = *turns.last().unwrap();
@@ -268,7 +269,7 @@ mod tests {
     #[test]
     fn renewed_list_sends_nothing_early() {
         let fresh_every = |ms: u64| {
-            let mut schedule = Schedule::new(Random::new(4), Duration::ZERO);
+            let mut schedule = Schedule::new(SplitMix64::new(4), Duration::ZERO);
             let turns = (0..10_000 / ms).map(|turn| {
                 schedule.handle_list(at(turn * ms), &list(8, 100, 10_000_000));
                 play(&mut schedule, at(turn * ms), at((turn + 1) * ms)).len()
@@ -284,7 +285,7 @@ mod tests {
 
     #[test]
     fn stalled_prober_does_not_catch_up() {
-        let mut schedule = Schedule::new(Random::new(5), Duration::ZERO);
+        let mut schedule = Schedule::new(SplitMix64::new(5), Duration::ZERO);
         schedule.handle_list(at(0), &list(1, 10, 10_000_000));
         let turns = play(&mut schedule, at(5_000), at(5_001));
         assert!(turns.len() <= 2, "{turns:?}");

@@ -40,19 +40,19 @@ fn list(ports: &[u16]) -> ProbeList {
 
 /// What becomes of a packet on its way.
 #[derive(Debug, Clone, Copy)]
-enum Way {
+enum PacketFate {
     Takes(u64),
     Twice(u64),
     Lost,
 }
 
 /// What the network does to the probe that is sent as the n-th, and to its answer.
-type Ways = fn(u64) -> [Way; 2];
+type PathFates = fn(u64) -> [PacketFate; 2];
 
 struct World {
     prober: Prober,
     responder: Responder,
-    ways: Ways,
+    ways: PathFates,
     now_ns: u64,
     /// How far each host's wall clock is from its steady one.
     offset_ns: [u64; 2],
@@ -76,7 +76,7 @@ enum Event {
 }
 
 impl World {
-    fn new(ways: Ways) -> Self {
+    fn new(ways: PathFates) -> Self {
         let mut responder = Responder::default();
         responder.handle_roster(Moment::default(), [PROBER_ADDRESS], Duration::ZERO);
         Self {
@@ -114,7 +114,7 @@ impl World {
         Moment::from_micros(self.now_ns / 1000)
     }
 
-    /// Plays for so long; what came of the probes.
+    /// Plays for this long; what came of the probes.
     fn play(&mut self, ms: u64) -> ProbeTally {
         let end = self.now_ns + ms * NS_PER_MS;
         let mut tally = ProbeTally::default();
@@ -152,9 +152,9 @@ impl World {
             let [there, _] = (self.ways)(self.sent);
             let copies = match there {
                 _ if probe.length > self.longest => vec![],
-                Way::Lost => vec![],
-                Way::Takes(ns) => vec![event(ns)],
-                Way::Twice(ns) => vec![event(ns), event(ns + 1000)],
+                PacketFate::Lost => vec![],
+                PacketFate::Takes(ns) => vec![event(ns)],
+                PacketFate::Twice(ns) => vec![event(ns), event(ns + 1000)],
             };
             self.flying.extend(copies);
         }
@@ -195,9 +195,10 @@ impl World {
         bytes: &'p [u8],
         back: bool,
     ) -> ReceivedPacket<'p> {
-        let (from, to) = match back {
-            true => (flow.destination, flow.source),
-            false => (flow.source, flow.destination),
+        let (from, to) = if back {
+            (flow.destination, flow.source)
+        } else {
+            (flow.source, flow.destination)
         };
         ReceivedPacket {
             from,
@@ -222,7 +223,7 @@ impl World {
         if !self.stamps_late {
             self.stamp_answers();
         }
-        if let Way::Takes(ns) = (self.ways)(nth)[1] {
+        if let PacketFate::Takes(ns) = (self.ways)(nth)[1] {
             let at = self.now_ns + held + ns;
             self.flying.push((at, Event::Answer(flow, answer)));
         }
@@ -236,7 +237,12 @@ fn is_about(duration: Option<Duration>, expected_ns: u64) -> bool {
 
 #[test]
 fn probe_time_is_split_by_stage() {
-    let mut world = World::new(|_| [Way::Takes(3 * NS_PER_MS), Way::Takes(5 * NS_PER_MS)]);
+    let mut world = World::new(|_| {
+        [
+            PacketFate::Takes(3 * NS_PER_MS),
+            PacketFate::Takes(5 * NS_PER_MS),
+        ]
+    });
     world.prober.handle_list(world.moment(), &list(&[1, 2, 3]));
     let tally = world.play(10_000);
     assert!((240..300).contains(&tally.answered), "{tally:?}");
@@ -274,7 +280,12 @@ fn probe_time_is_split_by_stage() {
 
 #[test]
 fn unstamped_departure_uses_program_clock() {
-    let mut world = World::new(|_| [Way::Takes(3 * NS_PER_MS), Way::Takes(5 * NS_PER_MS)]);
+    let mut world = World::new(|_| {
+        [
+            PacketFate::Takes(3 * NS_PER_MS),
+            PacketFate::Takes(5 * NS_PER_MS),
+        ]
+    });
     world.stamps_answers = false;
     world.prober.handle_list(world.moment(), &list(&[1]));
     let tally = world.play(3_000);
@@ -293,8 +304,8 @@ fn consecutive_responses_are_all_timed() {
     // All of a period's probes arrive at once.
     let mut world = World::new(|nth| {
         [
-            Way::Takes((20 - nth % 20) * NS_PER_MS),
-            Way::Takes(NS_PER_MS),
+            PacketFate::Takes((20 - nth % 20) * NS_PER_MS),
+            PacketFate::Takes(NS_PER_MS),
         ]
     });
     world.stamps_late = true;
@@ -309,10 +320,10 @@ fn consecutive_responses_are_all_timed() {
 #[test]
 fn losses_are_split_by_direction() {
     let mut world = World::new(|nth| {
-        let on = Way::Takes(NS_PER_MS);
+        let on = PacketFate::Takes(NS_PER_MS);
         match nth % 100 {
-            7 | 8 | 50 => [Way::Lost, on],
-            20 => [on, Way::Lost],
+            7 | 8 | 50 => [PacketFate::Lost, on],
+            20 => [on, PacketFate::Lost],
             _ => [on, on],
         }
     });
@@ -337,8 +348,8 @@ fn losses_are_split_by_direction() {
 #[test]
 fn silent_peer_hides_loss_direction() {
     let mut world = World::new(|nth| match nth {
-        ..=50 => [Way::Takes(NS_PER_MS), Way::Takes(NS_PER_MS)],
-        _ => [Way::Takes(NS_PER_MS), Way::Lost],
+        ..=50 => [PacketFate::Takes(NS_PER_MS), PacketFate::Takes(NS_PER_MS)],
+        _ => [PacketFate::Takes(NS_PER_MS), PacketFate::Lost],
     });
     world.prober.handle_list(world.moment(), &list(&[1]));
     let tally = world.play(9_500);
@@ -357,7 +368,12 @@ const STALL_RANGE_NS: [u64; 2] = [2_000 * NS_PER_MS, 5_000 * NS_PER_MS];
 
 #[test]
 fn stalled_prober_reports_no_loss() {
-    let mut world = World::new(|_| [Way::Takes(400 * NS_PER_MS), Way::Takes(NS_PER_MS)]);
+    let mut world = World::new(|_| {
+        [
+            PacketFate::Takes(400 * NS_PER_MS),
+            PacketFate::Takes(NS_PER_MS),
+        ]
+    });
     world.stall_ns[0] = STALL_RANGE_NS;
     world.prober.handle_list(world.moment(), &list(&[1]));
     let tally = world.play(10_000);
@@ -372,8 +388,8 @@ fn stalled_prober_reports_no_loss() {
 fn stalled_responder_is_not_network_loss() {
     let mut world = World::new(|nth| match nth {
         // One lost in the responder's receive buffer, one by the network.
-        30 | 70 => [Way::Lost, Way::Takes(NS_PER_MS)],
-        _ => [Way::Takes(NS_PER_MS), Way::Takes(NS_PER_MS)],
+        30 | 70 => [PacketFate::Lost, PacketFate::Takes(NS_PER_MS)],
+        _ => [PacketFate::Takes(NS_PER_MS), PacketFate::Takes(NS_PER_MS)],
     });
     world.stall_ns[1] = STALL_RANGE_NS;
     world.prober.handle_list(world.moment(), &list(&[1]));
@@ -390,8 +406,11 @@ fn stalled_responder_is_not_network_loss() {
 #[test]
 fn answer_delayed_by_network_is_lost() {
     let mut world = World::new(|nth| match nth % 50 {
-        7 => [Way::Takes(NS_PER_MS), Way::Takes(1_200 * NS_PER_MS)],
-        _ => [Way::Takes(NS_PER_MS), Way::Takes(NS_PER_MS)],
+        7 => [
+            PacketFate::Takes(NS_PER_MS),
+            PacketFate::Takes(1_200 * NS_PER_MS),
+        ],
+        _ => [PacketFate::Takes(NS_PER_MS), PacketFate::Takes(NS_PER_MS)],
     });
     world.prober.handle_list(world.moment(), &list(&[1]));
     let tally = world.play(20_000);
@@ -402,9 +421,12 @@ fn answer_delayed_by_network_is_lost() {
 #[test]
 fn reordered_and_duplicate_answers_are_counted() {
     let mut world = World::new(|nth| match nth % 10 {
-        3 => [Way::Takes(250 * NS_PER_MS), Way::Takes(NS_PER_MS)],
-        6 => [Way::Twice(NS_PER_MS), Way::Takes(NS_PER_MS)],
-        _ => [Way::Takes(NS_PER_MS), Way::Takes(NS_PER_MS)],
+        3 => [
+            PacketFate::Takes(250 * NS_PER_MS),
+            PacketFate::Takes(NS_PER_MS),
+        ],
+        6 => [PacketFate::Twice(NS_PER_MS), PacketFate::Takes(NS_PER_MS)],
+        _ => [PacketFate::Takes(NS_PER_MS), PacketFate::Takes(NS_PER_MS)],
     });
     world.prober.handle_list(world.moment(), &list(&[1]));
     let tally = world.play(30_000);
@@ -419,8 +441,11 @@ fn reordered_and_duplicate_answers_are_counted() {
 fn flows_do_not_overtake_one_another() {
     // What one path takes longer is no reordering.
     let mut world = World::new(|nth| match nth % 2 {
-        0 => [Way::Takes(300 * NS_PER_MS), Way::Takes(NS_PER_MS)],
-        _ => [Way::Takes(NS_PER_MS), Way::Takes(NS_PER_MS)],
+        0 => [
+            PacketFate::Takes(300 * NS_PER_MS),
+            PacketFate::Takes(NS_PER_MS),
+        ],
+        _ => [PacketFate::Takes(NS_PER_MS), PacketFate::Takes(NS_PER_MS)],
     });
     let mut list = list(&[1]);
     list.period = TimeSpan::from_millis(400);
@@ -435,8 +460,12 @@ fn clock_step_keeps_latency_valid() {
     for host in [0, 1] {
         for step in [3600 * 1000 * NS_PER_MS, 2 * NS_PER_MS, 200_000] {
             for back in [false, true] {
-                let mut world =
-                    World::new(|_| [Way::Takes(3 * NS_PER_MS), Way::Takes(5 * NS_PER_MS)]);
+                let mut world = World::new(|_| {
+                    [
+                        PacketFate::Takes(3 * NS_PER_MS),
+                        PacketFate::Takes(5 * NS_PER_MS),
+                    ]
+                });
                 world.prober.handle_list(world.moment(), &list(&[1, 2]));
                 let mut tally = world.play(1_000);
                 for _ in 0..20 {
@@ -464,7 +493,7 @@ fn clock_step_keeps_latency_valid() {
 
 #[test]
 fn closed_port_counts_no_loss() {
-    let mut world = World::new(|_| [Way::Lost, Way::Lost]);
+    let mut world = World::new(|_| [PacketFate::Lost, PacketFate::Lost]);
     world.prober.handle_list(world.moment(), &list(&[1]));
     let mut tally = ProbeTally::default();
     // As kernels do, the host speaks up for one probe in ten.
@@ -487,7 +516,7 @@ fn closed_port_counts_no_loss() {
 
 #[test]
 fn unsent_probe_is_not_lost() {
-    let mut world = World::new(|_| [Way::Lost, Way::Lost]);
+    let mut world = World::new(|_| [PacketFate::Lost, PacketFate::Lost]);
     world.prober.handle_list(world.moment(), &list(&[1]));
     world.now_ns += 100 * NS_PER_MS;
     let probe = world
@@ -510,7 +539,7 @@ fn unsent_probe_is_not_lost() {
 
 #[test]
 fn responder_answers_roster_until_expiry() {
-    let mut world = World::new(|_| [Way::Takes(NS_PER_MS), Way::Takes(NS_PER_MS)]);
+    let mut world = World::new(|_| [PacketFate::Takes(NS_PER_MS), PacketFate::Takes(NS_PER_MS)]);
     let now = world.moment();
     world
         .responder
@@ -531,7 +560,12 @@ fn responder_answers_roster_until_expiry() {
 
 #[test]
 fn answers_awaited_after_list_change() {
-    let mut world = World::new(|_| [Way::Takes(200 * NS_PER_MS), Way::Takes(200 * NS_PER_MS)]);
+    let mut world = World::new(|_| {
+        [
+            PacketFate::Takes(200 * NS_PER_MS),
+            PacketFate::Takes(200 * NS_PER_MS),
+        ]
+    });
     world.prober.handle_list(world.moment(), &list(&[1]));
     let mut tally = world.play(300);
     assert!(world.prober.awaits(1) && !world.prober.awaits(2));
@@ -547,7 +581,7 @@ fn answers_awaited_after_list_change() {
 
 #[test]
 fn removed_prober_keeps_grace_period() {
-    let mut world = World::new(|_| [Way::Takes(NS_PER_MS), Way::Takes(NS_PER_MS)]);
+    let mut world = World::new(|_| [PacketFate::Takes(NS_PER_MS), PacketFate::Takes(NS_PER_MS)]);
     world.prober.handle_list(world.moment(), &list(&[1]));
     let now = world.moment();
     let grace = Duration::from_secs(5);
@@ -570,8 +604,11 @@ fn removed_prober_keeps_grace_period() {
 #[test]
 fn forged_and_late_answers_are_counted() {
     let mut world = World::new(|nth| match nth {
-        5 => [Way::Takes(3_000 * NS_PER_MS), Way::Takes(NS_PER_MS)],
-        _ => [Way::Takes(NS_PER_MS), Way::Takes(NS_PER_MS)],
+        5 => [
+            PacketFate::Takes(3_000 * NS_PER_MS),
+            PacketFate::Takes(NS_PER_MS),
+        ],
+        _ => [PacketFate::Takes(NS_PER_MS), PacketFate::Takes(NS_PER_MS)],
     });
     world.prober.handle_list(world.moment(), &list(&[1]));
     let mut tally = world.play(5_000);
@@ -584,7 +621,7 @@ fn forged_and_late_answers_are_counted() {
     );
     assert_eq!(tally.lost.count(), 1);
     // Another session's, another port's, another host's, and one that was never asked for.
-    let mut others = World::new(|_| [Way::Takes(NS_PER_MS), Way::Takes(NS_PER_MS)]);
+    let mut others = World::new(|_| [PacketFate::Takes(NS_PER_MS), PacketFate::Takes(NS_PER_MS)]);
     others.prober = Prober::new(8, Duration::ZERO);
     let probe = |world: &mut World| {
         world.prober.handle_list(world.moment(), &list(&[1]));
@@ -624,7 +661,7 @@ fn forged_and_late_answers_are_counted() {
 fn remembered_probers_are_bounded() {
     let mut responder = Responder::default();
     responder.handle_roster(Moment::default(), [PROBER_ADDRESS], Duration::ZERO);
-    let world = World::new(|_| [Way::Lost, Way::Lost]);
+    let world = World::new(|_| [PacketFate::Lost, PacketFate::Lost]);
     for session in 0..20_000 {
         let mut probe = [0; PACKET_BYTES];
         probe[..5].copy_from_slice(b"RwP1\x01");
@@ -643,7 +680,7 @@ fn excessive_probe_list_is_capped() {
     list.most_rate = Rate::from_bits_per_s(u64::MAX);
     list.valid_for = TimeSpan::MAX;
     prober.handle_list(Moment::from_micros(1), &list);
-    let world = World::new(|_| [Way::Lost, Way::Lost]);
+    let world = World::new(|_| [PacketFate::Lost, PacketFate::Lost]);
     let probes = (0..1000).filter(|micros| {
         let now = Moment::from_micros(*micros);
         prober.poll_probe(now, world.clocks(0, 0)).is_some()
@@ -652,7 +689,7 @@ fn excessive_probe_list_is_capped() {
 }
 
 /// A prober whose interface takes 9000 bytes, over a network that takes this many, for twenty seconds.
-fn with_large(longest: usize, ways: Ways) -> ProbeTally {
+fn with_large(longest: usize, ways: PathFates) -> ProbeTally {
     let mut world = World::new(ways);
     world.longest = longest;
     world.prober.handle_mtus([(PROBER_ADDRESS, 9000)].into());
@@ -664,7 +701,7 @@ fn with_large(longest: usize, ways: Ways) -> ProbeTally {
 
 #[test]
 fn large_probes_are_counted_separately() {
-    let takes = |_| [Way::Takes(NS_PER_MS), Way::Takes(NS_PER_MS)];
+    let takes = |_| [PacketFate::Takes(NS_PER_MS), PacketFate::Takes(NS_PER_MS)];
     let wide = with_large(usize::MAX, takes);
     assert!((20..=60).contains(&wide.large.arrived), "{wide:?}");
     assert_eq!((wide.large.lost, wide.lost.count()), (0, 0));
@@ -683,8 +720,8 @@ fn large_probes_are_counted_separately() {
 #[test]
 fn lost_answer_counts_large_probe_arrived() {
     let tally = with_large(usize::MAX, |nth| match nth % 3 {
-        0 => [Way::Takes(NS_PER_MS), Way::Lost],
-        _ => [Way::Takes(NS_PER_MS), Way::Takes(NS_PER_MS)],
+        0 => [PacketFate::Takes(NS_PER_MS), PacketFate::Lost],
+        _ => [PacketFate::Takes(NS_PER_MS), PacketFate::Takes(NS_PER_MS)],
     });
     assert!(
         tally.large.arrived >= 20 && tally.lost.back > 50,
@@ -695,7 +732,7 @@ fn lost_answer_counts_large_probe_arrived() {
 
 #[test]
 fn unknown_mtu_sends_no_large_probe() {
-    let mut world = World::new(|_| [Way::Takes(NS_PER_MS), Way::Takes(NS_PER_MS)]);
+    let mut world = World::new(|_| [PacketFate::Takes(NS_PER_MS), PacketFate::Takes(NS_PER_MS)]);
     world.prober.handle_list(world.moment(), &list(&[7000]));
     assert_eq!(world.play(20_000).large.sent(), 0);
 }

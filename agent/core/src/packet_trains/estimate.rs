@@ -96,8 +96,8 @@ fn known(rates: &[f64], least: f64, most: f64) -> Bandwidth {
     }
 }
 
-/// Between which two the median of all possible trains lies in 95 of 100 cases, whatever their
-/// distribution: as likely as so few of so many coins show heads.
+/// Between which two the median of all possible trains lies in 95 of 100 cases, for any
+/// distribution: as likely as that few heads among that many coins.
 fn bounds(rates: &[f64]) -> Option<[f64; 2]> {
     let count = rates.len();
     let mut chance = (0..count).fold(1.0, |chance, _| chance / 2.0);

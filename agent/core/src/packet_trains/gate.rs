@@ -21,9 +21,8 @@ const MARGIN_DIVISOR: u32 = 8;
 const MIN_IDLE_TIME: Duration = Duration::from_millis(20);
 /// Who looks at quiet wires looks seldom.
 const WATCH_TTL: Duration = Duration::from_millis(160);
-/// Without a rhythm, wires are quiet when they have carried no more than this beyond what is no
-/// traffic, less what that leaves over meanwhile. Of more than the most nobody speaks after two
-/// seconds.
+/// Without a rhythm, wires are quiet when they have carried no more than this beyond what is no traffic, less what that
+/// leaves over meanwhile. Any load has leaked away after two seconds.
 const MAX_QUIET_BYTES: f64 = 50_000.0;
 const MAX_LOAD_BYTES: f64 = 2.0 * MAX_STILL_BYTES_PER_S;
 /// And then are taken to rest on for this.

@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
 use reweave_common::moment::Moment;
+use reweave_common::split_mix::SplitMix64;
 
 use super::train_packet::{
     HEADER_BYTES, PAGE_BYTES, PAGE_PACKETS, Train, TrainMessage, TrainRefusal, TrainShape,
@@ -12,7 +13,6 @@ use super::train_packet::{
 use super::{FRAME_HEADER_BYTES, MAX_PACKETS};
 use crate::latency::{ReceivedPacket, Stamp};
 use crate::packet_trains::budget::ByteBudget;
-use crate::random::Random;
 
 /// A granted train is awaited for this time, and its arrivals are kept for the same time.
 const TRAIN_TIMEOUT: Duration = Duration::from_millis(1000);
@@ -24,7 +24,7 @@ const PACKET_SIZES_BYTES: std::ops::RangeInclusive<u16> = HEADER_BYTES as u16..=
 
 #[derive(Debug)]
 pub struct TrainReceiver {
-    random: Random,
+    rng: SplitMix64,
     roster: BTreeSet<Ipv4Addr>,
     /// Until then a train may begin, as was said last.
     open_until: Option<Moment>,
@@ -50,7 +50,7 @@ impl TrainReceiver {
     /// `seed` is drawn at random: keys cannot be guessed.
     pub fn new(seed: u64) -> Self {
         Self {
-            random: Random::new(seed),
+            rng: SplitMix64::new(seed),
             roster: BTreeSet::new(),
             open_until: None,
             budget: ByteBudget::new(MAX_BYTES_PER_S, MAX_BURST_BYTES),
@@ -133,7 +133,7 @@ impl TrainReceiver {
         match self.may_come(now, shape) {
             Err(why) => TrainMessage::Refuse(why),
             Ok(()) => {
-                let key = self.random.draw();
+                let key = self.rng.next_u64();
                 self.expected = Some(GrantedTrain {
                     from,
                     train,
@@ -221,9 +221,12 @@ impl GrantedTrain {
     fn after_ns(&self) -> Vec<Option<u32>> {
         let arrived = || self.arrived.iter().filter(|it| **it != Stamp::default());
         let by_card = arrived().all(|it| it.hardware_ns.is_some());
-        let time = |it: &Stamp| match by_card {
-            true => it.hardware_ns,
-            false => it.kernel_ns,
+        let time = |it: &Stamp| {
+            if by_card {
+                it.hardware_ns
+            } else {
+                it.kernel_ns
+            }
         };
         let first = arrived().filter_map(time).min().unwrap_or(0);
         let after = |it: &Stamp| u32::try_from(time(it)? - first).ok();

@@ -9,12 +9,12 @@ use reweave_common::bandwidth::{Bandwidth, BandwidthReading};
 use reweave_common::flow::FlowKey;
 use reweave_common::moment::Moment;
 use reweave_common::probing::ProbeList;
+use reweave_common::split_mix::SplitMix64;
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Rate;
 
 use super::{FRAME_HEADER_BYTES, TrainSequence, TrainShape, TrainVerdict};
 use crate::grant::{self, Allowance, MAX_LIST_TTL};
-use crate::random::Random;
 
 /// A train's source port lies so far above that of the probes of its flow: its socket is its own.
 const TRAIN_PORT_OFFSET: u16 = 32;
@@ -34,7 +34,7 @@ const SETUP_TIME: Duration = Duration::from_millis(45);
 
 #[derive(Debug)]
 pub struct Timetable {
-    random: Random,
+    rng: SplitMix64,
     lines: BTreeMap<FlowKey, TimetableEntry>,
     period: Duration,
     allowance: Allowance,
@@ -51,7 +51,7 @@ impl Timetable {
     /// `seed` is drawn at random.
     pub fn new(seed: u64) -> Self {
         Self {
-            random: Random::new(seed),
+            rng: SplitMix64::new(seed),
             lines: BTreeMap::new(),
             period: MIN_INTERVAL,
             allowance: Allowance::default(),
@@ -72,7 +72,7 @@ impl Timetable {
         let mut before = std::mem::take(&mut self.lines);
         for flow in list.flows.iter().filter_map(beside) {
             let new = || TimetableEntry {
-                due: now + self.random.below(self.period),
+                due: now + self.rng.below_duration(self.period),
                 course: TrainSequence::new(PACKET_BYTES, MAX_SCHEDULED_PACKETS),
             };
             let line = before.remove(&flow).unwrap_or_else(new);

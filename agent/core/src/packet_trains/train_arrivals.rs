@@ -154,8 +154,9 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 mod tests {
     use std::time::Duration;
 
+    use reweave_common::split_mix::SplitMix64;
+
     use super::*;
-    use crate::random::Random;
 
     const TEST_FRAME_BYTES: u32 = 1514;
 
@@ -229,11 +230,11 @@ mod tests {
 
     #[test]
     fn jittered_arrivals_keep_rate() {
-        let mut random = Random::new(3);
+        let mut rng = SplitMix64::new(3);
         let mut arrived = shaped(128, 1000, 0);
         for at in &mut arrived {
-            let late = random.below(Duration::from_micros(400)).as_nanos() as u64;
-            if random.draw().is_multiple_of(8) {
+            let late = rng.below_duration(Duration::from_micros(400)).as_nanos() as u64;
+            if rng.next_u64().is_multiple_of(8) {
                 *at += late;
             }
         }

@@ -76,8 +76,8 @@ impl Configured {
         self.ours.iter().map(rule).collect()
     }
 
-    /// The lines to tell FRR, in this order, so that ours are these. All that comes is told before anything
-    /// goes, so a route that stays always has its old ways, its new ones, or both.
+    /// The lines for FRR, in this order, so that ours are these. All that comes is sent before anything goes, so a
+    /// route that stays always has its old next hops, its new ones, or both.
     pub fn lines_to(&self, desired: &[RouteRule]) -> Result<Vec<String>, Unfit> {
         refuse_unfit(desired)?;
         let mut surplus = self.ours.clone();

@@ -63,7 +63,7 @@ impl ConfigRoutes {
         }
     }
 
-    /// Whatever else is said there: fields that others add are theirs.
+    /// Other fields may stand there too: they belong to those who added them.
     fn says(&self, key: &str, fields: &Fields) -> bool {
         let entry = self.entries.get(key);
         entry.is_some_and(|it| {
@@ -151,8 +151,8 @@ fn fields(rule: &RouteRule) -> Fields {
     owned.into_iter().collect()
 }
 
-/// A host at the other end of an interface is reached without one: FRR takes no host for the way to itself,
-/// unless it is told that it is on the link, which SONiC has no word for.
+/// A host at the other end of an interface is reached without one: FRR takes no host for the way to itself, unless the
+/// route says that it is on the link, which SONiC has no word for.
 fn gateway(destination: Ipv4Addr, hop: &RouteHop) -> Ipv4Addr {
     if hop.next_hop == destination {
         return Ipv4Addr::UNSPECIFIED;

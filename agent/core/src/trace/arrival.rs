@@ -11,7 +11,7 @@ use crate::path_confirmation::PathConfirmation;
 const MAX_TRIES: u8 = 6;
 /// An agent looks after its mail about ten times a second.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(150);
-/// What was seen is accepted for so long, and who does not answer is let alone.
+/// What was seen is accepted for this long, and who does not answer is let alone.
 const ARRIVAL_TTL: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]

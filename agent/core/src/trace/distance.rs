@@ -12,7 +12,7 @@ use crate::probe::TraceEvent;
 const MAX_HOPS: u8 = 16;
 /// A host behind this many hops that say nothing does not answer at all.
 const MAX_SILENT_HOPS: u8 = 4;
-/// What was found is accepted for so long.
+/// What was found is accepted for this long.
 const DISTANCE_TTL: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]

@@ -31,7 +31,7 @@ use router_pacing::{RouterHop, RouterPacing};
 
 pub use spread::{Fork, MultipathTrace};
 
-/// Each flow is traced so often.
+/// Each flow is traced this often.
 const TRACE_INTERVAL: Duration = Duration::from_secs(1);
 /// Between two questions what has arrived.
 const ARRIVAL_INTERVAL: Duration = Duration::from_millis(5);
@@ -417,7 +417,7 @@ impl FlowTrace {
         RouterHop { router, ttl }
     }
 
-    /// Who answered before and was asked in vain.
+    /// Who answered before and was asked without an answer.
     fn lose_patience(&mut self, now: Moment) -> Vec<RouterHop> {
         let hops = (1..).zip(self.trace.iter_mut().flatten());
         let lost = hops.filter_map(|(ttl, question)| question.handle_time(now).then_some(ttl));

@@ -21,8 +21,8 @@ pub(super) struct RouterHop {
     pub(super) ttl: u8,
 }
 
-/// A router keeps its own pace. Whoever is not known yet may be any of those at that distance, and is
-/// asked as if it were the slowest of them.
+/// A router keeps its own pace. One that is not known yet may be any of those at that distance, and is asked as if it
+/// were the slowest of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum PacingKey {
     To(Ipv4Addr),

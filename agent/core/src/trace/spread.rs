@@ -150,9 +150,9 @@ mod tests {
     use std::net::SocketAddrV4;
 
     use reweave_common::flow::Protocol;
+    use reweave_common::split_mix::SplitMix64;
 
     use super::*;
-    use crate::random::Random;
 
     fn like() -> FlowKey {
         let end = |host, port| SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, host), port);
@@ -169,7 +169,7 @@ mod tests {
 
     /// A leaf, one of `spines`, one of `cores`, a leaf; each flow's way is drawn.
     fn explore(spines: u64, cores: u64, seed: u64) -> MultipathTrace {
-        let mut random = Random::new(seed);
+        let mut rng = SplitMix64::new(seed);
         let mut spread = MultipathTrace::new(like());
         loop {
             let flows = spread.poll_flows();
@@ -177,7 +177,7 @@ mod tests {
                 return spread;
             }
             for flow in flows {
-                let [spine, core] = [spines, cores].map(|many| random.draw() % many);
+                let [spine, core] = [spines, cores].map(|many| rng.next_u64() % many);
                 let leaf = router(4, core);
                 let routers = vec![router(1, 0), router(2, spine), router(3, core), leaf];
                 spread.handle_path(TracedPath {

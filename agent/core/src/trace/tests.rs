@@ -132,9 +132,10 @@ impl Network {
             assert_eq!((probe.aim, probe.ttl), (ProbeAim::Hop(asked.flow), TTL));
             self.arrived.insert(asked.flow);
         }
-        let sight = match self.arrived.contains(&asked.flow) {
-            true => PathConfirmation::Past(3),
-            false => PathConfirmation::Nothing,
+        let sight = if self.arrived.contains(&asked.flow) {
+            PathConfirmation::Past(3)
+        } else {
+            PathConfirmation::Nothing
         };
         if self.receiver_looks {
             tracer.handle_sight(self.now, &asked.flow, sight);
@@ -354,7 +355,7 @@ fn trace_stops_without_echo_from_host() {
     assert_eq!(last.routers, through(0), "it is tried again later");
 }
 
-/// Behind a router that nothing leads on from, nobody answers.
+/// Behind a router that nothing leads on from, nothing answers.
 #[test]
 fn lost_flow_is_traced_to_loss() {
     let mut scene = Scene::watching(&[flow(1)]);
@@ -371,7 +372,7 @@ fn lost_flow_is_traced_to_loss() {
         traced.iter().all(|it| it.routers == beginning),
         "{traced:?}"
     );
-    // Nobody answers at all.
+    // Nothing answers at all.
     let mut scene = Scene::watching(&[flow(1)]);
     scene.network.receiver_echoes = false;
     scene

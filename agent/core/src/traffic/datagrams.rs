@@ -11,7 +11,7 @@ use reweave_common::units::Bytes;
 use super::{Direction, FlowCount};
 use crate::flows::Socket;
 
-/// A flow that sent nothing for so long has ended; longer than most iterations of training.
+/// A flow that sent nothing for this long has ended; longer than most iterations of training.
 const FLOW_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Follows the datagrams that a host sends.

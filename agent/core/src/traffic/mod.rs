@@ -41,7 +41,7 @@ pub struct FlowCount {
     pub flow: FlowKey,
     pub direction: Direction,
     pub volume: Volume,
-    /// For how long it went on, pauses not counted; where nobody measures that, nothing.
+    /// For how long it went on, pauses not counted; nothing where that is not measured.
     pub busy: Option<Duration>,
 }
 

@@ -112,9 +112,10 @@ impl Context {
             Some(_) => Stamps::Hardware,
             None => Stamps::Program,
         };
-        let layer = match INFINIBAND_LINK_LAYERS.contains(&port.link_layer) {
-            true => LinkLayer::Infiniband,
-            false => LinkLayer::Ethernet,
+        let layer = if INFINIBAND_LINK_LAYERS.contains(&port.link_layer) {
+            LinkLayer::Infiniband
+        } else {
+            LinkLayer::Ethernet
         };
         let gids = (0..u32::try_from(port.gid_tbl_len).unwrap_or(0))
             .filter_map(|index| self.gid(number, index, layer));

@@ -63,12 +63,12 @@ pub(super) trait Vendor: Send + Sync {
     /// Our routes in its configuration.
     fn configured(&self) -> Result<Vec<RouteRule>, SwitchError>;
 
-    /// What it would have to be told, in its own words.
+    /// What would have to be sent to it, in its own words.
     fn words_to(&self, desired: &[RouteRule]) -> Result<Vec<String>, SwitchError>;
 
     fn tell(&self, desired: &[RouteRule]) -> Result<RoutePush, SwitchError>;
 
-    /// Whether it takes away what shall go before it adds what comes.
+    /// Whether it takes away what should go before it adds what comes.
     fn removes_first(&self) -> bool {
         false
     }

@@ -128,7 +128,7 @@ impl ConfigDbConnection {
     }
 }
 
-/// A change of some fields at once is one event to whoever listens; fields that others have added stay.
+/// A change of some fields at once is one event to its subscribers; fields that others have added stay.
 fn words(edit: &Edit) -> Vec<&str> {
     match edit {
         Edit::Set(key, fields) => {

@@ -9,9 +9,9 @@ use tokio::time::{sleep, timeout};
 use super::{etcd, reweave};
 use crate::system::System;
 
-/// Whoever says nothing for so long is asked again later, and another before.
+/// A coordinator that is silent for this long is asked again later, and another before.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(150);
-/// Between two questions when nobody could take it.
+/// Between two questions when no coordinator could take it.
 const RETRY_INTERVAL: Duration = Duration::from_millis(10);
 
 enum Line {

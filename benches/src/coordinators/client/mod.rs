@@ -12,7 +12,7 @@ mod running;
 
 use tokio::runtime::Builder;
 
-/// Inside the lab: does as it is told, and prints when each decision began and was acknowledged.
+/// Inside the lab: follows its order, and prints when each decision began and was acknowledged.
 pub(crate) fn run(order: &str) {
     let order: Order = serde_json::from_str(order).expect("an order");
     let runtime = Builder::new_current_thread().enable_all().build();

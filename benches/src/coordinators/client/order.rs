@@ -1,4 +1,4 @@
-//! What a client shall do.
+//! What a client should do.
 
 use std::io::{Write as _, stdout};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! An operator, who shuts out one that is not there: an entry of the log that leaves no trace.
+//! An operator, who revokes one that is not there: an entry of the log that leaves no trace.
 
 use std::net::SocketAddr;
 use std::path::Path;

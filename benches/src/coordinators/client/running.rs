@@ -12,7 +12,7 @@ use reweave_tests::{STAGE_TIMEOUT, Stage, StageError, wait_for};
 use super::Order;
 use crate::system::System;
 
-/// Decisions are made every ten milliseconds or so, unless nobody leads.
+/// Decisions are made every ten milliseconds or so, unless no coordinator leads.
 const MIN_OUTAGE: Duration = Duration::from_millis(150);
 /// Where people are.
 const STATION: &str = "station";

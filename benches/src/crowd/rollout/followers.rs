@@ -1,5 +1,5 @@
 //! Agents that follow instructions: each with the real line, fence and store, before a kernel that
-//! only remembers what it was told.
+//! only remembers its instructions.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -29,7 +29,7 @@ use super::APPLY_TIME;
 use crate::members::Members;
 use crate::times::now;
 
-/// As often as agents report unless they are told otherwise.
+/// As often as agents report unless an instruction says otherwise.
 const REPORT_INTERVAL: Duration = Duration::from_millis(500);
 const HOLD_TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -38,7 +38,7 @@ pub(crate) trait World: Send + Sync + 'static {
     fn readings(&self, node: NodeId, held: &ForwardingState) -> Vec<Reading>;
 }
 
-/// A kernel holds what it was told, and its agent is about to say so.
+/// A kernel holds what its instruction says, and its agent is about to say so.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Held {
     pub(crate) node: NodeId,
@@ -82,7 +82,7 @@ impl Followers {
         self.looks[&node].notify_one();
     }
 
-    /// For whoever sees first what they would see.
+    /// For a reader that sees first what agents would see.
     pub(crate) fn looks(&self) -> BTreeMap<NodeId, Arc<Notify>> {
         self.looks.clone()
     }
@@ -92,7 +92,7 @@ impl Followers {
         while self.held.try_recv().is_ok() {}
     }
 
-    /// None where nobody is told anything any more.
+    /// None where no node gets instructions any longer.
     pub(crate) async fn next(&mut self) -> Option<Held> {
         let held = timeout(HOLD_TIMEOUT, self.held.recv()).await;
         held.ok().flatten()
@@ -218,7 +218,7 @@ impl<W: World> Follower<W> {
 
     fn held(&self, ack: Ack) -> Ack {
         if ack.outcome.is_ok() {
-            // Nobody may be waiting for it.
+            // Perhaps nothing waits for it.
             let _ = self.tell.send(Held {
                 node: self.node,
                 generation: ack.generation,

@@ -41,7 +41,7 @@ pub(crate) async fn measure() {
     until_all_report(&mut operator, nodes.len()).await;
     let mut held = vec![];
     for _ in 0..TURN_COUNT {
-        world.begin_anew();
+        world.next_turn();
         let generation = offered(&mut operator, &Request::Plan).await;
         followers.forget();
         let Some(said) = approve(&mut operator, generation).await else {
@@ -56,10 +56,10 @@ pub(crate) async fn measure() {
     tell("pin-held-by-its-switch", held, MAX_TIME_MS);
 }
 
-/// What is in nobody's way gets all of a link.
+/// A flow without others in its way gets all of a link.
 struct Collision {
     scenery: Scenery,
-    /// Both flows begin anew with other ports.
+    /// Both flows begin again with other ports.
     turn: AtomicU16,
     /// The uplinks of flows that are pinned, by what the first leaf holds.
     pinned: Mutex<BTreeMap<FlowKey, LinkId>>,
@@ -74,7 +74,7 @@ impl Collision {
         }
     }
 
-    fn begin_anew(&self) {
+    fn next_turn(&self) {
         self.turn.fetch_add(1, Ordering::Relaxed);
     }
 

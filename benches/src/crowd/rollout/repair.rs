@@ -1,5 +1,5 @@
-//! A link fails whose load others have to take: from the report of it to the new routes in all leaves,
-//! with nobody asked.
+//! A link fails whose load others have to take: from the report of it to the new routes in all leaves, without an
+//! approval.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,7 +66,7 @@ async fn drain(operator: &mut Operator) {
     committed(operator, drained).await;
 }
 
-/// Which routes are in force, once nothing changes any more.
+/// Which routes are in force, once nothing changes any longer.
 async fn at_rest(operator: &mut Operator) -> Generation {
     let resting = async {
         let mut seen = (None, 0);

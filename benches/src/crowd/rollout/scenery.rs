@@ -14,7 +14,7 @@ use reweave_common::units::{Bytes, Rate};
 
 use super::followers::World;
 
-/// One host at each leaf, whose address does not depend on whether its agent has told it.
+/// One host at each leaf, whose address does not depend on a report of its agent.
 pub(crate) fn leaf_spine(leaves: usize, spines: usize) -> String {
     let mut text = "kind = \"graph\"\n".to_owned();
     for leaf in 0..leaves {
@@ -67,9 +67,10 @@ impl Scenery {
 
     pub(crate) fn set_down(&self, link: LinkId, is_down: bool) {
         let mut down = lock(&self.down);
-        match is_down {
-            true => down.insert(link),
-            false => down.remove(&link),
+        if is_down {
+            down.insert(link)
+        } else {
+            down.remove(&link)
         };
     }
 

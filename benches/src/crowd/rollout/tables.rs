@@ -13,7 +13,7 @@ use super::tell;
 use crate::load::until_all_report;
 use crate::members::Members;
 
-/// With the two that the host is at and is not reached by, a thousand are told.
+/// With the two that the host is at and is not reached by, a thousand get instructions.
 const LEAVES: usize = 1001;
 const AGENT_COUNT: usize = 1000;
 const TURN_COUNT: usize = 6;

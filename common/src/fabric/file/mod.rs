@@ -291,7 +291,8 @@ impl Reader<'_> {
         (0..count).map(add).collect()
     }
 
-    /// Refuses what nobody meant to write before it is made; `at` is the value that asked for it.
+    /// Refuses sizes that can only be a slip, before anything is made; `at` is the value that asked
+    /// for it.
     fn affordable<V>(
         &self,
         [count, most]: [u64; 2],

@@ -103,7 +103,7 @@ impl Reader<'_> {
         self.fit(&fibre.port, added)
     }
 
-    /// None, where nobody said anything.
+    /// None, where the file does not say.
     fn loss(&self, db: Option<&Spanned<f64>>) -> Result<Loss, InputError> {
         db.map_or(Ok(Loss::default()), |db| self.0.loss(db))
     }

@@ -218,7 +218,7 @@ impl Reader<'_> {
         Ok([from, to].map(|rank| Rank::from_index(rank as usize)))
     }
 
-    /// Whoever sends to another needs a way there, and `names` are those of `hosts`.
+    /// Each sender needs a path to its receivers; `names` are those of `hosts`.
     fn all_reach(
         &self,
         pattern: &Pattern,

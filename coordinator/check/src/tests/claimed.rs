@@ -84,7 +84,7 @@ fn route_claims_instructed_nodes_and_paths() {
     assert!(claims.opticals.is_empty());
 }
 
-/// Told what it does anyhow, a node sends nothing elsewhere.
+/// With an instruction for what it does anyhow, a node sends nothing elsewhere.
 #[test]
 fn redundant_table_claims_only_node() {
     let mut ring = Ring::new();

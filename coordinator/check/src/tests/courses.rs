@@ -18,7 +18,7 @@ const OCS_TOML: &str =
     "[[optical]]\nname = \"ocs0\"\nports = 8\ncircuits = [[1, 4], [3, 6], [5, 8], [7, 2]]\n";
 
 impl Ring {
-    /// Everybody sends around by the next host up, but for the one before it.
+    /// Every host sends around by the next host up, but for the one before it.
     pub(super) fn new() -> Self {
         let mut text = format!("kind = \"graph\"\n{OCS_TOML}");
         for host in 0..4 {
@@ -98,7 +98,7 @@ impl Ring {
     }
 
     fn judge(&self, leg: MigrationStep<'_>, unsure: &Round, floor: f64) -> Vec<String> {
-        let faults = check_leg(&self.network(unsure, floor), leg)
+        let faults = check_step(&self.network(unsure, floor), leg)
             .err()
             .unwrap_or_default();
         faults.iter().map(ToString::to_string).collect()
@@ -328,7 +328,7 @@ fn pins_are_judged_by_tables() {
     assert!(matches!(said[..], [Unsound::Loop { .. }]), "{said:?}");
 }
 
-/// Or nobody could ever be led around what is down.
+/// Or no flow could ever be led around what is down.
 #[test]
 fn routes_over_dead_links_may_change() {
     let mut ring = Ring::new();
@@ -336,7 +336,7 @@ fn routes_over_dead_links_may_change() {
     ring.site.down.insert(dead);
     // h1 sends to h3 by h2, and its link to h2 is dead.
     assert_eq!(ring.round([ring.with(1, 3, 0)]), [""; 0]);
-    // Whoever sends to h1 what is for h3 instead is worse off than before, as long as h1 has not followed.
+    // A host that sends to h1 what is for h3 instead is worse off than before, as long as h1 has not followed.
     let said = ring.round([ring.with(0, 3, 1)]);
     assert_eq!(said.len(), 1, "{said:?}");
 }
@@ -393,7 +393,7 @@ fn circuit_under_pin_stays() {
     };
     assert!(is_refused(&network, &moves));
     assert!(!is_refused(&network, &plan(&pins)));
-    // It is there, and dark: whatever else is planned has to go on.
+    // It is there, and dark: any other plan has to go on.
     let moved = Network {
         circuits: &moves.circuits,
         ..network

@@ -194,7 +194,7 @@ fn buffer_waits_match_all_mixtures() {
         let (nothing, circuits) = (Tables::new(), Circuits::new());
         let network = lossless(&site, &before, &nothing, &circuits);
         let all = |_: NodeId| true;
-        let found = waits(&Ground::of(&network), (&round, &[]), all).into_iter();
+        let found = waits(&Ground::of(&network), &round, &[], all).into_iter();
         let found = found.map(|wait| wait.map(|(link, node, _)| (link, node)));
         prop_assert_eq!(&found.collect::<BTreeSet<Wait>>(), &expected);
         let mut old = BTreeSet::new();
@@ -226,7 +226,7 @@ fn unchanged_destinations_close_no_deadlock() {
             ..lossless(&site, &before, &unsure, &circuits)
         };
         let found = deadlock(&network, &round, &next_pins).is_some();
-        let towards_all = deadlock_towards(&network, (&round, &next_pins), |_| true).is_some();
+        let towards_all = deadlock_towards(&network, &round, &next_pins, |_| true).is_some();
         prop_assert_eq!(found, towards_all);
         let count = if found { &circles } else { &clean };
         count.set(count.get() + 1);
@@ -275,7 +275,7 @@ fn ring_deadlock_opens_with_extra_class() {
     for buffer in ["a-b", "b-c", "c-d", "d-a"] {
         assert!(words.contains(buffer), "{words}");
     }
-    // Whoever comes from c and goes on to a at d has a buffer of its own there.
+    // A packet that comes from c and goes on to a at d has a buffer of its own there.
     let d = site.node("d");
     let hop = [site.link("c", "d"), site.link("d", "a")];
     round.get_mut(&d).unwrap().raises.push(hop);
@@ -286,7 +286,7 @@ fn ring_deadlock_opens_with_extra_class() {
         ..network
     };
     assert_eq!(deadlock(&raised, &round, &[]), None);
-    // Where packets are dropped, nobody waits.
+    // Where packets are dropped, none waits.
     let drops = Network {
         is_lossless: false,
         ..network

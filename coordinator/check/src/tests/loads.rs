@@ -220,7 +220,7 @@ fn outdated_traces_count_as_nothing() {
     assert_eq!(site.check(&both), Ok(()));
 }
 
-/// What is lifted or taken back need not be for balance.
+/// What is lifted or rolled back need not be for balance.
 #[test]
 fn only_plans_for_balance_need_room() {
     let (mut site, pin) = apart();

@@ -125,7 +125,7 @@ impl Site {
         }
     }
 
-    /// The words with which the only fault is told.
+    /// The words in which the only fault is reported.
     fn fault(&self, pins: &[Pin]) -> String {
         let faults = self.check(pins).unwrap_err();
         assert_eq!(faults.len(), 1, "{faults:?}");
@@ -249,7 +249,7 @@ fn down_links_carry_nothing() {
         said.ends_with("may be lost at spine1: no next hop to h2"),
         "{said}"
     );
-    // Whoever is pinned to a dead link may be freed of it.
+    // A flow that is pinned to a dead link may be freed of it.
     site.pins = vec![pin];
     assert_eq!(site.check(&[site.pin(pin.flow, "leaf0", "spine0")]), Ok(()));
     assert_eq!(site.check(&[]), Ok(()));

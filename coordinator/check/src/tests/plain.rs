@@ -138,9 +138,10 @@ impl Plain<'_> {
         };
         let (heard, mut unheard) = (own(down), own(&BTreeSet::new()));
         unheard.retain(|link| !down.contains(link));
-        match unheard.is_empty() || unheard == heard {
-            true => vec![heard],
-            false => vec![heard, unheard],
+        if unheard.is_empty() || unheard == heard {
+            vec![heard]
+        } else {
+            vec![heard, unheard]
         }
     }
 
@@ -336,7 +337,7 @@ fn rounds_match_plain_check() {
             [&case.tables, &case.unsure, &case.round].map(|entries| tables(&site, entries));
         let circuits = Circuits::new();
         let network = site.network([&held, &unsure], &circuits);
-        let found = check_leg(&network, MigrationStep::Round(&round)).err();
+        let found = check_step(&network, MigrationStep::Round(&round)).err();
         let found = found.unwrap_or_default();
         let expected = plainly(&network, &round);
         prop_assert!(found.len() == expected.len(), "{found:?}");

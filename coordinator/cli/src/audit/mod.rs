@@ -112,7 +112,7 @@ fn row(page: &Page, audited: &Audited) -> [String; 5] {
     [at, clipped(who), clipped(&what), outcome, clipped(&why)]
 }
 
-/// A name may be as long as anybody likes, and no line for that.
+/// A name may be of any length, and no line for that.
 fn clipped(words: &str) -> String {
     match words.char_indices().nth(MAX_CELL_CHARS) {
         Some((end, _)) => format!("{}… (whole in JSON)", &words[..end]),

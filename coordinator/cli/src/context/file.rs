@@ -27,7 +27,7 @@ pub(crate) struct Context {
 
 /// In the order of the file.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct Contexts {
+pub(crate) struct ContextConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) current: Option<String>,
     #[serde(rename = "context", skip_serializing_if = "Vec::is_empty")]
@@ -36,15 +36,15 @@ pub(crate) struct Contexts {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ContextsFile {
+struct RawContextConfig {
     current: Option<Spanned<String>>,
     #[serde(default)]
-    context: Vec<ContextFile>,
+    context: Vec<RawContext>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ContextFile {
+struct RawContext {
     name: Spanned<String>,
     coordinators: Spanned<Vec<String>>,
     identity: Option<PathBuf>,
@@ -55,7 +55,7 @@ pub(crate) fn config_path() -> Option<PathBuf> {
     Some(own_folder("XDG_CONFIG_HOME", ".config")?.join("reweave/config.toml"))
 }
 
-impl Contexts {
+impl ContextConfig {
     /// Without a file there are none.
     pub(crate) fn read(path: &Path) -> Result<Self, CliError> {
         let text = match fs::read_to_string(path) {
@@ -127,8 +127,8 @@ impl Contexts {
 /// The named context, or else the current one.
 pub(crate) fn selected(name: Option<&str>) -> Result<Option<Context>, CliError> {
     let contexts = match config_path() {
-        Some(path) => Contexts::read(&path)?,
-        None => Contexts::default(),
+        Some(path) => ContextConfig::read(&path)?,
+        None => ContextConfig::default(),
     };
     let name = name.or(contexts.current.as_deref());
     name.map(|name| contexts.find(name).cloned()).transpose()
@@ -145,9 +145,9 @@ fn is_absent(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
 
-fn parsed(file: &str, text: &str) -> Result<Contexts, InputError> {
+fn parsed(file: &str, text: &str) -> Result<ContextConfig, InputError> {
     let document = Document::new(file, text);
-    let read: ContextsFile = document.table()?.finish()?;
+    let read: RawContextConfig = document.table()?.finish()?;
     let mut all: Vec<Context> = Vec::new();
     for one in read.context {
         let (at, name) = (one.name.span(), one.name.into_inner());
@@ -172,7 +172,7 @@ fn parsed(file: &str, text: &str) -> Result<Contexts, InputError> {
         let problem = format!("there is no context named {}", current.get_ref());
         return Err(document.error(current.span(), problem));
     }
-    Ok(Contexts {
+    Ok(ContextConfig {
         current: read.current.map(Spanned::into_inner),
         all,
     })
@@ -224,15 +224,18 @@ mod tests {
     fn contexts_survive_write_and_read() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("reweave/config.toml");
-        assert_eq!(Contexts::read(&path).unwrap(), Contexts::default());
-        let mut contexts = Contexts::default();
+        assert_eq!(
+            ContextConfig::read(&path).unwrap(),
+            ContextConfig::default()
+        );
+        let mut contexts = ContextConfig::default();
         let lab = context("lab", &["10.0.0.1", "10.0.0.2:7000"], Some("/certificates"));
         contexts.set(lab.clone()).unwrap();
         contexts
             .set(context("prod", &["prod.example"], None))
             .unwrap();
         contexts.write(&path).unwrap();
-        let read = Contexts::read(&path).unwrap();
+        let read = ContextConfig::read(&path).unwrap();
         assert_eq!(read, contexts);
         assert_eq!(read.current.as_deref(), Some("lab"));
         assert_eq!(read.find("lab").unwrap(), &lab);
@@ -244,14 +247,14 @@ mod tests {
         let path = folder.path().join("config.toml");
         let text = "[[context]]\nname = \"lab\"\ncoordinators = [\"a\"]\nidentity = \"lab\"\n";
         fs::write(&path, text).unwrap();
-        let read = Contexts::read(&path).unwrap();
+        let read = ContextConfig::read(&path).unwrap();
         let identity = read.find("lab").unwrap().identity.clone();
         assert_eq!(identity, Some(folder.path().join("lab")));
     }
 
     #[test]
     fn set_keeps_what_is_not_given() {
-        let mut contexts = Contexts::default();
+        let mut contexts = ContextConfig::default();
         let nothing = contexts.set(context("lab", &[], None)).unwrap_err();
         assert_eq!(nothing.exit_code(), 2);
         contexts
@@ -267,14 +270,14 @@ mod tests {
 
     #[test]
     fn removed_context_is_no_longer_current() {
-        let mut contexts = Contexts::default();
+        let mut contexts = ContextConfig::default();
         for name in ["lab", "prod"] {
             contexts.set(context(name, &["10.0.0.1"], None)).unwrap();
         }
         contexts.remove("prod").unwrap();
         assert_eq!(contexts.current.as_deref(), Some("lab"));
         contexts.remove("lab").unwrap();
-        assert_eq!(contexts, Contexts::default());
+        assert_eq!(contexts, ContextConfig::default());
         assert_eq!(contexts.remove("lab").unwrap_err().exit_code(), 2);
     }
 }

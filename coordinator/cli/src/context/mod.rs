@@ -14,7 +14,7 @@ use crate::page::Page;
 use crate::report::Report;
 use crate::{Output, print_report};
 
-use file::Contexts;
+use file::ContextConfig;
 pub(crate) use file::{Context, selected};
 
 #[derive(Debug, Subcommand)]
@@ -50,9 +50,10 @@ pub(crate) enum ContextCommand {
 pub(crate) struct ContextName(String);
 
 fn context_name(text: &str) -> Result<ContextName, String> {
-    match is_plain(text, MAX_NAME_BYTES) {
-        true => Ok(ContextName(text.to_owned())),
-        false => Err(refusal(text, "context")),
+    if is_plain(text, MAX_NAME_BYTES) {
+        Ok(ContextName(text.to_owned()))
+    } else {
+        Err(refusal(text, "context"))
     }
 }
 
@@ -88,7 +89,7 @@ impl Report for ContextList {
 impl ContextCommand {
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         let path = file::config_path().ok_or(CliError::NoConfigFolder)?;
-        let mut contexts = Contexts::read(&path)?;
+        let mut contexts = ContextConfig::read(&path)?;
         match self {
             Self::List => {}
             Self::Show { name } => {
@@ -108,7 +109,7 @@ impl ContextCommand {
         ) {
             contexts.write(&path)?;
         }
-        let Contexts { current, all } = contexts;
+        let ContextConfig { current, all } = contexts;
         let contexts = all;
         print_report(output, &ContextList { current, contexts })
     }

@@ -72,9 +72,10 @@ pub(super) fn lay_out(page: &mut Page, told: &Allocation) {
             "rate of a ring: {listed} as listed, {ordered} in this order"
         ));
     }
-    match told.is_good {
-        true => page.line("no problem found with these hosts"),
-        false => page.heading("Problems with these hosts"),
+    if told.is_good {
+        page.line("no problem found with these hosts")
+    } else {
+        page.heading("Problems with these hosts")
     }
     for against in &told.against {
         page.line(&format!("  {against}"));

@@ -18,7 +18,7 @@ use crate::page::Page;
 use crate::sim::replay::rate;
 use crate::{Output, apply, duration, print, show};
 
-/// How often is looked whether something can be mended yet.
+/// How often is looked whether something can be repaired yet.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Register a job and its hosts; a repeated call confirms that the job still runs
@@ -97,7 +97,7 @@ struct Started<'a> {
     because: Option<String>,
 }
 
-/// The one job that was told of; none when it is over.
+/// The one job that the order was about; none when it is over.
 pub(crate) fn tell(
     coordinator: &mut Coordinator,
     job: &str,
@@ -198,9 +198,10 @@ impl Start {
         let names = Names::of(&coordinator.status()?);
         print(output, &started, |page| lay_out(page, &started, &names))?;
         let is_kept = |record: &Record| record.outcome == Outcome::Committed;
-        Ok(match started.change.as_ref().is_none_or(is_kept) {
-            true => ExitCode::SUCCESS,
-            false => ExitCode::FAILURE,
+        Ok(if started.change.as_ref().is_none_or(is_kept) {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
         })
     }
 

@@ -60,7 +60,7 @@ impl Patient<'_> {
     }
 }
 
-/// Both directions count that somebody tells of.
+/// Both directions count, where they are reported.
 fn trouble_of(link: &String, links: &[LinkStatus], since: Duration) -> Option<String> {
     let is_it = |it: &&LinkStatus| it.hop.link == *link;
     let is_heard = |it: &&LinkStatus| Duration::from_millis(it.age_ms) < since;

@@ -1,4 +1,4 @@
-//! A line to whoever leads, for hours: the session need not last.
+//! A connection to the leader, for hours: the session need not last.
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! `reweave maintenance`: work on a switch or an optical switch, while jobs run around it.
 //!
-//! How far it has come is in the coordinators' log, and not here: whoever runs it again goes on there,
-//! and where it stops nothing passes the switch.
+//! How far it has come is in the coordinators' log, and not here: running it again goes on there, and where it stops
+//! nothing passes the switch.
 
 mod health;
 mod line;
@@ -79,9 +79,10 @@ impl Maintenance {
         }
         let report = Work::new(self, node, reach).run()?;
         print(output, &report, |page| lay_out(page, &report))?;
-        Ok(match report.is_done() {
-            true => ExitCode::SUCCESS,
-            false => ExitCode::FAILURE,
+        Ok(if report.is_done() {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
         })
     }
 }

@@ -98,7 +98,7 @@ impl<'w> Work<'w> {
         }
     }
 
-    /// What can be refused from the beginning is an error of its own; everything later is told.
+    /// What can be refused from the beginning is an error of its own; everything later is reported.
     pub(super) fn run(mut self) -> Result<Report, CliError> {
         let found = self.mark()?;
         if let Some(version) = &self.asked.expect_version {
@@ -116,12 +116,13 @@ impl<'w> Work<'w> {
 
     fn expect_an_agent(&mut self, version: &str) -> Result<(), CliError> {
         let status = self.line.status()?;
-        match status.opticals.iter().any(|it| it.optical == self.node) {
-            true => Err(CliError::NoVersion {
+        if status.opticals.iter().any(|it| it.optical == self.node) {
+            Err(CliError::NoVersion {
                 node: self.node.to_owned(),
                 version: version.to_owned(),
-            }),
-            false => Ok(()),
+            })
+        } else {
+            Ok(())
         }
     }
 
@@ -157,13 +158,14 @@ impl<'w> Work<'w> {
 
     fn what_to_do(&self, stop: &Stop) -> String {
         let node = self.node;
-        match stop.is_untouched {
-            true => format!("{node} carries traffic as before; the command did not run"),
-            false => format!(
+        if stop.is_untouched {
+            format!("{node} carries traffic as before; the command did not run")
+        } else {
+            format!(
                 "{node} stays drained; fix the problem, then repeat this command to continue from \
                  there, or run `reweave maintenance {node} --finish` to return it to traffic \
                  without a command"
-            ),
+            )
         }
     }
 
@@ -254,9 +256,10 @@ impl<'w> Work<'w> {
         let ended =
             ended.map_err(|error| Stop::drained(format!("cannot run {program}: {error}")))?;
         self.since = Instant::now();
-        match ended.success() {
-            true => Ok(()),
-            false => Err(Stop::drained(format!("{program} failed: {ended}"))),
+        if ended.success() {
+            Ok(())
+        } else {
+            Err(Stop::drained(format!("{program} failed: {ended}")))
         }
     }
 
@@ -318,9 +321,10 @@ impl<'w> Work<'w> {
         };
         let record = self.carried_out(answer, at_once)?;
         let is_drained = record.is_none_or(|record| record.outcome == Outcome::Committed);
-        let then = match is_drained {
-            true => "it is drained again",
-            false => "and draining it again failed",
+        let then = if is_drained {
+            "it is drained again"
+        } else {
+            "and draining it again failed"
         };
         Ok(Stop::drained(format!("{cause}: {then}")))
     }

@@ -97,18 +97,18 @@ struct Answer {
     levelling: usize,
     /// The largest max/mean, also of links that lead to a switch.
     links: Links,
-    /// So long the fullest link needs for what crosses it, of those that whoever may move can choose among.
+    /// How long the fullest link needs for what crosses it, of those that movable flows can choose among.
     fullest_us: Links,
     /// By how much the fullest link is fuller than was proven to be needed, at most.
     gap_percent: f64,
     proven: bool,
     elephants: usize,
-    /// So many cannot leave a drained link.
+    /// This many cannot leave a drained link.
     stuck: usize,
     layers: Vec<LayerFigures>,
     jobs: Vec<Job>,
     over_time: Option<OverTime>,
-    /// So many flows were not traced: their ways are a prediction, by the hash.
+    /// This many flows were not traced: their ways are a prediction, by the hash.
     predicted: usize,
     doubts: Vec<String>,
 }
@@ -264,9 +264,10 @@ impl Balance {
     }
 
     fn share(&self, option: &'static str, value: f64) -> Result<f64, CliError> {
-        match (0.0..=1.0).contains(&value) {
-            true => Ok(value),
-            false => Err(CliError::BadOption { option, value }),
+        if (0.0..=1.0).contains(&value) {
+            Ok(value)
+        } else {
+            Err(CliError::BadOption { option, value })
         }
     }
 }

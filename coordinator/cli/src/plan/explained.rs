@@ -159,9 +159,9 @@ impl Weighed {
 }
 
 impl Cost {
-    /// A host's cable has a transceiver and a port of the panel at each end. In a fat tree of three
-    /// layers that blocks nobody, each port of a host stands for five ports of switches, and each of
-    /// its three cables has two transceivers.
+    /// A host's cable has a transceiver and a port of the panel at each end. In a non-blocking fat tree of three
+    /// layers, each port of a host stands for five ports of switches, and each of its three cables has two
+    /// transceivers.
     fn of(proposal: &Proposal, market: Market) -> Self {
         let ends = proposal.design.wiring.cables() * 2;
         Self {
@@ -286,9 +286,12 @@ impl Cost {
             optical_switches,
             fat_tree,
         } = self.bill;
-        let price = |cost: f64| match self.priced {
-            true => format!("{cost:.0}, {:.2} times as much", self.bill.times(cost)),
-            false => format!("{cost} times the cost, as published"),
+        let price = |cost: f64| {
+            if self.priced {
+                format!("{cost:.0}, {:.2} times as much", self.bill.times(cost))
+            } else {
+                format!("{cost} times the cost, as published")
+            }
         };
         let total = if self.priced {
             format!(": {patch_panels:.0}")

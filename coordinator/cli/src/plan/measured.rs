@@ -21,7 +21,7 @@ use crate::{discover, pairs};
 
 /// What a link is taken to lose that was found to lose packets, or soon will.
 const ASSUMED_LOSS: f64 = 0.01;
-/// Whoever reads why nothing can be planned reads no longer list.
+/// An operator who reads why nothing can be planned reads no longer list.
 const MAX_REASONS: usize = 8;
 
 pub(crate) struct Cluster {
@@ -73,7 +73,7 @@ impl Cluster {
 /// Hosts that are to take part.
 struct Wanted {
     names: BTreeSet<String>,
-    /// Whoever names hosts has them do something together.
+    /// Hosts that are named are to do something together.
     are_named: bool,
 }
 
@@ -83,7 +83,7 @@ impl Wanted {
         Self { names, are_named }
     }
 
-    /// Enough of them, or else it is told why they are not.
+    /// Enough of them, or else the reason why they are not.
     fn are_reached(
         &self,
         found: &Discovered,
@@ -297,9 +297,10 @@ mod tests {
         };
         let node = |name: &str| DiscoveredNode {
             name: name.to_owned(),
-            role: match name.starts_with('h') {
-                true => Role::Host,
-                false => Role::Switch,
+            role: if name.starts_with('h') {
+                Role::Host
+            } else {
+                Role::Switch
             },
             doubts: vec![],
         };

@@ -1,4 +1,4 @@
-//! `reweave plan`: what would mend the cluster, or what would suit flows or a job.
+//! `reweave plan`: what would repair the cluster, or what would suit flows or a job.
 
 mod balance;
 mod circuits;

@@ -52,7 +52,7 @@ struct Answer {
     least_flows: usize,
     uncovered: Vec<String>,
     lists: BTreeMap<String, Vec<Flow>>,
-    /// Probes of the table that nobody can choose.
+    /// Probes of the table that cannot be chosen.
     left_out: Vec<LeftOut>,
     doubts: Vec<String>,
 }
@@ -85,13 +85,14 @@ impl Probes {
             tell(&format!("no flow crosses {hop}"));
         }
         let code = print(output, &answer, |page| lay_out(page, &answer))?;
-        match answer.uncovered.is_empty() {
-            true => Ok(code),
-            false => Ok(ExitCode::FAILURE),
+        if answer.uncovered.is_empty() {
+            Ok(code)
+        } else {
+            Ok(ExitCode::FAILURE)
         }
     }
 
-    /// How many flows shall cross each.
+    /// How many flows should cross each.
     fn times(&self) -> Result<u32, CliError> {
         for (option, value) in [("--rate", self.rate), ("--flow-rate", self.flow_rate)] {
             if !(value > 0.0 && value.is_finite()) {
@@ -99,13 +100,14 @@ impl Probes {
             }
         }
         let times = (self.rate / self.flow_rate).ceil();
-        match times <= MAX_FLOWS_PER_LINK {
-            true => Ok(times as u32),
-            false => Err(CliError::TooManyFlows {
+        if times <= MAX_FLOWS_PER_LINK {
+            Ok(times as u32)
+        } else {
+            Err(CliError::TooManyFlows {
                 rate: self.rate,
                 flow_rate: self.flow_rate,
                 most: MAX_FLOWS_PER_LINK,
-            }),
+            })
         }
     }
 

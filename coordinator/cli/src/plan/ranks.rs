@@ -22,7 +22,7 @@ use crate::voice::tell;
 use crate::work::Source;
 use crate::{Output, print, say};
 
-/// Exchanges of two hosts are weighed so often: some seconds for a thousand hosts.
+/// Exchanges of two hosts are weighed this often: some seconds for a thousand hosts.
 const MAX_EXCHANGES: usize = 600_000;
 /// Jobs of more ranks are judged by what their links carry, and not simulated.
 const MAX_SIMULATED_RANKS: usize = 256;
@@ -144,7 +144,7 @@ impl Ranks {
     }
 }
 
-/// As anybody would list them.
+/// In the order of their names, as a person would list them.
 fn by_name(fabric: &Fabric) -> Vec<NodeId> {
     let hosts = fabric.nodes().filter(|(_, node)| node.role != Role::Switch);
     let mut hosts: Vec<_> = hosts.map(|(id, node)| (node.name.clone(), id)).collect();
@@ -157,24 +157,25 @@ impl Answer {
         let simulated = works[0].iteration.ranks() <= MAX_SIMULATED_RANKS;
         // What is simulated knows nothing of pairs that were measured to be slow.
         let least_ms = [placed.before_s * 1e3, placed.after_s * 1e3];
-        let [before_ms, after_ms] = match simulated {
-            true => [
+        let [before_ms, after_ms] = if simulated {
+            [
                 simulate(fabric, works[0])?.max(least_ms[0]),
                 simulate(fabric, works[1])?.max(least_ms[1]),
-            ],
-            false => least_ms,
+            ]
+        } else {
+            least_ms
         };
         let percent = |before: f64, after: f64| 100.0 * (1.0 - after / before);
         let is_by_name = works[0].placement == works[1].placement;
-        let gains = match works[0].iteration.ranks() <= MAX_INTERVAL_RANKS {
-            // Whatever is otherwise is so for both.
-            true if is_by_name => Some([0.0, 0.0]),
-            true => {
-                let before = interval(fabric, works[0])?.map(|ms| ms.max(least_ms[0]));
-                let after = interval(fabric, works[1])?.map(|ms| ms.max(least_ms[1]));
-                Some([percent(before[0], after[1]), percent(before[1], after[0])])
-            }
-            false => None,
+        let gains = if works[0].iteration.ranks() > MAX_INTERVAL_RANKS {
+            None
+        } else if is_by_name {
+            // Any other difference is one for both.
+            Some([0.0, 0.0])
+        } else {
+            let before = interval(fabric, works[0])?.map(|ms| ms.max(least_ms[0]));
+            let after = interval(fabric, works[1])?.map(|ms| ms.max(least_ms[1]));
+            Some([percent(before[0], after[1]), percent(before[1], after[0])])
         };
         Ok(Self {
             order: placed
@@ -240,19 +241,16 @@ fn lay_out(page: &mut Page, answer: &Answer) {
         ..
     } = answer;
     let gain = answer.gain_percent;
-    page.line(&match answer.is_by_name {
-        true => {
-            format!(
-                "{judged_by}: {before_ms:.3} ms; no tried order is faster than the order by \
+    page.line(&if answer.is_by_name {
+        format!(
+            "{judged_by}: {before_ms:.3} ms; no tried order is faster than the order by \
                      name"
-            )
-        }
-        false => {
-            format!(
-                "{judged_by}: {before_ms:.3} ms by name, {after_ms:.3} ms in this order, \
+        )
+    } else {
+        format!(
+            "{judged_by}: {before_ms:.3} ms by name, {after_ms:.3} ms in this order, \
                      {gain:.1} % less"
-            )
-        }
+        )
     });
     if let Some([least, most]) = answer.gain_interval_percent.filter(|_| !answer.is_by_name) {
         page.line(&format!(

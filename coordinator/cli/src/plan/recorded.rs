@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-use reweave_common::operator::{Line, Record};
+use reweave_common::operator::{Line, Plan, Record};
 use reweave_common::plan::Generation;
 use serde::Serialize;
 
@@ -11,7 +11,9 @@ use crate::apply::number;
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::names::Names;
-use crate::{Output, exit, print, show};
+use crate::page::Page;
+use crate::report::Report;
+use crate::{Output, exit, print_report, show};
 
 /// Show a recorded plan: its changes, predictions, reasons and outcome
 #[derive(Debug, Args)]
@@ -39,14 +41,36 @@ struct Changes<'r> {
     generation: Generation,
     parent: Generation,
     changes: &'r [Line],
+    #[serde(skip)]
+    plan: &'r Plan,
+    #[serde(skip)]
+    names: Names,
+}
+
+impl Report for Changes<'_> {
+    fn lay_out(&self, page: &mut Page) {
+        show::all_changes(page, self.plan, &self.names);
+    }
+}
+
+#[derive(Serialize)]
+#[serde(transparent)]
+struct RecordAnswer {
+    record: Record,
+    #[serde(skip)]
+    names: Names,
+}
+
+impl Report for RecordAnswer {
+    fn lay_out(&self, page: &mut Page) {
+        show::recorded(page, &self.record, &self.names);
+    }
 }
 
 impl Show {
     pub(super) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         let (record, names) = look(reach, self.generation)?;
-        print(output, &record, |page| {
-            show::recorded(page, &record, &names);
-        })
+        print_report(output, &RecordAnswer { record, names })
     }
 }
 
@@ -57,10 +81,10 @@ impl Diff {
             generation: plan.generation,
             parent: plan.parent,
             changes: &plan.changes,
+            plan: &plan,
+            names,
         };
-        print(output, &answer, |page| {
-            show::all_changes(page, &plan, &names);
-        })?;
+        print_report(output, &answer)?;
         let found = !plan.changes.is_empty();
         Ok(ExitCode::from(exit::number(self.detailed_exitcode, found)))
     }

@@ -65,7 +65,7 @@ struct AtOnce {
     before_ms: f64,
     /// How long it took to find the routes.
     planning_ms: f64,
-    /// Hosts that need another table: those that are told.
+    /// Hosts that need another table: those that get an instruction.
     changed: Vec<String>,
     /// Where hosts failed.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,9 +103,10 @@ impl Repair {
             changed: repaired.changed.iter().copied().map(tables::name).collect(),
             losses: broken.losses()?,
             summary: Summary::of(&proposal, &broken.all(), &repaired.changed),
-            explained: match self.explain {
-                true => Some(broken.explained(&proposal, &repaired.iteration)?),
-                false => None,
+            explained: if self.explain {
+                Some(broken.explained(&proposal, &repaired.iteration)?)
+            } else {
+                None
             },
         };
         say(&document(output, &at_once, |page| show(page, &at_once))?)?;
@@ -113,7 +114,7 @@ impl Repair {
         say(&document(output, &rewired, |page| rewired.show(page))?)
     }
 
-    /// What somebody names twice fails once.
+    /// A host that is named twice fails once.
     fn each_once(&self) -> Vec<String> {
         let mut known = BTreeSet::new();
         let failed = self.failed.iter().filter(|name| known.insert(*name));

@@ -1,15 +1,16 @@
-//! How far a search is, on the terminal of whoever waits, and when there is no more time for it.
+//! How far a search is, on the terminal of the operator who waits, and when there is no more time
+//! for it.
 
 use std::io::{self, IsTerminal};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use reweave_design::parallel::Progress;
-use reweave_sim::sim;
+use reweave_sim::engine;
 
 use crate::voice::tell_as_is;
 
-/// Nobody wonders before.
+/// No operator wonders before.
 const FIRST_PROGRESS_TIMEOUT: Duration = Duration::from_secs(1);
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 /// No line is longer.
@@ -48,9 +49,9 @@ impl Searching {
     }
 
     /// The same of simulations that tell how sure a prediction is.
-    pub(super) fn weighs(&self, progress: sim::Progress) -> bool {
+    pub(super) fn weighs(&self, progress: engine::Progress) -> bool {
         self.say(|| {
-            let sim::Progress { done, tasks } = progress;
+            let engine::Progress { done, tasks } = progress;
             format!("interval: {done} of {tasks} simulations")
         })
     }
@@ -106,7 +107,7 @@ impl Said {
     }
 }
 
-/// Whether to say something, where the last was said so long ago.
+/// Whether to say something, where the last was said this long ago.
 fn is_due(took: Duration, ago: Option<Duration>) -> bool {
     ago.map_or(took > FIRST_PROGRESS_TIMEOUT, |ago| ago > PROGRESS_INTERVAL)
 }

@@ -17,7 +17,7 @@ use crate::work::Deal;
 
 /// What was asked, so that an answer says all that a later question needs.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Asked {
+pub(super) struct PlanInputs {
     pub(super) job: PathBuf,
     pub(super) ports: Ports,
 }
@@ -99,7 +99,7 @@ impl Degrees {
     }
 }
 
-/// More operators than these tell nobody anything.
+/// More operators than these are of no use.
 const MAX_OPERATORS: usize = 12;
 
 impl Spread {
@@ -195,7 +195,7 @@ pub(crate) struct Answer {
     /// spread was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) bound_ms: Option<f64>,
-    pub(super) asked: Asked,
+    pub(super) asked: PlanInputs,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) explained: Option<Explained>,
 }

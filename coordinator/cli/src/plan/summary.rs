@@ -1,4 +1,4 @@
-//! What is to be known of any topology, whatever it was made for.
+//! What is to be known of any topology, for any purpose.
 
 use std::collections::BTreeSet;
 
@@ -68,7 +68,7 @@ pub(crate) struct Summary {
 }
 
 impl Summary {
-    /// Hosts are called by these numbers; those whose tables are told are counted as the proposal does.
+    /// Hosts are called by these numbers; those whose tables are given out are counted as the proposal does.
     pub(super) fn of(proposal: &Proposal, names: &[u32], told: &[u32]) -> Self {
         let design = &proposal.design;
         let called = |host: &u32| names[*host as usize];
@@ -101,7 +101,7 @@ impl Summary {
         }
     }
 
-    /// Hosts are called by their own numbers, and the tables of all are told.
+    /// Hosts are called by their own numbers, and the tables of all are given out.
     pub(super) fn whole(proposal: &Proposal) -> Self {
         let all: Vec<_> = (0..proposal.design.wiring.hosts() as u32).collect();
         Self::of(proposal, &all, &all)
@@ -261,7 +261,7 @@ fn dark(proposal: &Proposal) -> Option<String> {
 }
 
 const PATCHES_PER_LINE: usize = 5;
-/// More of what lost tells nobody anything.
+/// More losers than these are of no use.
 const MAX_LOST_CANDIDATES: usize = 4;
 
 fn what_bounds(proposal: &Proposal) -> &'static str {

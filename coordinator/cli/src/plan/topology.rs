@@ -23,7 +23,7 @@ use super::explained::{Explained, Market, Other, Subject};
 use super::prices;
 use super::request::Ports;
 use super::searching::Searching;
-use super::show::{self, Answer, Asked, Spread};
+use super::show::{self, Answer, PlanInputs, Spread};
 use super::summary::Summary;
 use crate::duration::{self, SECOND};
 use crate::error::CliError;
@@ -76,12 +76,13 @@ impl Topology {
         let found = self.propose(&source, &request, &bill, &searching)?;
         searching.end();
         self.draw(&found.proposal)?;
-        // Whoever asks for a repair later may do so in another folder.
+        // A later repair may be asked for in another folder.
         let job = path::absolute(&self.job).unwrap_or_else(|_| self.job.clone());
         let ports = self.ports.clone();
-        let explained = match self.explain {
-            true => Some(self.explained(&source, &found, (&request, bill), &searching)),
-            false => None,
+        let explained = if self.explain {
+            Some(self.explained(&source, &found, (&request, bill), &searching))
+        } else {
+            None
         };
         let mut summary = Summary::whole(&found.proposal);
         let Spread {
@@ -99,7 +100,7 @@ impl Topology {
             splits,
             parallelism,
             bound_ms,
-            asked: Asked { job, ports },
+            asked: PlanInputs { job, ports },
             explained,
         };
         print(output, &answer, |page| show::proposal(page, &answer))
@@ -116,7 +117,7 @@ impl Topology {
     fn explained(
         &self,
         source: &Source,
-        found: &Found,
+        found: &ProposedTopology,
         (request, bill): (&Request, Bill),
         searching: &Searching,
     ) -> Explained {
@@ -149,7 +150,7 @@ impl Topology {
         request: &Request,
         bill: &Bill,
         searching: &Searching,
-    ) -> Result<Found, CliError> {
+    ) -> Result<ProposedTopology, CliError> {
         match &source.kind {
             Kind::Operators { model, timings, .. } if !self.keep => {
                 self.split(source, (model, timings), (request, bill), searching)
@@ -160,7 +161,7 @@ impl Topology {
                 let work = source.work(hosts(self.ports.hosts))?;
                 let mut proposal = plan(&work, request, searching)?;
                 tell_interval(&mut proposal, &work, request, searching)?;
-                Ok(Found {
+                Ok(ProposedTopology {
                     proposal,
                     spread: Spread::default(),
                     others: self.as_given(&work, request, bill, searching)?,
@@ -213,7 +214,7 @@ impl Topology {
         (model, timings): (&Model, &Timings),
         terms: (&Request, &Bill),
         searching: &Searching,
-    ) -> Result<Found, CliError> {
+    ) -> Result<ProposedTopology, CliError> {
         let search = self.operators(model, timings)?;
         let start = model.data_parallel(timings, self.ports.hosts);
         let start = start.map_err(|error| source.bad_operators(error))?;
@@ -221,7 +222,7 @@ impl Topology {
         let start = start.map_err(|crowded| CliError::Topology(TopologyError::Crowded(crowded)))?;
         let deal = |splits: &Vec<_>| Deal::Splits(splits.clone());
         let best = self.searched(&search, start, (source, deal), terms, searching)?;
-        Ok(Found {
+        Ok(ProposedTopology {
             others: of_each(best.others, |_| None),
             spread: Spread::of_operators(model, &best.found),
             work: best.work,
@@ -229,20 +230,20 @@ impl Topology {
         })
     }
 
-    /// A preset is spread anew over all processors.
+    /// A preset is spread again over all processors.
     fn spread(
         &self,
         source: &Source,
         job: &PresetJob,
         terms: (&Request, &Bill),
         searching: &Searching,
-    ) -> Result<Found, CliError> {
+    ) -> Result<ProposedTopology, CliError> {
         let search = self.presets(job)?;
         let start = search.start().map_err(CliError::Topology)?;
         let deal = |spread: &Parallelism| Deal::Spread(*spread);
         let best = self.searched(&search, start, (source, deal), terms, searching)?;
         let words = |spread: &Parallelism| Some(presets::Words(*spread).to_string());
-        Ok(Found {
+        Ok(ProposedTopology {
             others: of_each(best.others, words),
             spread: Spread::of_preset(&search, &best.found),
             work: best.work,
@@ -281,15 +282,16 @@ impl Topology {
         })
     }
 
-    /// What else could be built, where somebody asks.
+    /// What else could be built, where an option asks for it.
     fn others<D>(
         &self,
         searching: &Searching,
         find: impl FnOnce() -> Result<Vec<others::Other<D>>, TopologyError>,
     ) -> Result<Vec<others::Other<D>>, CliError> {
-        match self.explain && searching.in_time() {
-            true => find().map_err(CliError::Topology),
-            false => Ok(Vec::new()),
+        if self.explain && searching.in_time() {
+            find().map_err(CliError::Topology)
+        } else {
+            Ok(Vec::new())
         }
     }
 
@@ -335,10 +337,10 @@ impl Topology {
 }
 
 /// A proposal, and the job as it is spread for it.
-struct Found {
+struct ProposedTopology {
     proposal: Proposal,
     spread: Spread,
-    /// What an iteration takes elsewhere; nothing where nobody asks.
+    /// What an iteration takes elsewhere; nothing where no option asks for it.
     others: Vec<Other>,
     work: Work,
 }

@@ -25,12 +25,12 @@ use crate::{Output, print};
 
 /// For each simulation: some seconds.
 const MAX_SIMULATION_WORK: u64 = 200_000_000;
-/// What one channel copies, where nobody says otherwise.
+/// What one channel copies, where no option gives another rate.
 const DEFAULT_CHANNEL_RATE: Rate = Rate::from_bits_per_s(160_000_000_000);
 /// What each channel but the first adds to a step.
 const DEFAULT_CHANNEL_START_US: f64 = 0.4;
 const MIN_MESSAGE_BYTES: f64 = 1024.0;
-/// Each size is so many times the one before.
+/// Each size is this many times the one before.
 const SIZE_FACTOR: f64 = 4.0;
 
 #[derive(Debug, Args)]

@@ -14,9 +14,10 @@ use crate::error::CliError;
 use crate::job::order::{Topology, begin, tell};
 use crate::voice;
 
-/// So often the coordinator is told that the job is there still, well within the time that the policy has for it.
+/// How often the coordinator gets the order that says that the job is there still, well within the time that the policy
+/// has for it.
 const JOB_REPORT_INTERVAL: Duration = Duration::from_secs(20);
-/// Whoever could not take it in may be able to soon: an election is over within seconds.
+/// A coordinator that could not take it in may be able to soon: an election is over within seconds.
 const JOB_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
@@ -24,10 +25,10 @@ pub(super) struct Task {
     pub(super) reach: Reach,
     pub(super) job: String,
     pub(super) hosts: Vec<String>,
-    /// Of these hosts as they are listed, which all of them know alike, whoever of them was answered.
+    /// Of these hosts as they are listed, which all of them know alike, with or without an answer.
     pub(super) is_first: bool,
     pub(super) topology: Topology,
-    /// Whether a coordinator may have it, so that it is to be told of its end.
+    /// Whether a coordinator may have it, so that it is to get the order that ends it.
     pub(super) is_known: Arc<AtomicBool>,
 }
 
@@ -51,7 +52,7 @@ impl Asker {
             let registered = task.register(Topology::None);
             let registered = registered.map(|started| started.allocation);
             let is_told = registered.is_ok() && !task.is_first;
-            // Nobody may be waiting for it any more.
+            // Perhaps nothing waits for it any longer.
             let _ = tell.send(registered);
             task.stay(&ends, is_told);
             let _ = say_over.send(());
@@ -71,7 +72,7 @@ impl Asker {
         told.unwrap_or(Err(CliError::NoAnswer { waited: max_wait }))
     }
 
-    /// Has the job ended, where it may be known. Whoever has not been heard by then is not waited for.
+    /// Has the job ended, where it may be known. A request that was not answered by then is not waited for.
     pub(super) fn end(&self, max_wait: Duration) {
         let is_known = self.is_known.load(Ordering::SeqCst);
         if self.end.send(self.ends_it).is_ok() && is_known {
@@ -95,8 +96,8 @@ impl Task {
         begin(&mut coordinator, &self.job, topology)
     }
 
-    /// Tells of the job from time to time, until it is over. Where the first host has told that it `is_told` already,
-    /// and perhaps that it is over, the others do not bring it back.
+    /// Reports the job from time to time, until it is over. Where the first host's report `is_told` already, and
+    /// perhaps that it is over, the others do not bring it back.
     fn stay(&self, ends: &Receiver<bool>, mut is_told: bool) {
         loop {
             let is_known = self.is_known.load(Ordering::SeqCst);
@@ -118,9 +119,10 @@ impl Task {
 
     /// A coordinator that is away now may be there the next time. Whether it is to be registered no more from here.
     fn tell_again(&self, is_told: bool) -> bool {
-        let started = match is_told {
-            true => self.begin_again(),
-            false => self.register(self.topology),
+        let started = if is_told {
+            self.begin_again()
+        } else {
+            self.register(self.topology)
         };
         let Ok(started) = started else { return false };
         if let Some(generation) = started.generation {

@@ -27,7 +27,7 @@ const FORWARDED_SIGNALS: [Signal; 6] = [
     Signal::SIGUSR2,
 ];
 
-/// Whoever is to be sent signals is not there yet, but those that come meanwhile are heeded.
+/// The receiver of signals is not there yet, but those that come meanwhile are heeded.
 pub(super) struct Attendant {
     runtime: Runtime,
     signals: Signals,
@@ -43,7 +43,7 @@ impl Attendant {
         Ok(Self { runtime, signals })
     }
 
-    /// Told to end before it began, it does not begin.
+    /// Asked to end before it began, it does not begin.
     pub(super) fn run(mut self, command: &mut Command) -> Result<ExitCode, CliError> {
         if let Some(signal) = self.runtime.block_on(come(&mut self.signals)) {
             return Ok(exit_by(signal as i32));

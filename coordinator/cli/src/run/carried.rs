@@ -1,4 +1,5 @@
-//! What ranks on other hosts find in their environment: Open MPI gives them of its own what it is told to, and no more.
+//! What ranks on other hosts find in their environment: Open MPI passes on the variables that it is asked to, and no
+//! more.
 
 use std::env;
 use std::ffi::{OsStr, OsString};

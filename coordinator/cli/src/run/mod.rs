@@ -1,5 +1,5 @@
-//! `reweave run`: a command as one job, from its registration to its end. Whatever becomes of the coordinator, the
-//! command runs.
+//! `reweave run`: a command as one job, from its registration to its end. The command runs even if the coordinator
+//! fails.
 
 mod asker;
 mod attended;
@@ -56,7 +56,7 @@ pub(crate) struct Run {
     #[arg(long = "max-wait-ms", value_name = "TIME", default_value = "1200ms", value_parser = max_wait)]
     max_wait: Duration,
     #[command(flatten)]
-    nccl: nccl::Told,
+    nccl: nccl::NcclOptions,
     /// Command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -93,8 +93,7 @@ impl Run {
         ended
     }
 
-    /// Where nobody has answered in time, ranks run as the hosts are listed: all of the job's hosts have the same
-    /// list.
+    /// Where no answer came in time, ranks run as the hosts are listed: all of the job's hosts have the same list.
     fn ask(&self, reach: &Reach, hosts: Hostlist) -> (Asker, Option<Surroundings>) {
         let listed = hosts.0.clone();
         let node = self.node();
@@ -113,9 +112,10 @@ impl Run {
         }
         let (is_told, order) = order.map_or((false, listed), |order| (true, order));
         warn_of_a_stranger(node.as_deref(), &order);
-        let told = match is_told {
-            true => Surroundings::new(self.name(), order, node.as_deref(), self.slots),
-            false => Ok(Surroundings::untold(order, node.as_deref())),
+        let told = if is_told {
+            Surroundings::new(self.name(), order, node.as_deref(), self.slots)
+        } else {
+            Ok(Surroundings::untold(order, node.as_deref()))
         };
         let told = told.map_err(CliError::Start);
         if let Err(error) = &told {
@@ -124,7 +124,7 @@ impl Run {
         (asker, told.ok())
     }
 
-    /// A mistake in what somebody else has set keeps no command from running.
+    /// A mistake in a scheduler's variables keeps no command from running.
     fn hosts(&self) -> Option<Hostlist> {
         let set = || {
             let list = env::var("SLURM_JOB_NODELIST").ok();
@@ -148,7 +148,7 @@ impl Run {
     }
 }
 
-/// It runs on each host of a job. Whoever is not among the hosts has started all of them.
+/// It runs on each host of a job. A host that is not among them has started all of them.
 fn is_first(node: Option<&str>, listed: &[String]) -> bool {
     let by_slurm = env::var("SLURM_NODEID").ok().map(|nth| nth == "0");
     by_slurm.unwrap_or_else(|| place(listed, node).is_none_or(|place| place == 0))

@@ -17,11 +17,11 @@ use crate::voice::tell;
 
 /// Simulations of the larger fabrics take seconds.
 const SIMULATION_TIMEOUT: Duration = Duration::from_secs(10);
-/// Where everybody on a host may have set something.
+/// Where all users of a host may have set something.
 const NCCL_SYSTEM_CONFIG: &str = "/etc/nccl.conf";
 
 #[derive(Debug, Args)]
-pub(super) struct Told {
+pub(super) struct NcclOptions {
     /// Version of NCCL of the ranks: sets NICs, queue pairs, algorithm and protocol from the links of the job's hosts.
     /// Variables that are set already stay unchanged
     #[arg(long, value_name = "2.N", value_parser = release)]
@@ -35,8 +35,8 @@ fn release(text: &str) -> Result<Release, NcclError> {
     text.parse()
 }
 
-impl Told {
-    /// None where nobody has asked for any, or nothing is known of the job's hosts.
+impl NcclOptions {
+    /// None where no option asks for any, or nothing is known of the job's hosts.
     pub(super) fn variables(
         &self,
         reach: &Reach,

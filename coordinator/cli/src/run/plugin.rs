@@ -11,7 +11,7 @@ const PLUGIN_PATH_VARIABLE: &str = "REWEAVE_NCCL_PLUGIN";
 /// Read by NCCL.
 const NCCL_PLUGIN_VARIABLE: &str = "NCCL_PROFILER_PLUGIN";
 
-/// What to set so that NCCL loads it; nothing where somebody has chosen a profiler.
+/// What to set so that NCCL loads it; nothing where the user has chosen a profiler.
 pub(super) fn variable() -> Option<(&'static str, PathBuf)> {
     chosen(
         env::var_os(NCCL_PLUGIN_VARIABLE).as_deref(),

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use crate::job::gate::{hostfile, lines};
 
 pub(super) struct Surroundings {
-    told: Option<Told>,
+    told: Option<CoordinatorAnswer>,
     /// Of its ranks.
     order: Vec<String>,
     /// Which of them this is, if it is one.
@@ -15,7 +15,7 @@ pub(super) struct Surroundings {
 }
 
 /// What a coordinator has answered. Its files are there as long as it is.
-struct Told {
+struct CoordinatorAnswer {
     folder: TempDir,
     job: String,
     has_lines: bool,
@@ -32,7 +32,7 @@ impl Surroundings {
         let each = slots.unwrap_or(1).into();
         fs::write(folder.path().join("hostfile"), hostfile(&order, each))?;
         fs::write(folder.path().join("ranks"), lines(&order, each))?;
-        let told = Some(Told {
+        let told = Some(CoordinatorAnswer {
             folder,
             job,
             has_lines: slots.is_some(),
@@ -43,7 +43,7 @@ impl Surroundings {
         })
     }
 
-    /// Where nobody has answered. Ranks need their numbers all the same.
+    /// Where no coordinator has answered. Ranks need their numbers all the same.
     pub(super) fn untold(order: Vec<String>, node: Option<&str>) -> Self {
         Self {
             told: None,
@@ -81,7 +81,7 @@ impl Surroundings {
         all
     }
 
-    fn of_told(&self, told: &Told) -> Vec<(&'static str, String)> {
+    fn of_told(&self, told: &CoordinatorAnswer) -> Vec<(&'static str, String)> {
         let file = |name: &str| told.folder.path().join(name).display().to_string();
         let mut all = vec![
             ("REWEAVE_JOB", told.job.clone()),

@@ -12,7 +12,7 @@ use crate::page::{Ink, Page};
 use crate::trouble::MIN_COLLISION_CONFIDENCE;
 use reweave_common::printable::shown;
 
-/// Of `jobs`, those are told that a collision hurts; whom causes hurt they say themselves.
+/// Of `jobs`, those are named that a collision hurts; causes name theirs themselves.
 pub(crate) fn findings(page: &mut Page, findings: &Findings, names: &Names, jobs: &[JobStatus]) {
     if findings.findings.is_empty() {
         page.line("no findings");
@@ -63,9 +63,12 @@ fn gaps(not_seen: &NotSeen, names: &Names) -> Vec<String> {
 
 /// `h3 > … > h4` of `h3>*>h4`: what was measured and left out names ways so.
 fn spaced(doubt: &str) -> String {
-    let word = |word: &str| match word.trim_matches('>').contains('>') {
-        true => word.replace(">*>", ">…>").replace('>', " > "),
-        false => word.to_owned(),
+    let word = |word: &str| {
+        if word.trim_matches('>').contains('>') {
+            word.replace(">*>", ">…>").replace('>', " > ")
+        } else {
+            word.to_owned()
+        }
     };
     doubt.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }

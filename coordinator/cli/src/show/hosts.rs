@@ -64,9 +64,10 @@ fn states(page: &Page, agents: &[AgentStatus]) -> String {
         .collect();
     let known: usize = agents.iter().map(|agent| agent.known_links).sum();
     let links: usize = agents.iter().map(|agent| agent.links).sum();
-    let ends = match known == links {
-        true => "all ends of links known".to_owned(),
-        false => format!("{known} of {links} ends of links known"),
+    let ends = if known == links {
+        "all ends of links known".to_owned()
+    } else {
+        format!("{known} of {links} ends of links known")
     };
     format!("{}; {ends}", counts.join(", "))
 }

@@ -29,7 +29,7 @@ pub(crate) fn load(link: &LinkStatus) -> f64 {
     link.rate_bits_per_s.bits_per_s() as f64 / capacity as f64
 }
 
-/// Each of these, whatever it carries.
+/// Each of these, with any load.
 pub(crate) fn table(page: &mut Page, links: &[&LinkStatus], findings: &Findings) {
     let rows: Vec<_> = links.iter().map(|link| row(page, link, findings)).collect();
     page.table(["link", "load", "rate", "of", "left", "trouble"], rows);
@@ -58,9 +58,10 @@ fn row(page: &Page, link: &LinkStatus, findings: &Findings) -> [String; 6] {
         link.rate_bits_per_s.to_string(),
         link.capacity_bits_per_s.to_string(),
         link.spare_bits_per_s.map_or_else(dash, |it| it.to_string()),
-        match trouble.is_empty() {
-            true => trouble,
-            false => page.ink(ink, &trouble),
+        if trouble.is_empty() {
+            trouble
+        } else {
+            page.ink(ink, &trouble)
         },
     ]
 }

@@ -1,4 +1,4 @@
-//! Who leads, who was not let in, who may join, who is shut out.
+//! Who leads, who was not let in, who may join, who is revoked.
 
 use reweave_common::member::Member;
 use reweave_common::operator::{CoordinatorState, CoordinatorStatus, OpenInvitation, RefusedPeer};

@@ -14,7 +14,7 @@ use super::hop;
 use crate::names::{FlowNames, Names};
 use crate::page::{Ink, Page};
 
-/// More of what lost tells nobody anything.
+/// More losers than these are of no use.
 const MAX_ALTERNATIVES: usize = 5;
 
 pub(crate) fn plan(page: &mut Page, plan: Option<&Plan>, names: &Names) {
@@ -30,14 +30,15 @@ pub(crate) fn plan(page: &mut Page, plan: Option<&Plan>, names: &Names) {
         page.line(&why);
     }
     let apply = page.ink(Ink::Bold, &format!("reweave apply {}", plan.generation));
-    let force = match is_taken_back_if_slower(plan) {
-        true => "  (--force if flows become slower)",
-        false => "",
+    let force = if is_taken_back_if_slower(plan) {
+        "  (--force if flows become slower)"
+    } else {
+        ""
     };
     page.line(&format!("\napply it with  {apply}{force}"));
 }
 
-/// What is made for something else is taken back all the same where flows become slower.
+/// What is made for something else is rolled back all the same where flows become slower.
 fn is_taken_back_if_slower(plan: &Plan) -> bool {
     let slower = |it: &Prediction| it.after_bits_per_s < it.before_bits_per_s;
     plan.takes_back.is_some() || plan.moves.is_empty() && plan.predictions.iter().any(slower)
@@ -53,7 +54,7 @@ pub(crate) fn touched(job: &TouchedJob) -> String {
     format!("{job}: of {flows} flows, {moved} may change path and {slowed} may become slower")
 }
 
-/// Whatever became of it.
+/// With any outcome.
 pub(super) fn body(page: &mut Page, plan: &Plan, names: &Names) {
     let flows = names.flows(flows_in(plan));
     page.heading(&format!(

@@ -1,4 +1,4 @@
-//! What people see where nobody leads.
+//! What operators see without a leader.
 
 use super::dash;
 use super::peers::state;
@@ -13,9 +13,10 @@ pub(crate) fn leaderless(page: &mut Page, seen: &Leaderless) {
     page.heading("Coordinators");
     let row = |it: &Stands| {
         let one = &it.status;
-        let answers = match it.answers {
-            true => "yes".to_owned(),
-            false => page.ink(Ink::Red, "no"),
+        let answers = if it.answers {
+            "yes".to_owned()
+        } else {
+            page.ink(Ink::Red, "no")
         };
         [
             one.name.clone(),

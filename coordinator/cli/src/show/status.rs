@@ -51,9 +51,10 @@ fn opticals(page: &mut Page, opticals: &[OpticalStatus]) {
     }
     page.heading("Optical switches");
     let row = |one: &OpticalStatus| {
-        let driver = match one.is_driven {
-            true => "is there".to_owned(),
-            false => page.ink(Ink::Yellow, "is not there"),
+        let driver = if one.is_driven {
+            "is there".to_owned()
+        } else {
+            page.ink(Ink::Yellow, "is not there")
         };
         [one.optical.clone(), driver, one.circuits.to_string()]
     };

@@ -4,8 +4,7 @@ use reweave_common::operator::{Hop, TracedStep};
 
 use super::hop;
 
-/// `h0 > leaf0 > spine1 .2 > ? > h4`: nobody knows the fourth, and the third is reached by the second of
-/// several cables.
+/// `h0 > leaf0 > spine1 .2 > ? > h4`: the fourth is unknown, and the third is reached by the second of several cables.
 pub(crate) fn steps(from: &str, steps: &[TracedStep]) -> String {
     let mut words = vec![from.to_owned()];
     let mut before = Some(from);

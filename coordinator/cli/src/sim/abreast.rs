@@ -7,7 +7,7 @@ use super::show;
 use super::variants::Answer;
 use crate::page::Page;
 
-/// People look at so many rows.
+/// People look at this many rows.
 const MAX_ROWS: usize = 12;
 
 /// What has been played twice.

@@ -11,7 +11,7 @@ use reweave_common::units::Rate;
 use reweave_sim::collectives::{
     self, Algorithm as Known, Collective, CollectiveError, bound, bus_factor,
 };
-use reweave_sim::sim::network::Network;
+use reweave_sim::engine::network::Network;
 use reweave_sim::workload;
 use serde::Serialize;
 
@@ -186,10 +186,11 @@ impl Exchange {
 
 fn lay_out(page: &mut Page, answer: &Answer) {
     let row = |name: &str, figure: String| [name.to_owned(), figure];
-    // Of nothing nobody can take a share.
-    let share = match answer.time_us > 0.0 {
-        true => answer.optimum_us / answer.time_us * 100.0,
-        false => 100.0,
+    // Of nothing there is no share.
+    let share = if answer.time_us > 0.0 {
+        answer.optimum_us / answer.time_us * 100.0
+    } else {
+        100.0
     };
     let rows = [
         row("takes", micros(answer.time_us)),

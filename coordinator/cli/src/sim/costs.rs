@@ -4,8 +4,8 @@ use clap::{Args, ValueEnum};
 use reweave_common::units::Rate;
 use reweave_repair::paths::ecmp::Ecmp;
 use reweave_repair::paths::linux::{HashPolicy, LinuxHash};
-use reweave_sim::sim::SimTime;
-use reweave_sim::sim::network;
+use reweave_sim::engine::SimTime;
+use reweave_sim::engine::network;
 
 use crate::error::CliError;
 

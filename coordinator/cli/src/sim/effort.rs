@@ -1,7 +1,7 @@
 //! How much a simulation may take, and a word now and then for who waits.
 
 use clap::Args;
-use reweave_sim::sim::{self, Outcome, Problem, SimError};
+use reweave_sim::engine::{self, Outcome, Problem, SimError};
 use reweave_sim::workload::SimulationError;
 
 use super::progress::Progress;
@@ -22,7 +22,7 @@ impl Effort {
     /// The outcome, and in how many milliseconds it was found.
     pub(super) fn simulate(&self, problem: &Problem) -> Result<(Outcome, f64), CliError> {
         let mut progress = Progress::begin("tasks");
-        let outcome = sim::watched(problem, self.work_limit, &mut |at| {
+        let outcome = engine::watched(problem, self.work_limit, &mut |at| {
             progress.see(at);
             true
         });

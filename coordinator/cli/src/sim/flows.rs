@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use reweave_common::fabric::Fabric;
+use reweave_sim::engine::Outcome;
+use reweave_sim::engine::flows;
+use reweave_sim::engine::network::Network;
 use reweave_sim::sandbox::{Traffic, compare};
-use reweave_sim::sim::Outcome;
-use reweave_sim::sim::flows;
-use reweave_sim::sim::network::Network;
 use serde::Serialize;
 
 use super::costs::{Costs, Hashing};
@@ -96,7 +96,7 @@ impl Flows {
 impl Answer {
     fn new(flows: &flows::Flows, outcome: &Outcome, wall_ms: f64) -> Self {
         let times = flows.completion_times(outcome).into_iter().enumerate();
-        let flow = |(id, time): (usize, reweave_sim::sim::SimTime)| Flow {
+        let flow = |(id, time): (usize, reweave_sim::engine::SimTime)| Flow {
             id,
             fct_us: time.micros(),
         };

@@ -20,33 +20,35 @@ pub(crate) fn bytes(path: &Path) -> Result<Vec<u8>, CliError> {
         source,
     };
     let mut bytes = Vec::new();
-    let read = match is_standard_input(path) {
-        true => once()?.take(MAX_INPUT_BYTES + 1).read_to_end(&mut bytes),
-        false => {
-            let file = fs::File::open(path).map_err(failed)?;
-            file.take(MAX_INPUT_BYTES + 1).read_to_end(&mut bytes)
-        }
+    let read = if is_standard_input(path) {
+        once()?.take(MAX_INPUT_BYTES + 1).read_to_end(&mut bytes)
+    } else {
+        let file = fs::File::open(path).map_err(failed)?;
+        file.take(MAX_INPUT_BYTES + 1).read_to_end(&mut bytes)
     };
-    match read.map_err(failed)? as u64 > MAX_INPUT_BYTES {
-        true => Err(CliError::TooLarge {
+    if read.map_err(failed)? as u64 > MAX_INPUT_BYTES {
+        return Err(CliError::TooLarge {
             path: path.to_owned(),
             most_bytes: MAX_INPUT_BYTES,
-        }),
-        false if bytes.starts_with(BYTE_ORDER_MARK) => Ok(bytes.split_off(BYTE_ORDER_MARK.len())),
-        false => Ok(bytes),
+        });
     }
+    if bytes.starts_with(BYTE_ORDER_MARK) {
+        bytes.drain(..BYTE_ORDER_MARK.len());
+    }
+    Ok(bytes)
 }
 
 fn is_standard_input(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Whoever reads it first has it all.
+/// The first reader has it all.
 fn once() -> Result<io::StdinLock<'static>, CliError> {
     static STDIN_TAKEN: AtomicBool = AtomicBool::new(false);
-    match STDIN_TAKEN.swap(true, Ordering::Relaxed) {
-        true => Err(CliError::InputTwice),
-        false => Ok(io::stdin().lock()),
+    if STDIN_TAKEN.swap(true, Ordering::Relaxed) {
+        Err(CliError::InputTwice)
+    } else {
+        Ok(io::stdin().lock())
     }
 }
 

@@ -60,7 +60,7 @@ impl<'l> Looking<'l> {
         }
     }
 
-    /// Whose way is not known is left out: nobody can tell where it lost something.
+    /// A probe with an unknown path is left out: where it lost something is unknown.
     fn probes(&self) -> Vec<Probe> {
         let mut atlas = Atlas::new(self.fabric);
         let seen = self.window.probes.iter();
@@ -180,7 +180,7 @@ impl<'l> Looking<'l> {
     }
 }
 
-/// What a figure of so many readings adds up to.
+/// What a figure of this many readings adds up to.
 fn all(readings: u64, figures: Option<&Figures>) -> u64 {
     let sum = figures.map_or(0.0, |figures| figures.mean * readings as f64);
     sum.round() as u64

@@ -49,9 +49,10 @@ fn elsewhere(name: &'static str) -> Arg {
 
 impl Simulation {
     pub(crate) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
-        match self.sweep.is_asked() {
-            true => self.sweep.run(&self.question.options(), output),
-            false => self.question.run(output),
+        if self.sweep.is_asked() {
+            self.sweep.run(&self.question.options(), output)
+        } else {
+            self.question.run(output)
         }
     }
 }

@@ -1,13 +1,13 @@
-//! How far a long run is, on the terminal of whoever waits for it.
+//! How far a long run is, on the terminal of the operator who waits for it.
 
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
-use reweave_sim::sim;
+use reweave_sim::engine;
 
 use crate::voice::tell_as_is;
 
-/// Nobody wonders before.
+/// No operator wonders before.
 const FIRST_PROGRESS_TIMEOUT: Duration = Duration::from_secs(1);
 pub(crate) const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 const BAR_CELLS: usize = 24;
@@ -15,7 +15,7 @@ const BAR_CELLS: usize = 24;
 const MAX_LINE_COLUMNS: usize = 78;
 
 pub(crate) struct Progress {
-    /// Of what there are so many.
+    /// Of what there are this many.
     what: &'static str,
     began: Instant,
     shown: Option<Instant>,
@@ -23,7 +23,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Says nothing where nobody looks on, as in a pipe.
+    /// Says nothing without a terminal, as in a pipe.
     pub(crate) fn begin(what: &'static str) -> Self {
         Self {
             what,
@@ -33,7 +33,7 @@ impl Progress {
         }
     }
 
-    pub(crate) fn see(&mut self, progress: sim::Progress) {
+    pub(crate) fn see(&mut self, progress: engine::Progress) {
         let (since, pause) = match self.shown {
             Some(at) => (at.elapsed(), PROGRESS_INTERVAL),
             None => (self.began.elapsed(), FIRST_PROGRESS_TIMEOUT),
@@ -55,13 +55,13 @@ impl Progress {
     }
 }
 
-/// Since then, as finely as anybody can compare.
+/// Since then, as finely as is of use.
 pub(super) fn millis(began: Instant) -> f64 {
     began.elapsed().as_micros() as f64 / 1e3
 }
 
-fn line(progress: sim::Progress, what: &str, since: Duration) -> String {
-    let sim::Progress { done, tasks } = progress;
+fn line(progress: engine::Progress, what: &str, since: Duration) -> String {
+    let engine::Progress { done, tasks } = progress;
     let part = done as f64 / tasks.max(1) as f64;
     let full = (part * BAR_CELLS as f64) as usize;
     let bar = format!(
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn progress_line_shows_share_and_time() {
         let at = |done, tasks| {
-            let progress = sim::Progress { done, tasks };
+            let progress = engine::Progress { done, tasks };
             line(progress, "points", Duration::from_secs(12))
         };
         assert_eq!(

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use reweave_sim::sim::{Outcome, raw};
+use reweave_sim::engine::{Outcome, raw};
 use serde::Serialize;
 
 use super::effort::Effort;

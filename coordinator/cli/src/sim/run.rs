@@ -1,4 +1,4 @@
-//! One iteration, simulated for whoever asked: exactly, and with what that leaves out.
+//! One iteration, simulated for the operator: exactly, and with what that leaves out.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use reweave_common::explicit_paths::ExplicitPaths;
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::iteration::Iteration;
-use reweave_sim::sim::SimTime;
+use reweave_sim::engine::SimTime;
 use reweave_sim::workload::effects::{self, Effects, Interval, Setting};
 use reweave_sim::workload::losses::Loss;
 use reweave_sim::workload::{self, LaneLoad, Network, Settings};
@@ -68,7 +68,7 @@ fn loss(text: &str) -> Result<(String, f64), String> {
 }
 
 impl Uncertainty {
-    /// What the history says that links lost; nothing where nobody asks.
+    /// What the history says that links lost; nothing where no option asks for it.
     fn measured(&self, fabric: &Fabric) -> Result<BTreeMap<LinkId, Loss>, CliError> {
         let (Some(span), Some(history)) = (&self.loss_from, &self.history) else {
             return Ok(BTreeMap::new());
@@ -142,9 +142,10 @@ impl Scene<'_> {
             iteration: self.iteration,
             network: &network,
         };
-        let interval = match uncertainty.interval {
-            true => Some(uncertain(&setting, &effects, &mut evaluation.lanes)?),
-            false => None,
+        let interval = if uncertainty.interval {
+            Some(uncertain(&setting, &effects, &mut evaluation.lanes)?)
+        } else {
+            None
         };
         let lossy = measured::listed(&measured, self.fabric);
         let answer = show::Answer::new(evaluation, interval, lossy, wall_ms);

@@ -65,7 +65,7 @@ impl Answer {
     }
 }
 
-/// People look at so many rows.
+/// People look at this many rows.
 const MAX_ROWS: usize = 8;
 
 pub(crate) fn iteration(page: &mut Page, answer: &Answer) {
@@ -210,9 +210,10 @@ fn uncertain(interval: &Interval) -> String {
     } = interval;
     let cost = |cost: &Cost| format!("{} {:.2} ms", cost.effect, cost.ms);
     let costs: Vec<_> = costs.iter().map(cost).collect();
-    let why = match costs.is_empty() {
-        true => String::new(),
-        false => format!("; by themselves, they cost: {}", costs.join(", ")),
+    let why = if costs.is_empty() {
+        String::new()
+    } else {
+        format!("; by themselves, they cost: {}", costs.join(", "))
     };
     format!("The error of the fluid model puts it between {low_ms:.2} and {high_ms:.2} ms{why}.")
 }

@@ -141,7 +141,7 @@ impl Trace {
         })
     }
 
-    /// Inspectors' files are not told apart by rank.
+    /// Inspectors' files are not distinguished by rank.
     fn whose(&self, error: &RecordedError) -> Vec<usize> {
         match (self.format, error) {
             (Format::FlightRecorder, RecordedError::Unlike { rank, .. }) => vec![rank.index()],
@@ -149,7 +149,7 @@ impl Trace {
         }
     }
 
-    /// The files of these ranks, or all where nobody knows which of them it is; of many the first.
+    /// The files of these ranks, or all where it is unknown which of them it is; of many the first.
     fn named(&self, ranks: &[usize]) -> String {
         let all: Vec<_> = match ranks {
             [] => self.files.iter().collect(),
@@ -185,7 +185,7 @@ mod tests {
         use clap::Parser;
 
         #[derive(Debug, Parser)]
-        struct Asked {
+        struct TraceCommand {
             #[command(flatten)]
             trace: Trace,
         }
@@ -202,7 +202,7 @@ mod tests {
             fs::write(&path, bytes).unwrap();
             words.push(path.display().to_string());
         }
-        let asked = Asked::try_parse_from(words).unwrap();
+        let asked = TraceCommand::try_parse_from(words).unwrap();
         let error = asked.trace.run(Output::Json).unwrap_err();
         assert_eq!(error.exit_code(), 2);
         let within = format!("{}/", folder.path().display());

@@ -8,10 +8,10 @@ use clap::Args;
 use reweave_common::fabric::Fabric;
 use reweave_common::traffic::Burst;
 use reweave_history::{Covered, written};
+use reweave_sim::engine::network;
 use reweave_sim::sandbox::{
     Compared, Effort, JobCompared, SandboxError, Variant, VariantFile, as_seen, compare_jobs,
 };
-use reweave_sim::sim::network;
 use reweave_sim::workload::job::{JobFile, Work};
 use serde::Serialize;
 

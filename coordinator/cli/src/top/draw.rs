@@ -13,7 +13,7 @@ use crate::names::Names;
 use crate::show;
 use crate::trouble;
 
-/// Nobody reads more lines of troubles at once.
+/// More lines of troubles at once are not read.
 const MAX_TROUBLES: usize = 6;
 
 pub(super) fn draw(frame: &mut Frame<'_>, view: &View) {

@@ -26,7 +26,7 @@ pub(super) struct Heat<'m> {
     pub(super) matrix: &'m Matrix,
     /// What is looked at.
     pub(super) figure: fn(&MatrixCell) -> Option<f64>,
-    /// Nothing is told by its colour.
+    /// Nothing is shown by its colour alone.
     pub(super) plain: bool,
 }
 
@@ -164,9 +164,10 @@ impl Widget for &Heat<'_> {
         let Some(range) = self.range().filter(|_| area.height > 1) else {
             return;
         };
-        match self.has_room(area) {
-            true => self.figures(area, buffer, range),
-            false => self.map(area, buffer, range),
+        if self.has_room(area) {
+            self.figures(area, buffer, range)
+        } else {
+            self.map(area, buffer, range)
         }
     }
 }
@@ -186,9 +187,10 @@ fn colour(held: Option<Option<f64>>, range: [f64; 2]) -> Color {
 
 /// That which is read on it.
 fn ink_on(ground: Color) -> Color {
-    match ground == SHADES[0] || ground == SHADES[SHADES.len() - 1] {
-        true => Color::Indexed(231),
-        false => Color::Indexed(16),
+    if ground == SHADES[0] || ground == SHADES[SHADES.len() - 1] {
+        Color::Indexed(231)
+    } else {
+        Color::Indexed(16)
     }
 }
 

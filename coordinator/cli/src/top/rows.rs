@@ -138,10 +138,7 @@ fn job(job: &JobStatus) -> Row<'static> {
         slowest.unwrap_or_else(dash),
         promised.unwrap_or_else(dash),
     ]);
-    row.style(match is_broken {
-        true => Color::Red,
-        false => Color::Reset,
-    })
+    row.style(if is_broken { Color::Red } else { Color::Reset })
 }
 
 fn changes(frame: &mut Frame<'_>, view: &View, area: Rect) {

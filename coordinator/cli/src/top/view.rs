@@ -10,7 +10,7 @@ use crate::trouble;
 pub(super) struct Shown {
     pub(super) status: Status,
     pub(super) findings: Findings,
-    /// Both where somebody looks at them.
+    /// Both where a view shows them.
     pub(super) jobs: Option<Vec<JobStatus>>,
     pub(super) matrix: Option<Matrix>,
 }
@@ -59,7 +59,7 @@ pub(super) struct View {
     /// How many rows of the list are above the first that is seen.
     pub(super) above: usize,
     pub(super) paused: bool,
-    /// Whoever looks sees no colours.
+    /// The terminal shows no colours.
     pub(super) plain: bool,
     /// Why what is shown is old.
     pub(super) away: Option<String>,

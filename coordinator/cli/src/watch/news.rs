@@ -130,9 +130,10 @@ fn links(before: Option<&Status>, after: &Status) -> Vec<News> {
     let changed = changed.filter(|link| *was.get(&link.hop).unwrap_or(&true) != link.up);
     changed
         .map(|link| {
-            let (words, ink) = match link.up {
-                true => ("is up", Ink::Green),
-                false => ("is down", Ink::Red),
+            let (words, ink) = if link.up {
+                ("is up", Ink::Green)
+            } else {
+                ("is down", Ink::Red)
             };
             let subject = show::hop(&link.hop);
             let words = format!("{subject} {words}");

@@ -7,7 +7,7 @@ use reweave_common::operator::{Refused, Request, Response};
 use reweave_link::{Channel, LinkError, Session};
 use tokio::time::timeout;
 
-use crate::scene::{Program, Scene};
+use crate::scene::{Program, Scene, request};
 
 /// Far more than it takes.
 const TEST_TIMEOUT: Duration = Duration::from_mins(2);
@@ -57,8 +57,7 @@ async fn ignored_signal_stays_ignored() {
         .spawn();
     let mut child = Program(child.unwrap());
     let session = scene.listener.accept().await.unwrap().unwrap();
-    let request = session.receive::<Request>(Channel::Commands).await;
-    request.unwrap();
+    request(&session).await.unwrap();
     let id = child.0.id().to_string();
     let hung_up = Command::new("kill").args(["-s", "HUP", &id]).status();
     assert!(hung_up.unwrap().success());
@@ -68,7 +67,7 @@ async fn ignored_signal_stays_ignored() {
     assert_eq!(child.exit_code(), Some(1), "it lived to hear the answer");
 }
 
-/// Nobody comes to lead, and of whoever is asked again nothing is heard.
+/// No coordinator comes to lead, and no answer comes from one that is asked again.
 #[tokio::test]
 async fn leaderless_status_asks_every_coordinator() {
     let mut scene = Scene::new();
@@ -79,7 +78,7 @@ async fn leaderless_status_asks_every_coordinator() {
     let asked = timeout(TEST_TIMEOUT, async {
         loop {
             let session = scene.listener.accept().await.unwrap().unwrap();
-            match session.receive(Channel::Commands).await.unwrap() {
+            match request(&session).await.unwrap() {
                 Request::Standing => return session,
                 _ => unanswered.push(session),
             }

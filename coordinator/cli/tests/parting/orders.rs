@@ -6,7 +6,7 @@ use reweave_common::operator::{Allocation, JobOrder, Lane, Lanes, Refused, Reque
 use reweave_link::Channel;
 
 use crate::running::{nobody, registered, started};
-use crate::scene::Scene;
+use crate::scene::{Scene, request};
 
 fn reweave(scene: &Scene, words: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reweave"));
@@ -32,7 +32,7 @@ async fn played(words: &[&str], answers: &[Response], anew: bool) -> (Vec<Reques
         if nth > 0 && anew {
             session = scene.listener.accept().await.unwrap().unwrap();
         }
-        asked.push(session.receive(Channel::Commands).await.unwrap());
+        asked.push(request(&session).await.unwrap());
         session.send(Channel::Commands, answer).await.unwrap();
     }
     (asked, ended.await.unwrap())

@@ -1,4 +1,4 @@
-//! `reweave run`: a command runs as if nothing had been, whatever becomes of the coordinator.
+//! `reweave run`: a command runs as if nothing had happened, also when the coordinator fails.
 
 use std::io::Read;
 use std::net::{SocketAddr, UdpSocket};
@@ -12,7 +12,7 @@ use reweave_common::operator::{
 use reweave_link::{Channel, Session};
 use tokio::time::timeout;
 
-use crate::scene::{Program, Scene};
+use crate::scene::{Program, Scene, request};
 use crate::timed::timed;
 
 /// No command waits longer for a coordinator, where nothing else was asked for.
@@ -45,7 +45,7 @@ fn run(to: SocketAddr, identity: &Path, hosts: &[&str], command: &[&str]) -> Com
     program
 }
 
-/// Where nobody listens.
+/// An address where nothing listens.
 pub(crate) fn nobody() -> SocketAddr {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.local_addr().unwrap()
@@ -103,7 +103,7 @@ const HOSTS_OPTIONS: [&str; 4] = ["--hosts", "h[0-1]", "--node", "h1"];
 /// As on the first of them, which ends the job.
 const FIRST_HOST_OPTIONS: [&str; 4] = ["--hosts", "h[0-1]", "--node", "h0"];
 
-/// What a scheduler sets is no word of whoever runs the command.
+/// What a scheduler sets is no input of the user.
 #[test]
 fn bad_scheduler_hostlist_only_warns() {
     let nowhere = Path::new("/nonexistent");
@@ -164,7 +164,7 @@ async fn silent_coordinator_does_not_delay_run() {
     expect_open(&output.unwrap());
 }
 
-/// Nobody listens there, or somebody who never answers.
+/// Nothing listens there, or a coordinator that never answers.
 #[tokio::test]
 async fn timed_absent_coordinator_delays_no_command() {
     let scene = Scene::new();
@@ -182,10 +182,10 @@ async fn timed_absent_coordinator_delays_no_command() {
     }
 }
 
-/// None where whoever came has not waited.
+/// None where the client has not waited.
 async fn asked(scene: &mut Scene) -> Option<(Session, Request)> {
     let session = scene.listener.accept().await.unwrap().ok()?;
-    let request = session.receive(Channel::Commands).await.ok()?;
+    let request = request(&session).await.ok()?;
     Some((session, request))
 }
 
@@ -202,7 +202,7 @@ fn order(request: Request) -> JobOrder {
     }
 }
 
-/// None where nobody waits for it any more.
+/// None where no client waits for it any longer.
 async fn answer(session: &Session, response: Response) -> Option<()> {
     session.send(Channel::Commands, &response).await.ok()
 }
@@ -324,7 +324,7 @@ async fn late_registered_job_is_ended() {
     expect_end(&mut scene, lasting).await;
 }
 
-/// It is registered, whatever became of the rest.
+/// It is registered, whatever happened to the rest.
 #[tokio::test(flavor = "multi_thread")]
 async fn job_without_order_is_ended() {
     let mut scene = Scene::new();
@@ -393,7 +393,7 @@ async fn host_outside_job_gets_no_rank() {
     );
 }
 
-/// All have the same list, whoever of them was answered or not: none takes itself for the only one.
+/// All have the same list, with or without an answer: none takes itself for the only one.
 #[tokio::test]
 async fn without_answer_listed_order_holds() {
     let scene = Scene::new();
@@ -407,7 +407,7 @@ async fn without_answer_listed_order_holds() {
 
 const PRINT_NCCL_SCRIPT: &str = "echo ${NCCL_IB_HCA-none} ${NCCL_IB_QPS_PER_CONNECTION-none} $(env | sed -n 's/^OMPI_MCA_.*_env_list=//p')";
 
-/// What a command of this name, which is a shell's script, says of what NCCL is told; and what is said meanwhile.
+/// What a command of this name, which is a shell's script, says of NCCL's settings; and what is said meanwhile.
 async fn told_of_nccl(name: &str, release: &str, set: &[(&str, &str)]) -> (String, String) {
     let mut scene = Scene::new();
     let folder = tempfile::tempdir().unwrap();

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use reweave_common::operator::Request;
 use reweave_link::pki::{Authority, Validity};
-use reweave_link::{Channel, Identity, Listener, Role, Session};
+use reweave_link::{Channel, Identity, LinkError, Listener, Role, Session};
 use tempfile::TempDir;
 
 /// Goes when its test does, also when that fails.
@@ -59,9 +59,18 @@ impl Scene {
     pub(crate) async fn asked(&mut self, command: &[&str]) -> (Program, Session) {
         let child = reweave(self.address, &self.identity(), command);
         let session = self.listener.accept().await.unwrap().unwrap();
-        let request = session.receive::<Request>(Channel::Commands).await;
-        request.unwrap();
+        request(&session).await.unwrap();
         (child, session)
+    }
+}
+
+/// What a command asks for. Before that it asks for the deny lists, which need no answer.
+pub(crate) async fn request(session: &Session) -> Result<Request, LinkError> {
+    loop {
+        match session.receive(Channel::Commands).await? {
+            Request::DenyLists => {}
+            request => return Ok(request),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use reweave_link::{Channel, Session};
 
 use crate::executable::write_executable;
 use crate::running::{nobody, registered, started};
-use crate::scene::Scene;
+use crate::scene::{Scene, request};
 
 fn script(name: &str, to: &str, identity: &Path) -> Command {
     let program = Path::new(env!("CARGO_BIN_EXE_reweave")).parent().unwrap();
@@ -51,7 +51,7 @@ async fn played(
     command.envs(variables.iter().copied());
     let ended = tokio::task::spawn_blocking(move || command.output().unwrap());
     let session = scene.listener.accept().await.unwrap().unwrap();
-    let request = session.receive(Channel::Commands).await.unwrap();
+    let request = request(&session).await.unwrap();
     session.send(Channel::Commands, &answer).await.unwrap();
     (request, ended.await.unwrap(), session)
 }
@@ -100,7 +100,7 @@ async fn batch(variables: &[(&str, &str)]) -> (Request, String, String) {
     (request, said, ranks)
 }
 
-/// Whoever runs these tests may be no root; what is theirs goes all the same.
+/// These tests may run without root; what is theirs goes all the same.
 fn over(job: &str) -> usize {
     let nowhere = Path::new("/nonexistent");
     let mut epilog = script("node-epilog.sh", "127.0.0.1:1", nowhere);
@@ -114,7 +114,7 @@ fn over(job: &str) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn batch_script_gets_order_of_job() {
-    // Nobody else has a job of this number.
+    // No other process has a job of this number.
     let number = format!("1{}", std::process::id());
     let (request, said, ranks) = batch(&[("SLURM_JOB_ID", &number)]).await;
     let hosts = ["h0", "h1"].map(str::to_owned).to_vec();
@@ -125,7 +125,7 @@ async fn batch_script_gets_order_of_job() {
     assert_eq!(over(&number), 0);
 }
 
-/// Whatever they compute from Slurm's list of nodes begins with it.
+/// All that they compute from Slurm's list of nodes begins with it.
 #[tokio::test(flavor = "multi_thread")]
 async fn ring_begins_at_batch_host() {
     let number = format!("2{}", std::process::id());
@@ -140,7 +140,7 @@ async fn ring_begins_at_batch_host() {
     assert_eq!(over(&number), 0);
 }
 
-/// The order is there for whoever asks, and nothing is left in the way of srun.
+/// The order is there for any program that asks, and nothing is left in the way of srun.
 #[test]
 fn unfitting_hostfile_is_not_given() {
     let folder = tempfile::tempdir().unwrap();

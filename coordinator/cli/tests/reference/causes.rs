@@ -113,7 +113,7 @@ fn contradictions() -> Result<(), Failed> {
     cases.iter().try_for_each(refused)
 }
 
-/// What is said on the page of losses that nothing lays to anybody.
+/// What is said on the page of losses without a known place.
 fn lost_somewhere() -> Result<(), Failed> {
     let probes = r#"{"probes": [{"path": ["h0", "leaf0", "spine0", "leaf1", "h2"], "sent": 100, "lost": 60}]}"#;
     let output = desk(probes)?.run(DIAGNOSE_COMMAND)?;

@@ -149,9 +149,10 @@ pub(crate) fn tests() -> impl Iterator<Item = (String, Test)> {
 fn inside(answer: &Value, ms: f64) -> Result<(), Failed> {
     let interval = &answer["breakdown"]["interval"];
     let [low, high] = ["low_ms", "high_ms"].map(|end| interval[end].as_f64().unwrap_or(f64::NAN));
-    match (low * (1.0 - INTERVAL_TOLERANCE)..=high * (1.0 + INTERVAL_TOLERANCE)).contains(&ms) {
-        true => Ok(()),
-        false => Err(format!("{ms} ms are not in {low}..{high}").into()),
+    if (low * (1.0 - INTERVAL_TOLERANCE)..=high * (1.0 + INTERVAL_TOLERANCE)).contains(&ms) {
+        Ok(())
+    } else {
+        Err(format!("{ms} ms are not in {low}..{high}").into())
     }
 }
 
@@ -160,9 +161,10 @@ const INTERVAL_OPTIONS: &[&str] = &["--interval", "--seeds", "0"];
 
 fn replay(data: &Path, graph: &str, gbps: u32, options: &[&str]) -> Result<Value, Failed> {
     let file = data.join(format!("topoopt/graphs/{graph}.fbuf"));
-    let rate = match graph.starts_with("direct") {
-        true => "--link-gbps",
-        false => "--nic-gbps",
+    let rate = if graph.starts_with("direct") {
+        "--link-gbps"
+    } else {
+        "--nic-gbps"
     };
     let gbps = gbps.to_string();
     let arguments: [&OsStr; 4] = [
@@ -193,17 +195,19 @@ fn sim(arguments: &[&OsStr]) -> Result<Value, Failed> {
         .args(arguments)
         .args(["--output", "json"]);
     let output = reweave.output()?;
-    match output.status.success() {
-        true => Ok(serde_json::from_slice(&output.stdout)?),
-        false => Err(String::from_utf8_lossy(&output.stderr).into_owned().into()),
+    if output.status.success() {
+        Ok(serde_json::from_slice(&output.stdout)?)
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned().into())
     }
 }
 
 fn near(answer: &Value, key: &str, expected: f64, tolerance: f64) -> Result<(), Failed> {
     let found = answer[key].as_f64().unwrap_or(f64::NAN);
     let error = (found / expected - 1.0).abs();
-    match error <= tolerance {
-        true => Ok(()),
-        false => Err(format!("{key} is {found}, and should be {expected}").into()),
+    if error <= tolerance {
+        Ok(())
+    } else {
+        Err(format!("{key} is {found}, and should be {expected}").into())
     }
 }

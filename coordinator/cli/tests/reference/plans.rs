@@ -39,9 +39,10 @@ fn plan(job: &Path, hosts: u32, degree: u64, more: &[&str]) -> Result<Output, Fa
 }
 
 fn answer(output: &Output) -> Result<Value, Failed> {
-    match output.status.success() {
-        true => Ok(serde_json::from_slice(&output.stdout)?),
-        false => Err(String::from_utf8_lossy(&output.stderr).into_owned().into()),
+    if output.status.success() {
+        Ok(serde_json::from_slice(&output.stdout)?)
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned().into())
     }
 }
 
@@ -60,9 +61,10 @@ fn is_as_fast(data: &Path, model: &str, most_ms: f64) -> Result<(), Failed> {
         return Err(format!("the search made it {searched} ms from {} ms", found[0]).into());
     }
     found.sort_by(f64::total_cmp);
-    match (found[4] + found[5]) / 2.0 <= most_ms {
-        true => Ok(()),
-        false => Err(format!("{found:?}, published are {most_ms} ms").into()),
+    if (found[4] + found[5]) / 2.0 <= most_ms {
+        Ok(())
+    } else {
+        Err(format!("{found:?}, published are {most_ms} ms").into())
     }
 }
 
@@ -125,7 +127,7 @@ pub(crate) fn trials() -> impl Iterator<Item = Trial> {
             repair_of_hosts_that_forward_little,
         ),
         ("plans::impossible plans", untrue_plans),
-        ("plans::preset gets new parallelism", spread_anew),
+        ("plans::preset gets new parallelism", spread_again),
         ("plans::panels", panels),
         ("plans::prices", prices),
     ];
@@ -235,9 +237,10 @@ fn senseless_options() -> Result<(), Failed> {
 fn two_hosts() -> Result<(), Failed> {
     let output = plan(job()?.path(), 2, 1, &["--keep"])?;
     let words = String::from_utf8_lossy(&output.stdout);
-    match words.contains("no ring and 1 link besides: 1 link, hosts 1.00 links apart") {
-        true => Ok(()),
-        false => Err(words.into_owned().into()),
+    if words.contains("no ring and 1 link besides: 1 link, hosts 1.00 links apart") {
+        Ok(())
+    } else {
+        Err(words.into_owned().into())
     }
 }
 
@@ -301,7 +304,7 @@ fn unknown_gate() -> Result<(), Failed> {
     )
 }
 
-/// One operator of 8 GB, on this server, with a batch of so many samples, and its measurement.
+/// One operator of 8 GB, on this server, with a batch of this many samples, and its measurement.
 fn operators(server: usize, batch: u32, more: &[&str]) -> Result<Output, Failed> {
     let folder = tempfile::TempDir::new()?;
     plan(&one_operator(folder.path(), server, batch)?, 12, 4, more)
@@ -323,9 +326,10 @@ fn one_operator(folder: &Path, server: usize, batch: u32) -> Result<PathBuf, Fai
 fn says(output: &Output, said: &str) -> Result<(), Failed> {
     let words = String::from_utf8_lossy(&output.stderr);
     let one_line = words.lines().count() == 1;
-    match output.status.code() == Some(2) && words.contains(said) && one_line {
-        true => Ok(()),
-        false => Err(format!("{:?}: {words}", output.status.code()).into()),
+    if output.status.code() == Some(2) && words.contains(said) && one_line {
+        Ok(())
+    } else {
+        Err(format!("{:?}: {words}", output.status.code()).into())
     }
 }
 
@@ -365,13 +369,14 @@ fn twelve_hosts() -> Result<(), Failed> {
         && all_reach_all(&first["tables"], 12, None)
         && backups_lead_around(&first)
         && first == again;
-    match good {
-        true => Ok(()),
-        false => Err(first.to_string().into()),
+    if good {
+        Ok(())
+    } else {
+        Err(first.to_string().into())
     }
 }
 
-/// Whether tables lead from each of so many hosts to each other, whichever next hop is taken, and
+/// Whether tables lead from each of this many hosts to each other, whichever next hop is taken, and
 /// never over one link.
 fn all_reach_all(tables: &Value, hosts: usize, without: Option<[&str; 2]>) -> bool {
     let name = |host: usize| format!("h{host}");
@@ -438,9 +443,10 @@ fn an_odd_end() -> Result<(), Failed> {
     let said = answer["report"].to_string();
     let odd = "1 port stays dark: 13 hosts of 3 ports have an odd number of ends; 14 hosts, or \
                degree 2";
-    match links == 19 && said.contains(odd) {
-        true => Ok(()),
-        false => Err(answer.to_string().into()),
+    if links == 19 && said.contains(odd) {
+        Ok(())
+    } else {
+        Err(answer.to_string().into())
     }
 }
 
@@ -553,9 +559,10 @@ fn repair_without_a_host() -> Result<(), Failed> {
     }
     // Nothing is worth a minute of a person's time for each circuit, one iteration before the end.
     let [_, later] = repaired(file.path(), "h3", &["--iterations", "1"])?;
-    match later["best"].is_null() {
-        true => Ok(()),
-        false => Err(later.to_string().into()),
+    if later["best"].is_null() {
+        Ok(())
+    } else {
+        Err(later.to_string().into())
     }
 }
 
@@ -565,9 +572,10 @@ fn repair_without_the_only_copy() -> Result<(), Failed> {
     let job = one_operator(folder.path(), 3, 64)?;
     let file = written(&plan(&job, 12, 4, &["--keep"])?)?;
     let [found, _] = repaired(file.path(), "h3", &[])?;
-    match found["losses"] == serde_json::json!({"only_copies": ["only"], "batch": 1.0}) {
-        true => Ok(()),
-        false => Err(found.to_string().into()),
+    if found["losses"] == serde_json::json!({"only_copies": ["only"], "batch": 1.0}) {
+        Ok(())
+    } else {
+        Err(found.to_string().into())
     }
 }
 
@@ -584,9 +592,10 @@ fn repair_of_hosts_that_forward_little() -> Result<(), Failed> {
         Ok([ms(&whole), ms(&found)])
     };
     let (free, slow) = (after(&[])?, after(&["--relay-gbps", "1"])?);
-    match slow[0] > free[0] * 1.1 && slow[1] > slow[0] * 0.99 {
-        true => Ok(()),
-        false => Err(format!("{slow:?} ms with little to forward, {free:?} ms with all").into()),
+    if slow[0] > free[0] * 1.1 && slow[1] > slow[0] * 0.99 {
+        Ok(())
+    } else {
+        Err(format!("{slow:?} ms with little to forward, {free:?} ms with all").into())
     }
 }
 
@@ -627,7 +636,7 @@ fn untrue_plans() -> Result<(), Failed> {
 }
 
 /// What a plan says of the spread is what a repair of it goes by.
-fn spread_anew() -> Result<(), Failed> {
+fn spread_again() -> Result<(), Failed> {
     let mut job = NamedTempFile::new()?;
     job.write_all(b"model = \"bert\"\nbatch_per_replica = 16\ngpus_per_host = 4\n")?;
     let planned = plan(job.path(), 8, 4, &[])?;
@@ -642,9 +651,10 @@ fn spread_anew() -> Result<(), Failed> {
         && found["iteration_ms"].as_f64() <= interval[1].as_f64();
     let [repaired, _] = repaired(written(&planned)?.path(), "h7", &[])?;
     let same = repaired["before_ms"] == found["iteration_ms"];
-    match faster && within && same && found["parallelism"]["data"] != 32 {
-        true => Ok(()),
-        false => Err(format!("{found} {kept} {repaired}").into()),
+    if faster && within && same && found["parallelism"]["data"] != 32 {
+        Ok(())
+    } else {
+        Err(format!("{found} {kept} {repaired}").into())
     }
 }
 
@@ -678,9 +688,10 @@ fn panels() -> Result<(), Failed> {
             return Err(format!("patch {nth} is not among {shown}").into());
         }
     }
-    match patched && !anew.is_empty() && anew.iter().all(few) {
-        true => Ok(()),
-        false => Err(format!("{found} {later}").into()),
+    if patched && !anew.is_empty() && anew.iter().all(few) {
+        Ok(())
+    } else {
+        Err(format!("{found} {later}").into())
     }
 }
 

@@ -33,7 +33,7 @@ fn all_agree(data: &Path) -> Result<(), Failed> {
     }
     match ours.first() {
         None => Ok(()),
-        Some(more) => Err(format!("nobody measured {more:?}").into()),
+        Some(more) => Err(format!("{more:?} was not measured").into()),
     }
 }
 
@@ -60,8 +60,9 @@ fn agrees(ours: &Measured, layer: &Value) -> Result<(), Failed> {
             && has(&backward, point.batch, point.backward_ms)
     });
     let complete = ours.points.len() == forward.len() && parameters == Some(ours.parameters);
-    match same && complete {
-        true => Ok(()),
-        false => Err(format!("{ours:?} is not {layer}").into()),
+    if same && complete {
+        Ok(())
+    } else {
+        Err(format!("{ours:?} is not {layer}").into())
     }
 }

@@ -276,8 +276,9 @@ fn refused(arguments: &[&str], content: &[u8], said: &str) -> Result<(), Failed>
     let output = reweave.output()?;
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
     let one_line = words.lines().count() == 1 || words.contains("For more information");
-    match output.status.code() == Some(2) && words.contains(said) && one_line {
-        true => Ok(()),
-        false => Err(format!("{:?}: {words}", output.status).into()),
+    if output.status.code() == Some(2) && words.contains(said) && one_line {
+        Ok(())
+    } else {
+        Err(format!("{:?}: {words}", output.status).into())
     }
 }

@@ -63,9 +63,10 @@ fn plan(folder: &Path, jobs: &str, more: &[&str]) -> Result<Output, Failed> {
 }
 
 fn answer(output: &Output) -> Result<Value, Failed> {
-    match output.status.success() {
-        true => Ok(serde_json::from_slice(&output.stdout)?),
-        false => Err(String::from_utf8_lossy(&output.stderr).into_owned().into()),
+    if output.status.success() {
+        Ok(serde_json::from_slice(&output.stdout)?)
+    } else {
+        Err(String::from_utf8_lossy(&output.stderr).into_owned().into())
     }
 }
 
@@ -82,9 +83,10 @@ fn words(answer: &Value) -> Vec<String> {
 }
 
 fn is(holds: bool, answer: &Value) -> Result<(), Failed> {
-    match holds {
-        true => Ok(()),
-        false => Err(answer.to_string().into()),
+    if holds {
+        Ok(())
+    } else {
+        Err(answer.to_string().into())
     }
 }
 

@@ -66,9 +66,10 @@ impl Desk {
 
     pub(crate) fn answer(&self, words: &str) -> Result<Value, Failed> {
         let output = self.run(&format!("{words} --output json"))?;
-        match output.status.success() {
-            true => Ok(serde_json::from_slice(&output.stdout)?),
-            false => Err(said(&output).into()),
+        if output.status.success() {
+            Ok(serde_json::from_slice(&output.stdout)?)
+        } else {
+            Err(said(&output).into())
         }
     }
 
@@ -92,9 +93,10 @@ fn said(output: &Output) -> String {
 }
 
 pub(crate) fn holds(so: bool, told: &str) -> Result<(), Failed> {
-    match so {
-        true => Ok(()),
-        false => Err(told.to_owned().into()),
+    if so {
+        Ok(())
+    } else {
+        Err(told.to_owned().into())
     }
 }
 
@@ -392,7 +394,7 @@ fn an_empty_table() -> Result<(), Failed> {
     )
 }
 
-/// Whatever is otherwise is so before and after: nothing is gained, and nothing lost.
+/// Any other difference is one before and after: nothing is gained, and nothing lost.
 fn names_in_order() -> Result<(), Failed> {
     let job = JOB.replace("data = 16", "data = 8");
     let bare = "kind = \"graph\"\n[[node]]\nname = \"s0\"\nrole = \"switch\"\n";
@@ -685,15 +687,18 @@ fn probes_that_cannot_be() -> Result<(), Failed> {
     Ok(())
 }
 
-/// Between the hosts of two leaves, by so many ports, with the answers: odd ports go by the second spine, and
-/// every second two of them are answered over it.
+/// Between the hosts of two leaves, by this many ports, with the answers: odd ports go by the second spine, and every
+/// second two of them are answered over it.
 fn traced_probes(ports: std::ops::Range<u16>) -> String {
     let mut table = "src,dst,bytes,path,sport,dport\n".to_owned();
     let hosts = (0..4).flat_map(|from| (0..4).map(move |to| (from, to)));
     for (from, to) in hosts.filter(|(from, to)| from != to) {
-        let way = |from: u16, to: u16, spine: u16| match from / 2 == to / 2 {
-            true => format!("h{from}>leaf{}>h{to}", from / 2),
-            false => format!("h{from}>leaf{}>spine{spine}>leaf{}>h{to}", from / 2, to / 2),
+        let way = |from: u16, to: u16, spine: u16| {
+            if from / 2 == to / 2 {
+                format!("h{from}>leaf{}>h{to}", from / 2)
+            } else {
+                format!("h{from}>leaf{}>spine{spine}>leaf{}>h{to}", from / 2, to / 2)
+            }
         };
         for port in ports.clone() {
             let (there, back) = (way(from, to, port % 2), way(to, from, port / 2 % 2));

@@ -28,7 +28,7 @@ const FLOWS: &str = "src,dst,bytes,start_us,after,path\n\
                      h1,h3,25000000,0,,h1>leaf0>spine0>leaf1>h3\n\
                      h2,h0,25000000,0,0 1,\n";
 const APART_VARIANT: &str = "[[way]]\nnodes = [\"h1\", \"leaf0\", \"spine1\", \"leaf1\", \"h3\"]\n";
-/// Both hosts of a flow behind one leaf; what it is recorded on says whoever plays it.
+/// Both hosts of a flow behind one leaf; the player names the fabric it is recorded on.
 const MOVED_VARIANT: &str = "recorded = \"nowhere.toml\"\n[hosts]\nh1 = \"h2\"\nh2 = \"h1\"\n";
 const NARROW_VARIANT: &str = "fabric = \"narrow.toml\"\n";
 const JOB: &str = "model = \"vgg16\"\nbatch_per_replica = 4\n";
@@ -71,7 +71,7 @@ fn figure(answer: &Value, place: &str) -> f64 {
         .unwrap_or(f64::NAN)
 }
 
-/// By variant, what scripts are told.
+/// By variant, what scripts read.
 fn all(words: &str) -> Result<Vec<Value>, Failed> {
     let output = desk()?.run(&format!("{words} --output json"))?;
     let lines = String::from_utf8(output.stdout)?;

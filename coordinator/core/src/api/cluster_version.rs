@@ -67,7 +67,7 @@ fn lower(
     Ok(Response::ClusterVersion { minor, lowered_by })
 }
 
-/// As a leader does by itself where nobody has lowered it.
+/// As a leader does by itself where no operator has lowered it.
 fn raise(turn: &mut DecisionContext<'_>, minor: u16, min_version: u16) -> Result<Response, String> {
     if minor > min_version {
         return Err(format!(

@@ -6,7 +6,7 @@ use reweave_common::plan::Generation;
 use super::offered;
 use crate::rollout::DecisionContext;
 
-/// Whoever approves has seen something else; one that is not on offer is told of by whoever carries it out.
+/// The approver has seen something else. A plan that is not on offer is refused by the code that applies it.
 pub(super) fn objection(
     turn: &DecisionContext<'_>,
     generation: Generation,

@@ -12,8 +12,7 @@ use crate::log::verdict::Verdict;
 use crate::model::world::Measurements;
 use crate::plan::rollback_plan::before;
 
-/// How much one answer holds, in flows told of; each takes some hundred bytes, and a frame takes a
-/// mebibyte.
+/// How many flows one answer may hold; each takes some hundred bytes, and a frame takes a mebibyte.
 const MAX_PAGE_FLOWS: usize = 1000;
 
 /// The newest first, from `before` on, as many as fit into one answer and at least one.

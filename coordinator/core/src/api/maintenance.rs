@@ -66,7 +66,7 @@ impl Work<'_> {
         self.note_if_done(turn, MaintenanceStage::Draining, response)
     }
 
-    /// Whatever else is drained stays so.
+    /// All other drained links stay so.
     fn give_back(&mut self, turn: &mut DecisionContext<'_>) -> Response {
         let fabric = turn.known.fabric;
         let kept = self.now.map(|it| it.kept.clone()).unwrap_or_default();

@@ -1,15 +1,15 @@
 //! Invites and revokes members.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use reweave_common::member::{Admission, Digest, Member, Role};
+use reweave_common::member::{Digest, Member, Role};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{Refused, Response};
 
 use crate::log::command::{Author, Change};
 use crate::log::millis::millis;
-use crate::log::state::{MAX_REVOKED_MEMBERS, MAX_TOKENS, MAX_VISITORS};
+use crate::log::state::{MAX_REVOKED_MEMBERS, MAX_TOKENS, MAX_VISITORS, Membership};
 use crate::rollout::DecisionContext;
 
 /// A token that is found later is worthless.
@@ -18,10 +18,14 @@ const MAX_TOKEN_TTL: Duration = Duration::from_mins(15);
 /// A working day; longer sessions need a new token.
 const MAX_VISIT_TTL: Duration = Duration::from_hours(12);
 
-/// Each is written down, and whoever makes them one after the other keeps everybody else waiting.
+/// Each token is written down, and a client that makes one after the other keeps all others waiting.
 const MIN_VISIT_TTL: Duration = Duration::from_mins(1);
 /// Of one member at a time.
 const MAX_VISITS_PER_MEMBER: usize = 64;
+
+/// From the removal of a coordinator until what its signer signed is void. Certificates of members last a day, and clocks may
+/// be an hour apart: the last that it signed has expired by then, or another signer has renewed it.
+pub const REVOCATION_DELAY: Duration = Duration::from_hours(26);
 
 pub(crate) fn no_visit() -> Refused {
     let longest_s = MAX_VISIT_TTL.as_secs();
@@ -117,16 +121,29 @@ pub(super) fn revoke(turn: &mut DecisionContext<'_>, asking: &Member, member: Me
     Response::Revoked { member }
 }
 
-/// Whatever its signer makes from now on is refused too. One that was revoked since it was removed is left as it is: a new
-/// token may have admitted it again.
-pub(crate) fn revoke_lapsed(turn: &mut DecisionContext<'_>, lapsed: &BTreeMap<String, Moment>) {
-    for (name, removed) in lapsed {
-        let member = Member::new(Role::Coordinator, name);
-        let membership = turn.state.membership();
-        let removed = Admission(removed.as_micros());
-        let is_revoked = membership.denied().denies(&member, removed);
-        if !is_revoked && membership.has_room_for(&member) {
-            let by = Author::Policy;
+/// A removed coordinator's own certificate is refused at once. What its signer signed is good until [`REVOCATION_DELAY`] is over:
+/// of a leader, these are the certificates of all agents and operators. An operator who does not trust the machine revokes it
+/// without that delay.
+pub(crate) fn handle_removals(turn: &mut DecisionContext<'_>, removed: Option<&BTreeSet<String>>) {
+    let state = turn.state;
+    let is_news = |coordinators: &&BTreeSet<String>| !state.membership().has_removed(coordinators);
+    let change = removed.filter(is_news).map(|coordinators| {
+        let coordinators = coordinators.clone();
+        Change::CoordinatorsRemoved { coordinators }
+    });
+    match change {
+        Some(change) if change.since() <= state.cluster_version() => turn.decide(change),
+        _ => revoke_lapsed(turn, state.membership()),
+    }
+}
+
+/// One that was revoked since it was removed is left as it is: a new token may have admitted it again.
+fn revoke_lapsed(turn: &mut DecisionContext<'_>, membership: &Membership) {
+    for (member, removed) in membership.removed().iter() {
+        let lapses = Moment::from_micros(removed.0) + REVOCATION_DELAY;
+        let is_revoked = membership.denied().denies(member, removed);
+        if turn.known.now >= lapses && !is_revoked && membership.has_room_for(member) {
+            let (member, by) = (member.clone(), Author::Policy);
             turn.decide_beside(Change::Revoked { member, by });
         }
     }

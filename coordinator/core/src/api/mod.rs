@@ -66,7 +66,8 @@ pub(crate) struct LeaderView<'a> {
     pub(crate) min_version: u16,
 }
 
-pub(crate) use membership::{no_visit, revoke_lapsed};
+pub use membership::REVOCATION_DELAY;
+pub(crate) use membership::{handle_removals, no_visit};
 pub(crate) use trace::flows as meant;
 
 /// Gives back what is to be asked again, once the migration of the plan that it approves was judged.
@@ -170,6 +171,7 @@ fn response(
         Request::Revoke { member } => membership::revoke(turn, &asking, member),
         Request::Coordinators
         | Request::Standing
+        | Request::DenyLists
         | Request::ChangeMembers(_)
         | Request::Audit { .. } => Response::Refused(Refused::Membership {
             why: "the core does not answer membership requests".to_owned(),
@@ -259,7 +261,7 @@ fn record(turn: &DecisionContext<'_>, generation: Generation) -> Option<Record> 
     Some(Record { plan, ..found })
 }
 
-/// In whatever way it is approved.
+/// By any kind of approval.
 fn approve(
     turn: &mut DecisionContext<'_>,
     principal: String,

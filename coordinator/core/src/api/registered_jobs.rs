@@ -141,7 +141,7 @@ fn register(
     }
 }
 
-/// What a job is told that was told no order yet: the best as of now.
+/// The order for a job that got none yet: the best as of now.
 fn best_order(listed: Option<&Placed>, hosts: &[NodeId]) -> Vec<NodeId> {
     listed.map_or_else(|| hosts.to_vec(), |placed| placed.order.clone())
 }
@@ -276,7 +276,7 @@ fn waits(known: Measurements<'_>, plan: &Plan, cool_down: Duration) -> Option<Wa
     not_now(known, plan).or_else(closed)
 }
 
-/// In the order that was told, or the best, which comes with the order that is `listed`.
+/// In the order that the job got, or the best, which comes with the order that is `listed`.
 fn allocation(
     turn: &DecisionContext<'_>,
     job: Option<&str>,
@@ -288,7 +288,7 @@ fn allocation(
     let fabric = turn.known.fabric;
     let against = against(turn, job, hosts, seen);
     let kept = told.filter(|&told| told != hosts);
-    let kept = kept.and_then(|order| placed(turn.world(), order));
+    let kept_s = kept.and_then(|order| ring_s(turn.world(), order));
     let best = listed.map_or(hosts, |placed| &placed.order);
     let group = |places: &Vec<usize>| {
         let hosts: Vec<_> = places.iter().map(|&place| best[place]).collect();
@@ -296,8 +296,8 @@ fn allocation(
     };
     let groups = listed.into_iter().flat_map(|placed| &placed.groups);
     let ring = listed.filter(|_| hosts.len() > 1).map(|placed| {
-        let after = match (&kept, told) {
-            (Some(kept), _) => kept.before_s,
+        let after = match (kept_s, told) {
+            (Some(kept_s), _) => kept_s,
             (None, Some(_)) => placed.before_s,
             (None, None) => placed.after_s,
         };
@@ -317,22 +317,44 @@ pub(super) fn ring_rate(seconds: f64) -> Rate {
     Rate::from_bits_per_s((8.0 * RING_TRANSFER_BYTES / seconds) as u64)
 }
 
+/// The best order, by a search. A request needs one at most.
 pub(super) fn placed(world: &World<'_>, hosts: &[NodeId]) -> Option<Placed> {
+    let ring = ring(hosts.len());
+    placement::place(&in_ring(world.fabric(), hosts, &ring, &pairs(world)))
+}
+
+/// How many seconds a ring takes in this order, without a search.
+fn ring_s(world: &World<'_>, order: &[NodeId]) -> Option<f64> {
+    let ring = ring(order.len());
+    let found = placement::left_alone(&in_ring(world.fabric(), order, &ring, &pairs(world)));
+    found.map(|it| it.before_s)
+}
+
+fn ring(places: usize) -> Demand {
     let mut demand = Demand {
-        places: hosts.len(),
+        places,
         ..Demand::default()
     };
-    for place in 0..hosts.len() {
-        demand.add(place, (place + 1) % hosts.len(), RING_TRANSFER_BYTES);
+    for place in 0..places {
+        demand.add(place, (place + 1) % places, RING_TRANSFER_BYTES);
     }
-    placement::place(&placement::Request {
-        fabric: world.fabric(),
-        demand: &demand,
+    demand
+}
+
+fn in_ring<'a>(
+    fabric: &'a Fabric,
+    hosts: &'a [NodeId],
+    ring: &'a Demand,
+    pairs: &'a Pairs,
+) -> placement::Request<'a> {
+    placement::Request {
+        fabric,
+        demand: ring,
         hosts,
-        pairs: &pairs(world),
+        pairs,
         seed: 1,
         work: MAX_EXCHANGES,
-    })
+    }
 }
 
 /// As measured. Of hosts with several rails no one of them says what all can carry.

@@ -24,8 +24,8 @@ struct End<'e> {
     address: Option<Ipv4Addr>,
 }
 
-/// The flows that are meant. One that nobody sends is among them when it is named in full. Probes are
-/// shown where they are all there is.
+/// The flows that are meant. One that no host sends is among them when it is named in full. Probes are shown where they
+/// are all there is.
 pub(crate) fn flows(world: &World<'_>, between: &Between) -> Result<BTreeSet<FlowKey>, Refused> {
     let from = End::of(world, &between.from)?;
     let to = End::of(world, &between.to)?;

@@ -50,7 +50,7 @@ fn is_spread(communicator: &Communicator<'_>) -> bool {
     hosts.len() > 1
 }
 
-/// By the rank that spends the least time in them: whoever comes last waits for nobody.
+/// By the rank that spends the least time in them: the last one to come waits for no other.
 fn reduced(communicator: &Communicator<'_>) -> Option<Reduced> {
     let each = communicator.values().map(|(_, told)| one(told));
     let each: Vec<_> = each.collect::<Option<_>>()?;

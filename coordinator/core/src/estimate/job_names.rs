@@ -6,8 +6,8 @@ use reweave_common::ids::NodeId;
 
 use crate::log::registered::Registered;
 
-/// Names that orchestrators gave the jobs of hosts. None if several jobs are registered on the same hosts, since
-/// their traffic cannot be told apart.
+/// Names that orchestrators gave the jobs of hosts. None if several jobs are registered on the same hosts, since their
+/// traffic cannot be distinguished.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct JobNames(BTreeMap<BTreeSet<NodeId>, Option<String>>);
 

@@ -40,14 +40,14 @@ pub(crate) struct Latencies {
     /// Of those who had one: by how much all that cross a place are slower, infinitely where all of them
     /// had to wait in queues, and what they take as a rule.
     quickest: BTreeMap<PathSegment, [f64; 2]>,
-    /// By whoever probes: the few flows of one are found sooner than one among those of all.
+    /// By prober: the few flows of one are found sooner than one among those of all.
     flows: BTreeMap<NodeId, BTreeMap<FlowKey, Flow>>,
-    courses: BTreeMap<PathSegment, Course>,
+    courses: BTreeMap<PathSegment, SegmentLatency>,
 }
 
 /// By how much a place was slower, round by round.
 #[derive(Debug, Clone)]
-struct Course {
+struct SegmentLatency {
     /// Of the quickest flow there ever was: who goes away makes no link slower.
     usual_us: f64,
     slower_us: VecDeque<f64>,
@@ -162,7 +162,7 @@ impl Latencies {
     }
 }
 
-impl Default for Course {
+impl Default for SegmentLatency {
     fn default() -> Self {
         Self {
             usual_us: f64::INFINITY,

@@ -29,7 +29,7 @@ pub(crate) struct Losses {
     is_ending: bool,
     /// Of those who had one.
     crossed: BTreeMap<Hop, Crossed>,
-    courses: BTreeMap<Hop, Course>,
+    courses: BTreeMap<Hop, HopLossHistory>,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -39,7 +39,7 @@ struct Crossed {
 }
 
 #[derive(Debug, Clone, Default)]
-struct Course {
+struct HopLossHistory {
     shares: LossHistory,
     /// The number of rounds in which no probe has crossed it.
     unseen: u32,

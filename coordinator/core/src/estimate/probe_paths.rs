@@ -139,12 +139,12 @@ fn max_paths(fabric: &Fabric) -> usize {
     MAX_PATHS.max(hosts * MAX_PATHS_PER_HOST)
 }
 
-/// What each agent shall trace now: of the probes it sends and answers, those whose way was traced the
-/// longest ago or never.
+/// What each agent should trace now: of the probes it sends and answers, those whose way was traced the longest ago or
+/// never.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TraceSchedule {
     turns: RoundRobin,
-    /// By whoever sends them, and when they were traced last.
+    /// By sender, and when they were traced last.
     due: BTreeMap<NodeId, BTreeSet<(Option<Moment>, FlowKey)>>,
 }
 

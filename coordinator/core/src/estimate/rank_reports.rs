@@ -14,7 +14,7 @@ use reweave_common::units::Rate;
 
 use crate::ingest::telemetry::Ingest;
 
-/// Seconds of which less is told may have one more, or one less.
+/// Seconds with fewer reports may have one more, or one less.
 const MIN_SECONDLY_COUNT: u64 = 8;
 
 /// Traffic from one host to another, as ranks on them report it.
@@ -39,7 +39,7 @@ pub(crate) struct Work {
 pub(crate) struct RankTransfer {
     pub(crate) ranks: [u32; 2],
     pub(crate) hosts: [NodeId; 2],
-    /// While something is on its way, on one channel; on the whole where nobody tells how long that was.
+    /// While something is on its way, on one channel; on the whole where it is unknown how long that was.
     pub(crate) rate: Rate,
 }
 
@@ -171,7 +171,7 @@ fn slowest_kind(communicator: &Communicator<'_>) -> Option<(String, Option<TimeS
     Some((words.collect::<Vec<_>>().join(" "), took))
 }
 
-/// Between ranks on different hosts, by whoever of the two tells more.
+/// Between ranks on different hosts, by the one of the two that reports more.
 fn sendings(communicator: &Communicator<'_>) -> Vec<RankTransfer> {
     let mut most: BTreeMap<[u32; 2], (u64, TimeSpan, TimeSpan)> = BTreeMap::new();
     for (&rank, (_, told)) in communicator {
@@ -197,13 +197,13 @@ fn sendings(communicator: &Communicator<'_>) -> Vec<RankTransfer> {
 }
 
 impl Ingest {
-    /// What hosts send each other, as ranks on them have told lately, each direction by itself.
+    /// What hosts send each other, as ranks on them have reported lately, each direction by itself.
     pub fn told_pairs(&self, now: Moment, most_age: Duration) -> Vec<ReportedPair> {
         Ranks::those(self, |told| told.is_fresh(now, most_age)).pairs()
     }
 }
 
-/// Bits a second, by whoever of the two knows more: one of them may run without the plugin.
+/// Bits a second, by the one of the two that knows more: one of them may run without the plugin.
 fn host_rates(communicator: &Communicator<'_>) -> BTreeMap<(NodeId, NodeId), u64> {
     let mut between: BTreeMap<(u32, u32), u64> = BTreeMap::new();
     for (&rank, (_, reading)) in communicator {

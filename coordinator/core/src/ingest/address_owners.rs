@@ -96,7 +96,7 @@ impl Addresses {
         self.owners.remove(&address);
     }
 
-    /// Nothing is the node's any more.
+    /// Nothing is the node's any longer.
     pub(crate) fn release_all(&mut self, node: NodeId) {
         self.owners.retain(|_, owner| *owner != node);
         self.settle(node);
@@ -114,8 +114,8 @@ impl Addresses {
         }
     }
 
-    /// Whoever is accepted and is not here any more, nor was for that long, or does not ask for the address
-    /// any more, loses it to the other. An agent that is only started again keeps what it had.
+    /// An accepted owner that has been gone for this long, or does not claim the address any longer, loses it to the
+    /// other. An agent that is only restarted keeps what it had.
     pub(crate) fn hand_over(
         &mut self,
         now: Moment,
@@ -123,9 +123,10 @@ impl Addresses {
         is_here: impl Fn(NodeId) -> bool,
     ) -> Vec<HandedOver> {
         for contest in self.contests.values_mut() {
-            contest.away = match is_here(contest.believed) {
-                true => None,
-                false => contest.away.or(Some(now)),
+            contest.away = if is_here(contest.believed) {
+                None
+            } else {
+                contest.away.or(Some(now))
             };
         }
         let (fixed, owners) = (&self.fixed, &self.owners);

@@ -14,7 +14,7 @@ use crate::log::effect::Outbox;
 use crate::log::state::{AdmissionStatus, Membership, NoEntry};
 
 const MAX_REFUSED: usize = 64;
-/// From one address, so that nobody who comes in ever other ways keeps others from being told of.
+/// From one address, so that a client that comes again and again in other ways does not crowd out reports of others.
 const MAX_REFUSED_PER_ADDRESS: usize = 8;
 /// Joining members wait for one entry of the log each.
 const MAX_PENDING: usize = 1024;
@@ -26,7 +26,7 @@ const MIN_SKEW_SAMPLES: usize = 3;
 pub(crate) struct Admissions {
     waiting: VecDeque<JoinRequest>,
     about: BTreeMap<NodeId, (Moment, About)>,
-    /// What clocks were off by as they were told last, in microseconds.
+    /// By how much clocks were off in the last reports, in microseconds.
     skews: BTreeMap<NodeId, VecDeque<i64>>,
     /// The latest last.
     turned_away: VecDeque<RejectedPeer>,
@@ -67,8 +67,8 @@ impl Admissions {
         self.about.insert(node, (now, about));
     }
 
-    /// By the message that was on its way for the least time. One that waited lets a clock seem behind
-    /// and never ahead, so that has to be told several times.
+    /// By the message that was on its way for the least time. One that waited lets a clock seem behind and never ahead,
+    /// so that has to be reported several times.
     pub(crate) fn skew_us(&self, node: NodeId) -> Option<i64> {
         let told = self.skews.get(&node)?;
         let most = told.iter().copied().max()?;
@@ -106,7 +106,7 @@ impl Admissions {
         oldest.and_then(|index| all.remove(index));
     }
 
-    /// Lets in whom the log lets in; writes into the log who comes with a token that nobody used.
+    /// Admits members that the log admits; writes a member into the log that comes with an unused token.
     pub(crate) fn advance(
         &mut self,
         now: Moment,
@@ -147,7 +147,7 @@ impl Admissions {
         }
     }
 
-    /// With the time since it was told.
+    /// With the time since it was reported.
     pub(crate) fn about(&self, node: NodeId, now: Moment) -> Option<(&About, Duration)> {
         let (told, about) = self.about.get(&node)?;
         Some((about, now.since(*told)))

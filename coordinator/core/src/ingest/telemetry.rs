@@ -203,10 +203,11 @@ impl Ingest {
     }
 
     pub(crate) fn handle_driver(&mut self, optical: OpticalId, is_there: bool) {
-        match is_there {
-            true => self.driven.insert(optical),
-            false => self.driven.remove(&optical),
-        };
+        if is_there {
+            self.driven.insert(optical);
+        } else {
+            self.driven.remove(&optical);
+        }
     }
 
     pub(crate) fn is_driven(&self, optical: OpticalId) -> bool {
@@ -341,7 +342,8 @@ impl Ingest {
         self.addresses.claim(node, claimed, is_here)
     }
 
-    /// Whoever was not accepted is, once the other is gone: it has said all, and will not say it again.
+    /// A claim that was not accepted is accepted once the other owner is gone: its agent has said all, and will not say
+    /// it again.
     fn hand_over(&mut self, now: Moment, after: Duration) {
         let sessions = &self.sessions;
         let is_here = |node| sessions.get(&node).is_some_and(|it| it.connected);

@@ -66,9 +66,10 @@ impl State {
 }
 
 pub(crate) fn expect_version(version: u16, reads: u16) -> Result<(), UnreadableLog> {
-    match version > reads {
-        true => Err(UnreadableLog::ClusterVersion { version, reads }),
-        false => Ok(()),
+    if version > reads {
+        Err(UnreadableLog::ClusterVersion { version, reads })
+    } else {
+        Ok(())
     }
 }
 

@@ -150,7 +150,7 @@ pub enum Change {
     Together(Vec<Self>),
     /// All coordinators read entries of this minor version of the protocol, so there may be such from now on.
     ClusterVersion { minor: u16 },
-    // What came with 1.1 follows. Whatever is new comes at the end, and `since` says with which version.
+    // What came with 1.1 follows. All that is new comes at the end, and `since` says with which version.
     /// What a person wants of a plan on its way.
     Steered {
         generation: Generation,
@@ -162,6 +162,8 @@ pub enum Change {
     /// From here on nothing is decided that came after this minor version, and no leader raises it by itself. Each
     /// coordinator takes this entry and all before it out of its log, so that an earlier build reads what is left.
     ClusterVersionLowered { minor: u16, by: Author },
+    /// These coordinators are removed from now on, and no others. Their own certificates are refused.
+    CoordinatorsRemoved { coordinators: BTreeSet<String> },
 }
 
 impl Change {
@@ -205,7 +207,8 @@ impl Change {
             Self::Together(parts) => parts.iter().map(Self::since).max().unwrap_or_default(),
             Self::Steered { .. }
             | Self::ConfirmIntent { .. }
-            | Self::ClusterVersionLowered { .. } => 1,
+            | Self::ClusterVersionLowered { .. }
+            | Self::CoordinatorsRemoved { .. } => 1,
         }
     }
 
@@ -219,7 +222,7 @@ impl Change {
         raised.fold(self.since(), u16::max)
     }
 
-    /// Whether people decided it, of members, whatever else there is.
+    /// Whether operators decided it about members, alone or with other changes.
     pub(crate) fn is_of_members(&self) -> bool {
         let one = |part: &Self| matches!(part, Self::Invited { .. } | Self::Revoked { .. });
         self.parts().iter().all(one)
@@ -236,7 +239,7 @@ impl Change {
         both(Self::is_of_members) || both(Self::is_of_answers)
     }
 
-    /// Whether an orchestrator has told of a job, whatever else there is.
+    /// Whether an orchestrator has registered or ended a job, alone or with other changes.
     pub(crate) fn tells_of_jobs(&self) -> bool {
         let one = |part: &Self| matches!(part, Self::Registered { .. });
         self.parts().iter().any(one)

@@ -1,6 +1,6 @@
 //! Inputs and effects of the core. Each is one serializable value, so that a recorded run can be replayed.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use reweave_common::circuit::{Readback, Switchover};
@@ -88,10 +88,9 @@ pub enum Input {
     MinVersion {
         minor: u16,
     },
-    /// All coordinators that were removed so long ago that nothing they signed before is good by now, each with when it was
-    /// removed.
-    Lapsed {
-        coordinators: BTreeMap<String, Moment>,
+    /// All coordinators that were removed, and not added again since, by the log's membership.
+    Removed {
+        coordinators: BTreeSet<String>,
     },
 }
 
@@ -390,7 +389,7 @@ mod tests {
         outbox
     }
 
-    /// Of a thousand agents that answer at once, nobody waits for a thousand entries.
+    /// Of a thousand agents that answer at once, none waits for a thousand entries.
     #[test]
     fn waiting_acks_share_log_entry() {
         let mut outbox = waiting([acked(0, 0)]);

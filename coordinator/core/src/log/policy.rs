@@ -34,11 +34,11 @@ pub struct Policy {
     /// Whether the fabric drops nothing and makes senders wait instead, as RoCE is often run. Then no plan is
     /// carried out by which full buffers may wait for each other in a circle. Default false.
     pub lossless: bool,
-    /// In automatic mode, a link between switches that was found to fail, surely and without a break,
-    /// for so long is drained. Default 30 s: losses of a burst are over by then.
+    /// In automatic mode, a link between switches that was found to fail, surely and without a break, for this long is
+    /// drained. Default 30 s: losses of a burst are over by then.
     pub drain_failing_after: Duration,
-    /// Light that came to new circuits must be seen for so long, without a break, before packets come back to
-    /// them. Default 500 ms: links that come and go are told of at once, each time.
+    /// Light that came to new circuits must be seen for this long, without a break, before packets come back to them.
+    /// Default 500 ms: links that come and go are reported at once, each time.
     pub light_lasts: Duration,
     /// Readings this soon after a change are not judged. Default 300 ms: a TCP flow needs some
     /// round trips to find its new rate, and a reading covers the time before it.
@@ -50,10 +50,9 @@ pub struct Policy {
     pub iterate_within: Duration,
     /// An instruction that was not answered is sent again after this. Default 2 s.
     pub answer_within: Duration,
-    /// An instruction is sent so often before the plan is rolled back. Default 3.
+    /// An instruction is sent this often before the plan is rolled back. Default 3.
     pub most_sends: u32,
-    /// A plan that nobody approves is withdrawn after this. Default 10 min: what was measured then
-    /// says little of now.
+    /// A plan without an approval is withdrawn after this. Default 10 min: what was measured then says little of now.
     pub offer_for: Duration,
     /// An approved plan that cannot begin by then is refused. Default 10 s: agents need a few
     /// seconds to come back to a coordinator that was started again.
@@ -63,22 +62,21 @@ pub struct Policy {
     /// In automatic mode, the least time from the end of one change to the next plan; doubled for
     /// every failure in a row. Default 10 s.
     pub cool_down: Duration,
-    /// In automatic mode, the cluster is looked at so often. Default 500 ms.
+    /// In automatic mode, the cluster is looked at this often. Default 500 ms.
     pub look_every: Duration,
     /// The path of an elephant is traced again when it is older than this. Default 5 s.
     pub trace_every: Duration,
     /// When changes may be made, by the time of day in UTC. Default none: at any time. What leads nowhere
     /// is repaired at any time all the same, and so is what a person wants done now.
     pub changes_only: Vec<Hours>,
-    /// Of the flows of probes that a host would have, were none left out, each sends one so often. Those that
-    /// are sent share what the others would. Default 400 ms: ten probes a second to each peer, where four
-    /// ports are used.
+    /// Of the flows of probes that a host would have, were none left out, each sends one this often. Those that are
+    /// sent share what the others would. Default 400 ms: ten probes a second to each peer, where four ports are used.
     pub probe_every: Duration,
-    /// The way between two hosts is measured by a train of packets so often, where their wires rest and
-    /// the trains' share of the links lasts. Default 1 min.
+    /// The way between two hosts is measured by a train of packets this often, where their wires rest and the trains'
+    /// share of the links lasts. Default 1 min.
     pub trains_every: Duration,
-    /// A registered job of which nothing was heard for so long is over: nobody has told of it, and its hosts
-    /// have no sessions with each other that ever sent much. Default 10 min.
+    /// A registered job of which nothing was heard for this long is over: no order about it came, and its hosts have no
+    /// sessions with each other that ever sent much. Default 10 min.
     pub end_silent_jobs_after: Duration,
 }
 
@@ -138,8 +136,8 @@ impl Policy {
         self.readings.clamp(1, RecentReadings::MAX_RECENT)
     }
 
-    /// Nodes keep what they were told for so long before they are told that it stays. The slowest may take all sends to
-    /// answer, and again to confirm, and another coordinator has come to lead by then.
+    /// Nodes keep what they were instructed for this long before they are sent the confirmation. The slowest may take
+    /// all sends to answer, and again to confirm, and another coordinator has come to lead by then.
     pub fn confirm_timeout(&self) -> Duration {
         let one = self.answer_within.saturating_mul(self.most_sends.max(1));
         one.saturating_mul(3).max(Self::MIN_CONFIRM_TIMEOUT)

@@ -38,7 +38,7 @@ pub enum Reason {
     Aborted {
         by: Author,
     },
-    /// Its findings do not hold any more.
+    /// Its findings do not hold any longer.
     NothingToMend,
     FlowEnded {
         flow: FlowKey,
@@ -65,7 +65,7 @@ pub enum Reason {
     HoldsOtherRules {
         node: NodeId,
     },
-    /// There is no order in which it could be done without cutting somebody off, or leaving too
+    /// There is no order in which it could be done without cutting a host off, or leaving too
     /// little.
     NoCourse,
     /// No report has the address by which a node is reached independent of its links.

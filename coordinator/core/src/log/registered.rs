@@ -12,7 +12,7 @@ use crate::log::command::Author;
 pub struct Registered {
     /// In the order of its ranks.
     pub hosts: Vec<NodeId>,
-    /// The best, as it was told first: whoever asks later is told no other, or ranks would stand twice.
+    /// The best, as it was answered first: a later question gets no other, or two ranks would have one number.
     pub order: Option<Vec<NodeId>>,
     pub by: Author,
     pub since: Moment,

@@ -6,7 +6,7 @@ use reweave_common::flow::FlowKey;
 use reweave_common::ids::NodeId;
 use reweave_common::observations::RecentReadings;
 use reweave_common::snapshot::FlowState;
-use reweave_repair::causes::{Exchange, ExchangedPair, ToldCollective, Way};
+use reweave_repair::causes::{EvidencePath, Exchange, ExchangedPair, ToldCollective};
 
 use crate::estimate::rank_reports::{RankTransfer, Ranks, ReportedPair, Work};
 use crate::model::evidence::{name, named, way};
@@ -77,21 +77,19 @@ fn of_told(
         ranks,
         rate,
         busy_share: None,
-        way: Way::default(),
+        way: EvidencePath::default(),
         ways: ways.clone(),
     };
     let sendings = between(sendings, hosts);
-    match sendings.is_empty() {
-        true => vec![pair(None, told.rate)],
-        false => {
-            let pairs = sendings.iter();
-            pairs.map(|it| pair(Some(numbers(it)), it.rate)).collect()
-        }
+    if sendings.is_empty() {
+        return vec![pair(None, told.rate)];
     }
+    let pairs = sendings.iter();
+    pairs.map(|it| pair(Some(numbers(it)), it.rate)).collect()
 }
 
 /// All that probes and answers take from one to the other.
-fn ways(known: Measurements<'_>, [from, to]: [NodeId; 2]) -> Vec<Way> {
+fn ways(known: Measurements<'_>, [from, to]: [NodeId; 2]) -> Vec<EvidencePath> {
     let probes = |host, peer| {
         let observed = known.ingest.observations().node(host).into_iter();
         let flows = observed.flat_map(|it| it.probes.keys().copied());

@@ -30,12 +30,12 @@ pub(crate) struct IdleFlows {
     last: BTreeMap<FlowKey, FlowState>,
     /// When each was first seen to be large.
     since: BTreeMap<FlowKey, Moment>,
-    told: BTreeMap<String, Told>,
+    told: BTreeMap<String, AnnouncedLoad>,
 }
 
 /// The announced load of a job on each hop between switches.
 #[derive(Debug, Clone)]
-struct Told {
+struct AnnouncedLoad {
     ranks: Vec<NodeId>,
     ring: Rate,
     loads: BTreeMap<Hop, f64>,
@@ -90,7 +90,7 @@ impl IdleFlows {
             };
             let same = before.remove(job);
             let same = same.filter(|told| told.ring == ring && told.ranks == it.hosts);
-            let told = same.unwrap_or_else(|| Told {
+            let told = same.unwrap_or_else(|| AnnouncedLoad {
                 ranks: it.hosts.clone(),
                 ring,
                 loads: ring_load::loads(fabric, &it.hosts, ring),
@@ -103,12 +103,12 @@ impl IdleFlows {
     pub(crate) fn told(&self, world: &World<'_>) -> Vec<JobFacts> {
         let known = world.known;
         let flows = world.flows();
-        let is_to_come = |(_, told): &(&String, &Told)| {
+        let is_to_come = |(_, told): &(&String, &AnnouncedLoad)| {
             let hosts = told.ranks.iter().copied().collect();
             let is_silent = |host: &NodeId| !sends_past_the_kernel(world, &flows, *host);
             job_of(world, hosts).flows.is_empty() && told.ranks.iter().all(is_silent)
         };
-        let facts = |(job, told): (&String, &Told)| JobFacts {
+        let facts = |(job, told): (&String, &AnnouncedLoad)| JobFacts {
             job: job.clone(),
             will_send: told
                 .loads
@@ -135,8 +135,8 @@ impl IdleFlows {
         since.min().copied()
     }
 
-    /// What jobs that rest will bring to links between switches where others send now. Alone on a link
-    /// nobody is in their way.
+    /// What jobs that rest will bring to links between switches where others send now. Alone on a link no other flow is
+    /// in their way.
     pub(crate) fn jobs(&self, world: &World<'_>) -> Vec<JobFacts> {
         let now = world.flows();
         let sends = |flow: &FlowKey| now.binary_search_by_key(flow, |state| state.flow).is_ok();
@@ -153,8 +153,8 @@ impl IdleFlows {
     }
 }
 
-/// Whether its ports send more than all of its flows that are seen, by a large one: that may be what the job was
-/// told to send, and counters of links on its way have it already.
+/// Whether its ports send more than all of its flows that are seen, by a large one: that may be what the job announced
+/// to send, and counters of links on its way have it already.
 fn sends_past_the_kernel(world: &World<'_>, flows: &[FlowState], host: NodeId) -> bool {
     let own = flows.iter().filter(|state| state.from == host);
     let seen: Rate = own.map(|state| state.rate_range[1]).sum();

@@ -109,9 +109,10 @@ fn group(known: Measurements<'_>, found: &GroupSpread) -> GroupImbalance {
 fn over(known: Measurements<'_>, found: &GroupSpread) -> Vec<Hop> {
     let at = found.group.at;
     let hop = |&link: &_| {
-        let from = match found.chosen {
-            true => at,
-            false => known.fabric.link(link).far(at).node,
+        let from = if found.chosen {
+            at
+        } else {
+            known.fabric.link(link).far(at).node
         };
         snapshot::Hop { from, link }
     };

@@ -10,7 +10,7 @@ use reweave_common::operator::{FlowImbalance, Imbalances, NotedImbalance};
 use crate::estimate::interval_timer::IntervalTimer;
 use crate::log::state::InForce;
 use crate::model::imbalance::imbalances;
-use crate::model::world::LazyWorld;
+use crate::model::world::DecisionWorld;
 
 /// All flows are gone through each time.
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(5);
@@ -33,7 +33,7 @@ struct Note {
 }
 
 impl ImbalanceHistory {
-    pub(crate) fn handle_time(&mut self, world: &LazyWorld<'_>, in_force: &InForce) {
+    pub(crate) fn handle_time(&mut self, world: &DecisionWorld<'_>, in_force: &InForce) {
         let known = world.known;
         if !self.pace.is_due(known.now, SAMPLE_INTERVAL) {
             return;

@@ -134,7 +134,7 @@ impl Job {
         }
     }
 
-    /// By each of its hosts that has an iteration period, in so long.
+    /// By each of its hosts that has an iteration period, in this long.
     fn exchanged(&self, known: Measurements<'_>, period: TimeSpan) -> BTreeMap<NodeId, Bytes> {
         let heard = self.hosts.iter();
         let heard = heard.filter_map(|&host| Some((host, beat(known, host)?.value)));

@@ -15,7 +15,7 @@ use crate::ingest::round_robin::{Batch, RoundRobin};
 use crate::ingest::telemetry::probed;
 use crate::model::world::Measurements;
 
-/// Of the pairs of one host no more are told apart from its others.
+/// Of the pairs of one host no more are listed apart from its others.
 const MAX_RANKED_PAIRS: usize = 256;
 
 #[derive(Debug, Clone, Default)]

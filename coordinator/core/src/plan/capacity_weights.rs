@@ -75,9 +75,10 @@ impl<'f> CapacityWeights<'f> {
             let worths = links
                 .iter()
                 .map(|&link| self.worth((node, door), links, link));
-            let room = match node == door || links.is_empty() {
-                true => f64::INFINITY,
-                false => worths.sum(),
+            let room = if node == door || links.is_empty() {
+                f64::INFINITY
+            } else {
+                worths.sum()
             };
             self.rooms.entry(door).or_default().insert(node, room);
         }

@@ -68,7 +68,7 @@ pub(crate) fn plan(
     })
 }
 
-/// The same, where relays keep away from these links too: nobody else tells them.
+/// The same, where relays keep away from these links too: no other instruction does that.
 pub(crate) fn plan_with_relays(
     world: &World<'_>,
     state: &State,
@@ -241,8 +241,8 @@ impl<'n> Network<'n> {
     }
 }
 
-/// The same wish again, where links are down that its routes lead over: nobody but us takes them away. When
-/// there is no other way as short, the network's own routes are all that is left.
+/// The same intent again, where links are down that its routes lead over: no other instruction removes such routes.
+/// When there is no other path as short, the network's own routes are all that is left.
 pub(crate) fn renewed(world: &World<'_>, state: &State) -> Option<Plan> {
     let (fabric, tables) = (world.fabric(), &state.in_force().tables);
     of_switches(fabric, tables).next()?;
@@ -284,7 +284,7 @@ fn carrying(world: &World<'_>, wish: &LinkIntent) -> Result<Tables, Partitioned>
     let (fabric, down) = (world.fabric(), world.down());
     let around = Routes::around(fabric, &down.union(&wish.drained).copied().collect());
     let may_come_up = down.difference(&wish.drained).copied().collect();
-    let ways = Ways {
+    let ways = RoutesAroundDrain {
         fabric,
         own: Routes::around(fabric, &down),
         soon: Routes::around(fabric, &may_come_up),
@@ -298,7 +298,7 @@ fn carrying(world: &World<'_>, wish: &LinkIntent) -> Result<Tables, Partitioned>
     Ok(needed.map(|table| (table.at, table)).collect())
 }
 
-struct Ways<'f> {
+struct RoutesAroundDrain<'f> {
     fabric: &'f Fabric,
     own: Routes,
     /// What the network does by itself when drained links that are down come up.
@@ -307,7 +307,7 @@ struct Ways<'f> {
     worths: Option<CapacityWeights<'f>>,
 }
 
-impl Ways<'_> {
+impl RoutesAroundDrain<'_> {
     fn table(&self, at: NodeId) -> Result<ForwardingTable, Partitioned> {
         let mut table = ForwardingTable {
             at,
@@ -322,7 +322,7 @@ impl Ways<'_> {
         Ok(table)
     }
 
-    /// Nothing where all stays as it is, or where nobody sends it any more.
+    /// Nothing where all stays as it is, or where no node sends it any longer.
     fn other_hops(&self, at: NodeId, to: NodeId) -> Result<Option<Vec<NextHop>>, Partitioned> {
         let is_as_short = self.around.hops(at, to) == self.own.hops(at, to);
         if !is_as_short && self.has_hosts(at) {

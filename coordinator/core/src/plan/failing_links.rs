@@ -17,24 +17,24 @@ use crate::estimate::interval_timer::IntervalTimer;
 use crate::ingest::admission::Admissions;
 use crate::log::command::Author;
 use crate::log::state::{Ended, State};
-use crate::model::world::{LazyWorld, Measurements, World};
+use crate::model::world::{DecisionWorld, Measurements, World};
 use crate::plan::drain_routes::{self, LinkIntent, Partitioned};
 use crate::plan::proposals;
 
 /// To find out what is wrong takes a while where there are many probes.
 const DIAGNOSIS_INTERVAL: Duration = Duration::from_secs(5);
-/// What the policy has drained is left to people for so long after that plan has ended, however it did.
+/// What the policy has drained is left to people for this long after that plan has ended, however it did.
 const DRAIN_HOLD_OFF: Duration = Duration::from_hours(1);
 
 /// Findings about links that every look has confirmed, and since when.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct FailingLinks {
     looks: IntervalTimer,
-    found: BTreeMap<LinkId, Found>,
+    found: BTreeMap<LinkId, LinkFault>,
 }
 
 #[derive(Debug, Clone)]
-struct Found {
+struct LinkFault {
     since: Moment,
     cause: Cause,
 }
@@ -80,7 +80,7 @@ impl fmt::Display for DrainRefusal {
 
 impl FailingLinks {
     /// A link that was not found once has to be found for as long again.
-    pub(crate) fn handle_time(&mut self, world: &LazyWorld<'_>, arrivals: &Admissions) {
+    pub(crate) fn handle_time(&mut self, world: &DecisionWorld<'_>, arrivals: &Admissions) {
         let known = world.known;
         if !self.looks.is_due(known.now, DIAGNOSIS_INTERVAL) {
             return;
@@ -90,7 +90,7 @@ impl FailingLinks {
         for cause in causes.into_iter().filter(is_sure) {
             if let Some(link) = link(known.fabric, &cause.subject) {
                 let since = before.get(&link).map_or(known.now, |found| found.since);
-                self.found.entry(link).or_insert(Found { since, cause });
+                self.found.entry(link).or_insert(LinkFault { since, cause });
             }
         }
     }
@@ -102,7 +102,7 @@ impl FailingLinks {
         state: &State,
     ) -> Result<Option<Plan>, DrainRefusal> {
         let Measurements { now, policy, .. } = world.known;
-        let is_due = |found: &Found| now.since(found.since) >= policy.drain_failing_after;
+        let is_due = |found: &LinkFault| now.since(found.since) >= policy.drain_failing_after;
         let due = self.found.iter().filter(|(_, found)| is_due(found));
         let due = due.filter(|(link, _)| !was_tried(world, state, **link));
         let mut due: Vec<_> = due.collect();

@@ -12,9 +12,9 @@ use crate::log::reason::Reason;
 use crate::log::state::State;
 use crate::model::world::World;
 
-/// An entry of the log, and a snapshot, goes to other coordinators as one letter, which holds 64 MiB. While a plan is on
-/// its way there are its tables, those of each round in its migration and back, and what nodes were told: up to some
-/// 100 bytes for each next hop.
+/// An entry of the log goes to other coordinators as one letter, which holds 64 MiB, and a snapshot as one that holds
+/// 256 MiB. While a plan is on its way there are its tables, those of each round in its migration and back, and what nodes
+/// were instructed: up to some 100 bytes for each next hop.
 const MAX_PLAN_ENTRIES: usize = 1 << 18;
 /// Since this minor version loads are judged: the earlier one does not read why a plan is refused for them.
 const LOADS_SINCE_MINOR: u16 = 1;
@@ -25,7 +25,7 @@ pub(crate) fn too_large(plan: &Plan) -> Option<Reason> {
     (entries > most).then_some(Reason::TooLarge { entries, most })
 }
 
-/// What speaks against the plan, whatever it promises.
+/// What speaks against the plan, independent of its promise.
 pub(crate) fn objections(world: &World<'_>, state: &State, plan: &Plan) -> Vec<Reason> {
     let (flows, link_loads) = loads(world, state, plan);
     let unsound = with_network(world, state, plan, |network| {

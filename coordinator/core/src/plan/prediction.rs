@@ -22,9 +22,10 @@ pub(crate) fn promising(world: &World<'_>, state: &State, plan: Plan) -> Plan {
         predictions,
         iterations,
     } = promised(&snapshot, &plan, &world.known.policy.planner);
-    let iterations = match plan.iterations.is_empty() {
-        true => iterations,
-        false => plan.iterations,
+    let iterations = if plan.iterations.is_empty() {
+        iterations
+    } else {
+        plan.iterations
     };
     Plan {
         predictions,

@@ -1,14 +1,14 @@
 //! Findings and their repairs: calls the planner, and removes pins that no longer serve.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use reweave_common::cause::{Cause, Class};
 use reweave_common::fabric::Fabric;
 use reweave_common::finding::{Collision, Finding, Useless, UselessPin};
-use reweave_common::flow::FlowKey;
+use reweave_common::ids::LinkId;
 use reweave_common::operator::Explanation;
 use reweave_common::plan::{Pin, Plan, Report};
-use reweave_common::snapshot::Snapshot;
+use reweave_common::snapshot::FlowState;
 use reweave_common::units::Rate;
 use reweave_repair::causes::{EvidenceError, Exchange, Sifted, explain_exchange, subject_of};
 use reweave_repair::paths::drained;
@@ -57,14 +57,13 @@ fn told(mut doubts: Vec<String>) -> Vec<String> {
     doubts
 }
 
-/// Whatever else slows jobs, by all that fits the fabric.
+/// All else that slows jobs, by all evidence that fits the fabric.
 pub(crate) fn causes(world: &World<'_>, arrivals: &Admissions) -> Vec<Cause> {
     let (evidence, _) = evidence(world, arrivals).sifted(world.fabric());
     causes_by(&evidence, world).0
 }
 
-/// Collisions are told apart from what only looks like one by what a plan would bring, so they are not
-/// asked for here.
+/// A plan's gain distinguishes a collision from what only looks like one, so they are not asked for here.
 fn causes_by(evidence: &Sifted, world: &World<'_>) -> (Vec<Cause>, Option<String>) {
     match evidence.diagnose(world.fabric()) {
         Ok(mut causes) => {
@@ -110,31 +109,26 @@ fn collided(fabric: &Fabric, collision: &Collision) -> Cause {
 }
 
 fn collisions(world: &World<'_>, in_force: &InForce) -> Vec<Finding> {
-    looked_at(world, in_force, &BTreeSet::new()).1
-}
-
-/// The collisions of all flows but those that are in hand, and the picture by which they are some: a link that loses
-/// packets is worth less than its rate, so that no flow is sent there for which it brings nothing. That is looked for
-/// only where something is to be moved.
-fn looked_at(
-    world: &World<'_>,
-    in_force: &InForce,
-    in_hand: &BTreeSet<FlowKey>,
-) -> (Snapshot, Vec<Finding>) {
     let policy = &world.known.policy.planner;
     let mut snapshot = jobs::snapshot(world, in_force);
-    let found = reweave_repair::diagnose(&snapshot, policy);
-    let all = snapshot.flows.len();
-    snapshot.flows.retain(|it| !in_hand.contains(&it.flow));
-    if !found.is_empty() {
-        snapshot.lossy = lossy(world);
+    let repair = reweave_repair::repair(&snapshot, policy);
+    let lossy = lossy_for(world, repair.findings());
+    if lossy.is_empty() {
+        return repair.into_findings();
     }
-    // To diagnose is to balance all flows: what has not changed is not diagnosed again.
-    if snapshot.lossy.is_empty() && snapshot.flows.len() == all {
-        return (snapshot, found);
+    drop(repair);
+    snapshot.lossy = lossy;
+    reweave_repair::repair(&snapshot, policy).into_findings()
+}
+
+/// A link that loses packets is worth less than its rate, so that no flow is sent there for which it brings nothing.
+/// That is looked for only where something is to be moved.
+fn lossy_for(world: &World<'_>, findings: &[Finding]) -> BTreeMap<LinkId, f64> {
+    if findings.is_empty() {
+        BTreeMap::new()
+    } else {
+        lossy(world)
     }
-    let found = reweave_repair::diagnose(&snapshot, policy);
-    (snapshot, found)
 }
 
 /// What would repair what is wrong. Its number is one that no plan had before, so that an operator
@@ -173,17 +167,27 @@ pub(crate) fn without_left_over(world: &World<'_>, state: &State, pins: &[Pin]) 
     lift(state, stale_pins::left_over(world.known, pins))
 }
 
-/// Flows that a plan on its way has in hand are let be, whatever they suffer now.
+/// Flows that a plan on its way has in hand are left alone, whichever faults they suffer now.
 fn mend(world: &World<'_>, state: &State) -> Option<Plan> {
-    let in_force = state.in_force();
     let policy = &world.known.policy.planner;
     let in_hand = state.under_way().flat_map(|it| &it.claims.flows);
     let in_hand: BTreeSet<_> = in_hand.copied().collect();
-    let (snapshot, findings) = looked_at(world, in_force, &in_hand);
-    let plan = reweave_repair::plan(&snapshot, &findings, policy)?;
+    let is_in_hand = |it: &FlowState| in_hand.contains(&it.flow);
+    let mut snapshot = jobs::snapshot(world, state.in_force());
+    let repair = reweave_repair::repair(&snapshot, policy);
+    let lossy = lossy_for(world, repair.findings());
+    // To repair is to balance all flows: what has not changed is not balanced again.
+    let plan = if lossy.is_empty() && !snapshot.flows.iter().any(is_in_hand) {
+        repair.into_plan()
+    } else {
+        drop(repair);
+        snapshot.lossy = lossy;
+        snapshot.flows.retain(|it| !is_in_hand(it));
+        reweave_repair::repair(&snapshot, policy).into_plan()
+    };
     Some(Plan {
         generation: state.next_generation(),
-        ..plan
+        ..plan?
     })
 }
 
@@ -213,7 +217,7 @@ fn lift(state: &State, useless: Vec<UselessPin>) -> Option<Plan> {
     })
 }
 
-/// Whether both lead from the same routes to the same routes, whatever they promise.
+/// Whether both lead from the same routes to the same routes, independent of their promises.
 pub(crate) fn do_the_same(one: &Plan, other: &Plan) -> bool {
     let what = |plan: &Plan| (plan.parent, plan.pins.clone(), plan.moves.clone());
     let orders = |plan: &Plan| -> Vec<_> {

@@ -16,8 +16,8 @@ use crate::model::jobs;
 use crate::model::world::World;
 use crate::plan::drain_routes::Partitioned;
 
-/// Switches keep their routes, and what is under maintenance carries nothing by these either. Optical
-/// switches that are not named stay as they are, and so does whoever is not concerned.
+/// Switches keep their routes, and what is under maintenance carries nothing by these either. Optical switches that are
+/// not named stay as they are, and so do nodes that are not concerned.
 fn plan(world: &World<'_>, state: &State, wanted: &Circuits) -> Plan {
     let (fabric, in_force) = (world.fabric(), state.in_force());
     let mut circuits = in_force.circuits_of(fabric);
@@ -74,7 +74,8 @@ fn plugged_into(fabric: &Fabric, circuits: &Circuits) -> BTreeSet<NodeId> {
     of_these.map(|fibre| fibre.node).collect()
 }
 
-/// Whether nodes with fibres are to be told about these links, or that they may be used again.
+/// Whether nodes with fibres are to get an instruction about these links, or one that they may be
+/// used again.
 pub(crate) fn concerns(fabric: &Fabric, state: &State, links: &BTreeSet<LinkId>) -> bool {
     let tables = &state.in_force().tables;
     fabric.fibres().any(|fibre| {
@@ -106,7 +107,7 @@ pub(crate) fn tables_without(
     }
 }
 
-/// Of nodes with fibres: whoever has none is not asked to know where circuits lead.
+/// Of nodes with fibres: a node without any is not asked to know where circuits lead.
 fn tables(fabric: &Fabric, closed: &BTreeSet<LinkId>) -> Tables {
     let ground = Ground { fabric, closed };
     let nodes: BTreeSet<_> = fabric.fibres().map(|fibre| fibre.node).collect();

@@ -82,7 +82,7 @@ fn taken(state: &State, which: Option<Generation>) -> Result<&Plan, RollbackRefu
         (None, Some(top)) => Ok(top),
         (None, None) => Err(RollbackRefused::NothingKept),
         (Some(which), Some(top)) if which == top.generation => Ok(top),
-        (Some(generation), top) => Err(why_not(state, generation, (top, &undone))),
+        (Some(generation), top) => Err(why_not(state, generation, top, &undone)),
     }
 }
 
@@ -109,7 +109,8 @@ fn kept(state: &State) -> impl Iterator<Item = &Plan> {
 fn why_not(
     state: &State,
     generation: Generation,
-    (top, undone): (Option<&Plan>, &[[Generation; 2]]),
+    top: Option<&Plan>,
+    undone: &[[Generation; 2]],
 ) -> RollbackRefused {
     let found = kept(state).find(|plan| plan.generation == generation);
     let mut undone = undone.iter();

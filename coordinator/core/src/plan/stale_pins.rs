@@ -90,7 +90,7 @@ struct Beyond<'a> {
     routes: &'a Routes,
     down: &'a BTreeSet<LinkId>,
     pinned: BTreeMap<NodeId, LinkId>,
-    /// Nobody has reported the address it goes to when this is absent.
+    /// Absent when no node has reported the address it goes to.
     to: Option<NodeId>,
 }
 

@@ -19,7 +19,7 @@ use crate::model::world::Measurements;
 
 /// A host traces no more flows at once: routers answer few probes a second.
 const MAX_TRACES: usize = 64;
-/// What a person wants traced is, for so long.
+/// What a person wants traced is, for this long.
 const TRACE_REQUEST_TTL: Duration = Duration::from_secs(10);
 /// This many of these at once, or a script would keep agents from what matters.
 const MAX_TRACE_REQUESTS: usize = 32;
@@ -98,9 +98,10 @@ impl TraceTargets {
 
     fn note_elephants(&mut self, known: Measurements<'_>) {
         let world = known.world();
-        let least = match world.holds_flows_back() {
-            true => known.least_throttled(),
-            false => known.least_elephant,
+        let least = if world.holds_flows_back() {
+            known.least_throttled()
+        } else {
+            known.least_elephant
         };
         let flows = world.flows().into_iter();
         let elephants = flows.filter(|state| state.rate >= least);

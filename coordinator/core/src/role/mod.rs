@@ -7,6 +7,7 @@
 
 mod read_index;
 
+use std::collections::BTreeSet;
 use std::mem;
 use std::sync::Arc;
 
@@ -33,6 +34,8 @@ pub struct ClusterRole {
     reads: u16,
     /// As the core heard it last.
     min_version: u16,
+    /// Coordinators, as the core heard it last, if it did.
+    removed: Option<BTreeSet<String>>,
     /// The log has no room for decisions.
     disk_is_full: bool,
 }
@@ -76,6 +79,7 @@ impl ClusterRole {
             waiting: ReadIndex::default(),
             reads,
             min_version: 0,
+            removed: None,
             disk_is_full: false,
         }
     }
@@ -112,6 +116,7 @@ impl ClusterRole {
         let core = Core::resume(self.policy.clone(), Arc::clone(&self.fabric), state);
         self.part = Part::Leads(Box::new(Leader::new(core, term)));
         self.min_version = 0;
+        self.removed = None;
         let is_full = self.disk_is_full;
         let disk = is_full.then_some(Input::Disk { is_full });
         let agents = agents.into_iter().map(|node| Input::AgentUp { node });
@@ -166,6 +171,20 @@ impl ClusterRole {
         let minor = find().unwrap_or(decided);
         let before = mem::replace(&mut self.min_version, minor);
         (minor != before).then_some(Input::MinVersion { minor })
+    }
+
+    /// The core hears which coordinators are removed where the log does not say the same of them, and whenever others are.
+    pub fn handle_removed(&mut self, coordinators: &BTreeSet<String>) -> Option<Input> {
+        let is_known = match &self.removed {
+            Some(heard) => heard == coordinators,
+            None => self.state().membership().has_removed(coordinators),
+        };
+        if is_known || !self.leads() {
+            return None;
+        }
+        let coordinators = coordinators.clone();
+        self.removed = Some(coordinators.clone());
+        Some(Input::Removed { coordinators })
     }
 
     /// Only a leader handles inputs.
@@ -233,12 +252,12 @@ impl ClusterRole {
         }
     }
 
-    /// Somebody waits for an answer from now on, unless no coordinator leads here. `is_sought` when the others
-    /// are asked at once whether anybody else leads.
+    /// A client waits for an answer from now on, unless no coordinator leads here. `is_sought` when the others are
+    /// asked at once whether another leads.
     ///
-    /// If nobody else had come to lead when this was asked, then the core knew all that was agreed
-    /// on; what it wants done now is not agreed on where another leads. Where nothing will be
-    /// decided, that is found out while the core is at it.
+    /// If no other had come to lead when this was asked, then the core knew all that was agreed on; what the client
+    /// wants done now is not agreed on where another leads. Where nothing will be decided, that is found out while the
+    /// core is at it.
     pub fn handle_asker(&mut self, id: u64, is_sought: bool) -> bool {
         let Part::Leads(leading) = &self.part else {
             return false;
@@ -247,7 +266,7 @@ impl ClusterRole {
         true
     }
 
-    /// Whether the others must be asked now if anybody else leads.
+    /// Whether the others must be asked now if another leads.
     pub fn handle_answer(&mut self, id: u64, response: Response) -> bool {
         let applied = match &self.part {
             Part::Leads(leading) => leading.applied,
@@ -256,12 +275,12 @@ impl ClusterRole {
         self.waiting.handle_answer(id, response, applied)
     }
 
-    /// Nobody else had come to lead when this was asked.
+    /// No other had come to lead when this was asked.
     pub fn handle_certain(&mut self, id: u64) {
         self.waiting.handle_certain(id);
     }
 
-    /// That is not to be found out any more.
+    /// That is not to be found out any longer.
     pub fn handle_uncertain(&mut self, id: u64, elsewhere: Response) {
         self.waiting.dismiss(id, elsewhere);
     }

@@ -36,9 +36,10 @@ impl ReadIndex {
 
     /// `is_sought` when the others are asked already.
     pub(super) fn push(&mut self, id: u64, proposed: u64, is_sought: bool) {
-        let certainty = match is_sought {
-            true => Certainty::Sought,
-            false => Certainty::Open,
+        let certainty = if is_sought {
+            Certainty::Sought
+        } else {
+            Certainty::Open
         };
         let asker = Asker {
             proposed,
@@ -72,7 +73,7 @@ impl ReadIndex {
         }
     }
 
-    /// The same to this one, whatever it asked.
+    /// The same to this one, for any request.
     pub(super) fn dismiss(&mut self, id: u64, answer: Response) {
         if self.askers.remove(&id).is_some() {
             self.answers.push_back((id, answer));
@@ -111,7 +112,7 @@ mod tests {
         }
     }
 
-    /// Somebody who asked after this many proposals.
+    /// A client that asked after this many proposals.
     fn asking(proposed: u64, is_sought: bool) -> ReadIndex {
         let mut waiting = ReadIndex::default();
         waiting.push(7, proposed, is_sought);

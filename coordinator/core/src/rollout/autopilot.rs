@@ -21,7 +21,7 @@ use crate::plan::{blast_radius, plan_check, proposals};
 use crate::rollout::verify::concerned;
 use crate::rollout::{DecisionContext, Hindrance, first_step, is_needed};
 
-/// This many times as often as else it looks at most, whatever goes down.
+/// This many times as often as else it looks at most, however much goes down.
 const URGENT_DECISION_FACTOR: u32 = 10;
 
 /// Looks from time to time, and remembers the time of its changes.
@@ -122,7 +122,7 @@ impl Autopilot {
         if policy.mode == Mode::Manual {
             return self.end_drains(turn);
         }
-        self.failing.handle_time(turn.lazy_world, arrivals);
+        self.failing.handle_time(turn.decision_world, arrivals);
         self.waits = if is_at_it(turn.state) {
             None
         } else {
@@ -146,8 +146,8 @@ impl Autopilot {
         }
     }
 
-    /// Whoever drains a link wants nothing to pass it, and switches follow pins over it all the same: that these
-    /// go was asked for with it.
+    /// A drain of a link wants nothing to pass it, and switches follow pins over it all the same: that these go was
+    /// asked for with it.
     fn end_drains(&mut self, turn: &mut DecisionContext<'_>) {
         let Some(plan) = proposals::off_drained(turn.world(), turn.state) else {
             return;

@@ -15,7 +15,7 @@ use crate::model::world::Measurements;
 const MIN_IDLE: Duration = Duration::from_millis(200);
 /// Neighbours go on greeting each other.
 const MAX_BYTES_PER_S: f64 = 125_000.0;
-/// A longer stretch, in which somebody was stalled, may hide more of what was sent at its end.
+/// A longer stretch, in which an agent was stalled, may hide more of what was sent at its end.
 const MAX_STRETCH: Duration = Duration::from_secs(1);
 
 /// What a node calls one of its ends of links.

@@ -70,7 +70,7 @@ impl JobRegistry {
         }
     }
 
-    /// As the log has it: what was known and is not there any more is over.
+    /// As the log has it: what was known and is not there any longer is over.
     fn follow(&mut self, now: Moment, registered: &BTreeMap<String, Registered>) {
         for (job, told) in registered {
             let hosts: BTreeSet<_> = told.hosts.iter().copied().collect();
@@ -98,8 +98,7 @@ impl JobRegistry {
         }
     }
 
-    /// Pins of flows that have ended with their job go, whoever decides of other changes: who said that it is
-    /// over has asked for it.
+    /// Pins of flows that have ended with their job go, in manual mode too: the order that ended the job asked for it.
     fn let_go(&mut self, turn: &mut DecisionContext<'_>) {
         let pins = &turn.state.in_force().pins;
         self.over

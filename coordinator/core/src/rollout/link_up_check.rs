@@ -11,7 +11,7 @@ use super::idle_proof::Port;
 use crate::log::reason::Reason;
 use crate::model::world::Measurements;
 
-/// Whoever is seen seldom, since its agent does not look closely, may come and go in between.
+/// A link that is seen seldom, since its agent does not look closely, may come and go in between.
 const MIN_READINGS: u32 = 3;
 
 #[derive(Debug, Clone)]
@@ -28,7 +28,7 @@ struct Seen {
     first: Option<Moment>,
     last: Option<Moment>,
     readings: u32,
-    /// How often it had gone by then, where somebody counts.
+    /// How often it had gone by then, where the interface counts.
     falls: Option<u64>,
 }
 

@@ -14,7 +14,7 @@ use crate::log::device::Device;
 use crate::log::maintenance::Maintenance;
 use crate::log::reason::Reason;
 use crate::log::state::State;
-use crate::model::world::{LazyWorld, World};
+use crate::model::world::{DecisionWorld, World};
 use crate::plan::drain_routes::crossed;
 use crate::rollout::{IdleTracker, Port};
 
@@ -26,7 +26,7 @@ pub(crate) struct MaintenanceMonitor {
 }
 
 impl MaintenanceMonitor {
-    pub(crate) fn handle_time(&mut self, world: &LazyWorld<'_>, state: &State) {
+    pub(crate) fn handle_time(&mut self, world: &DecisionWorld<'_>, state: &State) {
         let known = world.known;
         let is_there = |place: &Device| state.maintenance().iter().any(|it| it.place == *place);
         self.watched.retain(|place, _| is_there(place));

@@ -21,7 +21,7 @@ use crate::rollout::verify::concerned;
 
 /// More iterations are not taken for one.
 const MAX_ITERATION_SHARE: f64 = 100.0;
-/// An iteration period that has changed is told of by then.
+/// An iteration period that has changed is reported by then.
 const BEAT_SETTLE_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// Of all elephants, and of every flow that the plan concerns, or it cannot be judged.

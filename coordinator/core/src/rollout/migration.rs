@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use reweave_check::{Network, Unsound, check_leg};
+use reweave_check::{Network, Unsound, check_step};
 use reweave_common::circuit::{Circuit, CircuitSet, NotSwitched, Switchover};
 use reweave_common::fabric::{Circuits, Fabric, Fibre};
 use reweave_common::ids::{LinkId, NodeId, OpticalId};
@@ -292,7 +292,7 @@ impl Controller {
         }
     }
 
-    /// Whoever is told once more, or by another leader, may move what carries packets again.
+    /// An instruction that is sent once more, or by another leader, may move what carries packets again.
     fn is_proven(
         &mut self,
         turn: &mut DecisionContext<'_>,
@@ -311,7 +311,7 @@ impl Controller {
         self.proven.is_some_and(is_fresh)
     }
 
-    /// Where a driver does not say what came of it, nothing is undone: nobody knows what there is.
+    /// Where a driver does not say what came of it, nothing is undone: the circuits are unknown.
     fn switch(
         &mut self,
         turn: &mut DecisionContext<'_>,
@@ -378,7 +378,7 @@ impl Controller {
         self.is_proven(turn, journey, moving) && judge_move(turn, plan, moving).is_ok()
     }
 
-    /// One that holds what nobody wanted does not come to hold anything else by being asked.
+    /// A node that holds what no plan wants does not come to hold anything else by being asked.
     fn is_at_a_loss(&self, turn: &DecisionContext<'_>) -> bool {
         match &self.unclear {
             // It may not be asked again for long: a port carries packets, or the step is sound no more.
@@ -481,7 +481,7 @@ pub(super) fn judge(
     let around = EffectiveState::new(turn.state, turn.known.fabric, plan.generation);
     let down = down(turn.world(), &around.circuits);
     let pins = plan.kept_of(&turn.state.in_force().pins);
-    check_leg(&network(turn, &around, &down, &pins), leg).map_err(reasons)
+    check_step(&network(turn, &around, &down, &pins), leg).map_err(reasons)
 }
 
 /// The step on which it is. Pins were judged at the start, in all mixtures of before and after.

@@ -70,7 +70,7 @@ pub(super) struct Basis {
     pub(super) around: EffectiveState,
     /// With those over circuits, and without.
     down: [BTreeSet<LinkId>; 2],
-    /// Who has the addresses of pinned flows: ever since they were told, and by what is reported now.
+    /// Who has the addresses of pinned flows: since they were instructed, and by what is reported now.
     addresses: [BTreeMap<Ipv4Addr, NodeId>; 2],
 }
 

@@ -20,7 +20,7 @@ use crate::log::command::{Author, Change};
 use crate::log::effect::Outbox;
 use crate::log::state::{self, Migration, Phase, Rollout, State, Steered, Step};
 use crate::log::verdict::{Decision, Verdict};
-use crate::model::world::{LazyWorld, Measurements, World};
+use crate::model::world::{DecisionWorld, Measurements, World};
 use crate::plan::plan_check;
 use crate::rollout::verify::{After, concerned, judge};
 
@@ -48,7 +48,7 @@ pub(crate) use start::{Hindrance, first_step};
 /// The leader's inputs, and the outbox for its decisions.
 pub(crate) struct DecisionContext<'a> {
     pub(crate) known: Measurements<'a>,
-    pub(crate) lazy_world: &'a LazyWorld<'a>,
+    pub(crate) decision_world: &'a DecisionWorld<'a>,
     pub(crate) state: &'a State,
     pub(crate) judge: &'a mut Judge,
     pub(crate) out: &'a mut Outbox,
@@ -57,7 +57,7 @@ pub(crate) struct DecisionContext<'a> {
 impl<'a> DecisionContext<'a> {
     /// One and the same for all that is decided now.
     pub(crate) fn world(&self) -> &'a World<'a> {
-        self.lazy_world.get()
+        self.decision_world.get()
     }
 }
 
@@ -124,7 +124,7 @@ pub(crate) struct Controller {
     switched: BTreeMap<OpticalId, Moment>,
     /// An answer of a driver that leaves open what the device holds.
     unclear: Option<NotSwitched>,
-    /// How often something was told on this step that led to nothing, though the next may.
+    /// How often an instruction of this step led to nothing, though the next may.
     in_vain: u32,
     quietness: Option<IdleTracker>,
     light: Option<link_up_check::LinkUpCheck>,
@@ -144,11 +144,11 @@ type Stage = (
     Generation,
     Discriminant<Phase>,
     Option<Token>,
-    Option<Leg>,
+    Option<StepProgress>,
     Steered,
 );
 /// Whether it leads back, which step it is, and how far that has come.
-type Leg = (bool, usize, Discriminant<state::Stage>, Option<Token>);
+type StepProgress = (bool, usize, Discriminant<state::Stage>, Option<Token>);
 
 impl Controllers {
     /// What was sent to it before may be lost, so it is due at once.
@@ -195,7 +195,7 @@ impl Controller {
 
     fn note_stage(&mut self, now: Moment, rollout: &Rollout) {
         let token = rollout.phase.step().map(|step| step.token);
-        let leg = rollout.phase.journey().map(leg);
+        let leg = rollout.phase.journey().map(step_progress);
         let stage = (
             rollout.plan.generation,
             discriminant(&rollout.phase),
@@ -310,8 +310,8 @@ impl Controller {
                 .saturating_mul(policy.most_sends.max(1))
     }
 
-    /// For every connected switch that has not answered, and was not told just now. Before it has reported, nobody can
-    /// judge what it would do with that.
+    /// For every connected switch that has not answered, and was not instructed just now. Before it has reported, it is
+    /// unknown what it would do with that.
     fn due_installs(&self, turn: &DecisionContext<'_>, step: &Step) -> Vec<(NodeId, Install)> {
         let Measurements {
             now,
@@ -346,7 +346,7 @@ impl Controller {
     }
 }
 
-fn leg(journey: &Migration) -> Leg {
+fn step_progress(journey: &Migration) -> StepProgress {
     let token = match &journey.stage {
         state::Stage::Switching(moving) => Some(moving.token),
         _ => None,
@@ -380,8 +380,8 @@ fn is_unmeasurable(turn: &DecisionContext<'_>, plan: &Plan) -> bool {
     is_for_nothing && !is_needed(turn.known, turn.state.in_force(), plan)
 }
 
-/// A pin that serves no more is not put back, whatever its flow gets without it; nor does a flow get anything by an
-/// order that ranks are not in yet.
+/// A pin that serves no longer is not put back, whatever rate its flow gets without it; nor does a flow get anything by
+/// an order that ranks are not in yet.
 fn keep_unjudged(turn: &mut DecisionContext<'_>, plan: &Plan) {
     turn.decide(Change::Verified {
         generation: plan.generation,
@@ -398,7 +398,7 @@ mod tests {
     use super::link_up_check::LinkUpCheck;
     use super::*;
 
-    /// Also where the timeouts of the stage are not restarted any more.
+    /// Also where the timeouts of the stage are not restarted any longer.
     #[test]
     fn stall_restarts_idle_and_light_checks() {
         let mut driver = Controller::default();

@@ -23,7 +23,7 @@ pub(crate) struct After {
 }
 
 /// The flows a plan is made for: those that it moves, and those that it is to speed up or slow down. One that moves
-/// none is made for something else, whatever it predicts.
+/// none is made for something else, with any prediction.
 pub(crate) fn concerned(plan: &Plan) -> BTreeSet<FlowKey> {
     if plan.moves.is_empty() {
         return BTreeSet::new();
@@ -46,9 +46,10 @@ pub(crate) fn judge(plan: &Plan, before: &[Before], after: &After, policy: &Poli
         .chain(suffering(&flows, &concerned, policy))
         .chain(delayed(&iterations, policy))
         .collect();
-    let decision = match reasons.is_empty() {
-        true => Decision::Commit,
-        false => Decision::RollBack { reasons },
+    let decision = if reasons.is_empty() {
+        Decision::Commit
+    } else {
+        Decision::RollBack { reasons }
     };
     Verdict {
         decision,
@@ -173,8 +174,8 @@ fn too_little_gain(
     })
 }
 
-/// Flows that are slower than they were, and than the plan that is made for them predicts. What is made for
-/// something else has told who they are, and whoever wants it so insists.
+/// Flows that are slower than they were, and than the plan that is made for them predicts. A plan that is made for
+/// something else has named them, and its operator insists.
 fn suffering(
     flows: &[Judged],
     concerned: &BTreeSet<FlowKey>,

@@ -1,6 +1,6 @@
-//! Agents and drivers that answer well-formed and wrong, also to what they are asked just now, and strangers with tokens. The
-//! core goes on whatever they say, its state stays consistent, no node is told two things at odds, and once they are gone,
-//! honest ones are served.
+//! Agents and drivers that answer well-formed and wrong, also to what they are asked just now, and strangers with
+//! tokens. The core goes on after any answer, its state stays consistent, no node gets two contradictory instructions,
+//! and once they are gone, honest ones are served.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,10 +15,11 @@ use reweave_common::migration_plan::{MigrationPlan, MigrationStep, Wave};
 use reweave_common::operator::{About, Mode, Request};
 use reweave_common::plan::{Generation, Plan};
 use reweave_common::sample::{Counters, Reading, Sample};
+use reweave_common::split_mix::SplitMix64;
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Bytes;
 
-use super::bad_input::{SplitMix, assert_log_can_be_read};
+use super::bad_input::{assert_log_can_be_read, boundary_number};
 use super::cluster::Cluster;
 use super::fibre_macs;
 use super::mock_switch::Switch;
@@ -35,18 +36,18 @@ const HOSTILE_RELAYS: [&str; 2] = ["h1", "h3"];
 const FIRST_KNOCK_ID: u64 = 1 << 40;
 const INVITED_TOKEN: Digest = Digest([7; 32]);
 
-fn generation(numbers: &mut SplitMix, asked: Option<Generation>) -> Generation {
+fn generation(numbers: &mut SplitMix64, asked: Option<Generation>) -> Generation {
     let asked = asked.filter(|_| !numbers.one_in(4));
-    asked.unwrap_or_else(|| Generation(numbers.boundary()))
+    asked.unwrap_or_else(|| Generation(boundary_number(numbers)))
 }
 
-fn token(numbers: &mut SplitMix, asked: Option<Token>) -> Token {
+fn token(numbers: &mut SplitMix64, asked: Option<Token>) -> Token {
     let asked = asked.filter(|_| !numbers.one_in(4));
-    asked.unwrap_or_else(|| Token(numbers.boundary()))
+    asked.unwrap_or_else(|| Token(boundary_number(numbers)))
 }
 
 /// To the step under way, or to none that there ever was.
-fn hostile_ack(cluster: &Cluster, node: NodeId, numbers: &mut SplitMix) -> Ack {
+fn hostile_ack(cluster: &Cluster, node: NodeId, numbers: &mut SplitMix64) -> Ack {
     let mut rollouts = cluster.core.state().rollouts();
     let step = rollouts.find_map(|it| it.phase.step());
     let wanted = step.and_then(|step| step.install(node));
@@ -73,14 +74,14 @@ fn hostile_ack(cluster: &Cluster, node: NodeId, numbers: &mut SplitMix) -> Ack {
     }
 }
 
-fn some_circuits(numbers: &mut SplitMix) -> CircuitSet {
-    let mut port = || PortId(numbers.boundary() as u16);
+fn some_circuits(numbers: &mut SplitMix64) -> CircuitSet {
+    let mut port = || PortId(boundary_number(numbers) as u16);
     let circuits = [0, 1].map(|_| Circuit::new(port(), port()));
     circuits.into_iter().collect()
 }
 
 /// To the instruction under way, or to none that there ever was.
-fn hostile_readback(cluster: &Cluster, optical: OpticalId, numbers: &mut SplitMix) -> Readback {
+fn hostile_readback(cluster: &Cluster, optical: OpticalId, numbers: &mut SplitMix64) -> Readback {
     let moving = journeys(cluster).find_map(Migration::moving);
     let moved = moving.and_then(|moving| Some(moving.targets.get(&optical)?.moved.clone()));
     let found = match moved {
@@ -115,24 +116,24 @@ fn hostile_readback(cluster: &Cluster, optical: OpticalId, numbers: &mut SplitMi
     }
 }
 
-fn hostile_about(numbers: &mut SplitMix) -> About {
+fn hostile_about(numbers: &mut SplitMix64) -> About {
     About {
         build: "0.0".repeat(numbers.below(100)),
         protocol: String::new(),
-        good_for: TimeSpan::from_secs(numbers.boundary()),
-        skew_us: (!numbers.one_in(4)).then(|| numbers.boundary().cast_signed()),
+        good_for: TimeSpan::from_secs(boundary_number(numbers)),
+        skew_us: (!numbers.one_in(4)).then(|| boundary_number(numbers).cast_signed()),
     }
 }
 
 /// What has passed the fibres of a relay, up to the most that can be counted.
-fn hostile_counters(cluster: &Cluster, numbers: &mut SplitMix) -> Sample {
+fn hostile_counters(cluster: &Cluster, numbers: &mut SplitMix64) -> Sample {
     let counters = |interface: &str| {
         Reading::Counters(Counters {
             interface: interface.to_owned(),
             up: !numbers.one_in(4),
             sent: Bytes::new(u64::MAX),
-            received: Bytes::new(numbers.boundary()),
-            dropped_packets: numbers.boundary(),
+            received: Bytes::new(boundary_number(numbers)),
+            dropped_packets: boundary_number(numbers),
             send_rate: None,
             receive_rate: None,
         })
@@ -152,7 +153,7 @@ fn is_moving(cluster: &Cluster) -> bool {
     journeys(cluster).any(Migration::is_moving)
 }
 
-/// What holds whatever is said.
+/// What holds after any answer.
 #[derive(Default)]
 struct AnswerLaws {
     hostile: &'static [&'static str],
@@ -170,7 +171,7 @@ impl AnswerLaws {
         }
     }
 
-    fn knock(&mut self, cluster: &mut Cluster, numbers: &mut SplitMix) {
+    fn knock(&mut self, cluster: &mut Cluster, numbers: &mut SplitMix64) {
         let id = FIRST_KNOCK_ID + self.knocks.len() as u64;
         let token = if numbers.one_in(2) {
             INVITED_TOKEN
@@ -209,8 +210,7 @@ impl AnswerLaws {
         self.assert_tokens_have_one_key(cluster);
     }
 
-    /// Agents refuse what is lower than what they follow. Those that lie about that may be told again what they were told
-    /// before.
+    /// Agents refuse what is lower than what they follow. Those that lie about that may get earlier instructions again.
     fn assert_told_in_order(&self, cluster: &Cluster) {
         let mut last: BTreeMap<NodeId, &Install> = BTreeMap::new();
         for (node, install) in installs(cluster) {
@@ -271,7 +271,7 @@ fn assert_on_course(journey: &Migration) {
     }
 }
 
-/// What every node was told to hold, in that order.
+/// What every node was instructed to hold, in that order.
 fn installs(cluster: &Cluster) -> impl Iterator<Item = (NodeId, &Install)> {
     cluster.effects.iter().filter_map(|effect| match effect {
         Effect::Send { node, instruction } => Some((*node, instruction.install()?)),
@@ -303,7 +303,7 @@ fn invite(cluster: &mut Cluster) {
 }
 
 /// Several answers from each of these nodes.
-fn answer_badly(cluster: &mut Cluster, nodes: &[&str], numbers: &mut SplitMix) {
+fn answer_badly(cluster: &mut Cluster, nodes: &[&str], numbers: &mut SplitMix64) {
     for name in nodes {
         let node = cluster.network.node(name);
         for _ in 0..3 {
@@ -317,7 +317,7 @@ fn answer_badly(cluster: &mut Cluster, nodes: &[&str], numbers: &mut SplitMix) {
 
 /// How many hostile answers counted as the first to a step.
 fn survives_answers(seed: u64) -> usize {
-    let (mut numbers, mut laws) = (SplitMix::new(seed), AnswerLaws::among(&HOSTILE_NODES));
+    let (mut numbers, mut laws) = (SplitMix64::new(seed), AnswerLaws::among(&HOSTILE_NODES));
     let (mut cluster, flows) = collision(Mode::Auto);
     invite(&mut cluster);
     for round in 0..ROUND_COUNT {
@@ -418,7 +418,7 @@ fn answer_well(cluster: &mut Cluster, optical: OpticalId) {
 }
 
 fn survives_readbacks(seed: u64) {
-    let (mut numbers, mut laws) = (SplitMix::new(seed), AnswerLaws::among(&HOSTILE_RELAYS));
+    let (mut numbers, mut laws) = (SplitMix64::new(seed), AnswerLaws::among(&HOSTILE_RELAYS));
     let (mut cluster, optical) = circuits_about_to_move();
     invite(&mut cluster);
     for _ in 0..ROUND_COUNT {

@@ -1,5 +1,5 @@
-//! Agents that send well-formed samples of every kind with numbers of any size, several at once. The core goes
-//! on whatever they say; what it decided can be read again; and once they are gone, others are served.
+//! Agents that send well-formed samples of every kind with numbers of any size, several at once. The core goes on after
+//! any sample; what it decided can be read again; and once they are gone, others are served.
 
 use std::time::Duration;
 
@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use reweave_common::ids::NodeId;
 use reweave_common::operator::{Between, FlowEnd, Mode, Request};
 use reweave_common::sample::{HostReading, Reading, Sample};
+use reweave_common::split_mix::SplitMix64;
 use serde_json::{Value, json};
 
 use super::cluster::Cluster;
@@ -31,45 +32,21 @@ const BOUNDARY_NUMBERS: [u64; 12] = [
     u64::MAX,
 ];
 
-/// Numbers that look random and are the same in each run of a seed (SplitMix64).
-pub(super) struct SplitMix(u64);
-
-impl SplitMix {
-    pub(super) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    pub(super) fn below(&mut self, count: usize) -> usize {
-        (self.next() % count as u64) as usize
-    }
-
-    pub(super) fn one_in(&mut self, count: usize) -> bool {
-        self.below(count) == 0
-    }
-
-    /// Or, one time in four, any number.
-    pub(super) fn boundary(&mut self) -> u64 {
-        let boundary = BOUNDARY_NUMBERS[self.below(BOUNDARY_NUMBERS.len())];
-        if self.one_in(4) {
-            self.next()
-        } else {
-            boundary
-        }
+/// A limit of a type or, one time in four, any number.
+pub(super) fn boundary_number(numbers: &mut SplitMix64) -> u64 {
+    let boundary = BOUNDARY_NUMBERS[numbers.below(BOUNDARY_NUMBERS.len())];
+    if numbers.one_in(4) {
+        numbers.next_u64()
+    } else {
+        boundary
     }
 }
 
 /// Numbers become others, what may be absent is, lists are emptied or go on.
-fn mutate(value: &mut Value, numbers: &mut SplitMix) {
+fn mutate(value: &mut Value, numbers: &mut SplitMix64) {
     match value {
         Value::Number(_) if numbers.one_in(2) => {
-            *value = json!(numbers.boundary());
+            *value = json!(boundary_number(numbers));
         }
         Value::Array(items) => {
             items.iter_mut().for_each(|item| mutate(item, numbers));
@@ -146,7 +123,7 @@ fn hostile_samples_are_of_every_kind() {
 }
 
 /// What decoders would refuse is left out.
-fn hostile(cluster: &Cluster, node: NodeId, numbers: &mut SplitMix) -> Sample {
+fn hostile(cluster: &Cluster, node: NodeId, numbers: &mut SplitMix64) -> Sample {
     let all = readings_of_every_kind(cluster, node);
     let mut readings = Vec::new();
     for _ in 0..6 {
@@ -158,7 +135,7 @@ fn hostile(cluster: &Cluster, node: NodeId, numbers: &mut SplitMix) -> Sample {
     let taken = if numbers.one_in(2) {
         json!(now)
     } else {
-        json!(numbers.next())
+        json!(numbers.next_u64())
     };
     Sample {
         taken: serde_json::from_value(taken).unwrap_or(now),
@@ -211,13 +188,13 @@ pub(super) fn assert_log_can_be_read(cluster: &mut Cluster) {
         assert_eq!(&read, command);
     }
     let state = cluster.core.state().clone();
-    cluster.start_anew();
+    cluster.restart();
     assert_eq!(cluster.core.state(), &state);
     cluster.reconnect();
 }
 
 fn survives(seed: u64) {
-    let mut numbers = SplitMix::new(seed);
+    let mut numbers = SplitMix64::new(seed);
     let mut cluster = Cluster::new(Mode::Auto);
     let flows = [("h0", "h3", 1000), ("h1", "h4", 1001)]
         .map(|(from, to, port)| cluster.network.start(from, to, port, 0));

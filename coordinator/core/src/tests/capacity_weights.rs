@@ -39,7 +39,7 @@ fn uneven() -> Network {
     Network::of(&text)
 }
 
-/// Whoever has less than half of a link is too small to be looked after.
+/// A flow with less than half of a link is too small to be looked after.
 fn cluster(network: Network) -> Cluster {
     let planner = reweave_repair::Policy {
         elephant_share: 0.5,

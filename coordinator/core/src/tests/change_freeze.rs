@@ -112,7 +112,7 @@ fn freeze_survives_leader_change() {
     let mut cluster = cluster(Mode::Manual);
     freeze(&mut cluster, &["h0"]);
     freeze(&mut cluster, &["h0", "h4"]);
-    cluster.start_anew();
+    cluster.restart();
     cluster.reconnect();
     cluster.run_for(SETTLE_TIME);
     let frozen = status(&mut cluster).frozen;

@@ -115,7 +115,7 @@ impl Cluster {
             self.effects.push(effect.clone());
             let lives = self.carry_out(effect);
             if !lives {
-                self.start_anew();
+                self.restart();
                 return self.reconnect();
             }
         }
@@ -138,7 +138,7 @@ impl Cluster {
     }
 
     /// All that was not in the log is lost.
-    pub(crate) fn start_anew(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.restarts += 1;
         let (policy, fabric) = (self.policy.clone(), Arc::clone(&self.network.fabric));
         self.core = Core::resume(policy, fabric, State::founded(self.founded));
@@ -257,7 +257,7 @@ impl Cluster {
         }
     }
 
-    /// Time passes for nobody: the whole machine is stalled.
+    /// Time passes for no program: the whole machine is stalled.
     pub(crate) fn stall(&mut self, duration: Duration) {
         self.now = self.now + duration;
     }

@@ -43,7 +43,7 @@ fn lowered_version_waits_for_operator() {
         cluster.handle(Input::MinVersion { minor: 1 });
         cluster.run_for(SETTLE_TIME);
         assert_eq!(version(&cluster), 0);
-        cluster.start_anew();
+        cluster.restart();
         cluster.reconnect();
     }
     assert_eq!(
@@ -53,7 +53,7 @@ fn lowered_version_waits_for_operator() {
     let why = why_it_stays(set(&mut cluster, 1));
     assert!(
         why.contains("does not speak 1.1"),
-        "nobody has been heard: {why}"
+        "no member has been heard: {why}"
     );
     cluster.handle(Input::MinVersion { minor: 1 });
     let raised = Response::ClusterVersion {
@@ -69,7 +69,7 @@ fn lowered_version_waits_for_operator() {
 fn rising_version_is_never_promised() {
     let (mut cluster, ..) = planned();
     cluster.founded = 0;
-    cluster.start_anew();
+    cluster.restart();
     cluster.reconnect();
     let why = why_it_stays(set(&mut cluster, 0));
     assert!(why.contains("rises by itself"), "{why}");
@@ -145,7 +145,7 @@ fn lowered_version_forgets_later_reasons() {
 fn version_goes_back_one_release() {
     let (mut cluster, ..) = planned();
     cluster.founded = 2;
-    cluster.start_anew();
+    cluster.restart();
     cluster.reconnect();
     let why = why_it_stays(set(&mut cluster, 0));
     assert!(why.contains("by one release only"), "{why}");

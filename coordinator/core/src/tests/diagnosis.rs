@@ -80,8 +80,8 @@ pub(super) fn hop(cluster: &Cluster, from: &str, to: &str) -> Hop {
     Hop { from, link }
 }
 
-/// With two leaves, whatever takes the way up to a spine takes its way down to the other leaf: probes
-/// alone do not tell these two links apart, and the counters of who sends over them do.
+/// With two leaves, all that takes the link up to a spine takes its link down to the other leaf: probes alone do not
+/// distinguish these two links, and the counters of the senders over them do.
 #[test]
 fn lossy_link_direction_is_named_alone() {
     for (leaf, spine) in (0..8).map(|it| (it % 2, it / 2)) {
@@ -114,8 +114,8 @@ fn lossy_link_direction_is_named_alone() {
     }
 }
 
-/// Both directions of a cable that was dead before anybody looked: between two leaves, the same probes
-/// cross a spine's other cable.
+/// Both directions of a cable that was dead from the start: between two leaves, the same probes cross a spine's other
+/// cable.
 #[test]
 fn dead_link_is_inferred_from_neighbours() {
     let mut cluster = cluster();
@@ -146,13 +146,13 @@ fn bad_host_is_named_as_host() {
     assert_eq!(only(&mut cluster), (Class::FaultyHost, "h5".to_owned()));
 }
 
-/// This many flows of probes as hosts are told to send, in all.
+/// The number of probe flows in the instructions of all hosts.
 fn asked(cluster: &Cluster) -> usize {
     let lists = cluster.network.probes.values();
     lists.map(|list| list.flows.len()).sum()
 }
 
-/// Until a second has come in which hosts are told so.
+/// Until a second has come in which hosts are instructed so.
 fn probe_until(cluster: &mut Cluster, is_so: impl Fn(usize) -> bool) {
     let is_so = |cluster: &mut Cluster| {
         probe_for(cluster, Duration::from_secs(1));
@@ -244,8 +244,8 @@ fn diagnosis_reports_when_loss_began() {
     assert_eq!(causes(&mut cluster), []);
 }
 
-/// Cards would tell: for as long as a job fills a link, a queue stands before it. What is slower while
-/// nobody sends is the link.
+/// Cards would show it: for as long as a job fills a link, a queue stands before it. What is slower while no host sends
+/// is the link.
 #[test]
 fn queueing_is_no_link_latency_change() {
     let mut cluster = cluster();
@@ -294,7 +294,7 @@ fn clean_cluster_has_no_findings() {
     assert_eq!(causes(&mut cluster), []);
 }
 
-/// What trains of one host to the others told.
+/// What trains of one host to the others measured.
 pub(super) fn measured(
     cluster: &Cluster,
     from: usize,
@@ -550,7 +550,7 @@ fn set_otherwise(setting: &str, [one, others]: [&str; 2]) -> String {
     cause.evidence.join("; ")
 }
 
-/// What its firewall stops is no loss, and somebody hears of it.
+/// What its firewall stops is no loss, and the operator learns of it.
 #[test]
 fn host_sending_no_probes_is_named() {
     let mut cluster = cluster();

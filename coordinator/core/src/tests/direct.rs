@@ -23,7 +23,7 @@ fn ring() -> Cluster {
     cluster
 }
 
-/// What they call themselves towards a neighbour alone, nobody else has a route to.
+/// Only a neighbour has a route to the address that they use on the link to it.
 #[test]
 fn relay_hosts_probed_by_reachable_address() {
     let cluster = ring();

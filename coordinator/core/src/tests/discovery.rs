@@ -18,7 +18,7 @@ fn discovered(cluster: &mut Cluster) -> Discovered {
     }
 }
 
-/// Nodes that nobody has joined yet, called as in a fabric of leaves and spines.
+/// Nodes without links yet, called as in a fabric of leaves and spines.
 fn nodes_alone() -> Cluster {
     let names = ["h0", "h1", "leaf0", "leaf1"];
     let node = |name: &&str| {

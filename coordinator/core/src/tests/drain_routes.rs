@@ -52,7 +52,7 @@ fn drained_link_sheds_flows_until_restored() {
     drain(&mut cluster, &["leaf0-spine1"]);
     assert_eq!(*cluster.last_outcome(), Outcome::Committed);
     assert_eq!(cluster.network.uplink(&leaves), "leaf0-spine0");
-    // Whoever is sent down over a link is kept from the spine above it.
+    // Traffic that is sent down over a link is kept from the spine above it.
     assert_eq!(cluster.network.uplink(&back), "leaf1-spine0");
     let new = cluster.network.start("h2", "h6", 1003, 1);
     assert_eq!(cluster.network.uplink(&new), "leaf0-spine0");
@@ -118,7 +118,7 @@ fn drain_is_reverted_when_flows_slow() {
     cluster.assert_one_generation();
 }
 
-/// Nobody has to ask for that once more, though a person decides about all else.
+/// No operator has to ask for that once more, though one decides about all else.
 #[test]
 fn pins_leave_drained_link_on_path() {
     for leaf in ["leaf0", "leaf1"] {
@@ -166,7 +166,7 @@ fn rounds_told(cluster: &Cluster) -> usize {
     cluster.log.iter().filter(told).count()
 }
 
-/// Routes that were sound when they were told first may lead into nothing by now.
+/// Routes that were sound in the first instruction may lead into nothing by now.
 #[test]
 fn repeated_instruction_is_checked_again() {
     let mut cluster = cluster();
@@ -196,7 +196,7 @@ fn repeated_instruction_is_checked_again() {
 /// What is left to leaf0 when its link to spine1 is drained.
 const REMAINING_SPINES: [&str; 2] = ["spine0", "spine2"];
 
-/// A cluster whose leaf0 was sent a drained table, has not answered, and has no session any more.
+/// A cluster whose leaf0 was sent a drained table, has not answered, and has no session any longer.
 fn disconnected_amid_drain() -> (Cluster, NodeId) {
     let mut cluster = cluster();
     let leaf = cluster.network.node("leaf0");
@@ -253,7 +253,7 @@ fn reconnected_switch_gets_no_aborted_steps() {
     cluster.assert_one_generation();
 }
 
-/// It is their decision, and is told all the same who is slower.
+/// It is the operator's decision, and the answer names all the same who is slower.
 #[test]
 fn forced_drain_stays_despite_slower_flows() {
     let mut cluster = cluster();

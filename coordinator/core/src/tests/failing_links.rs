@@ -112,7 +112,7 @@ fn policy_drains_failing_link_naming_finding() {
     assert!(drained.count() > 0);
 }
 
-/// It would be drained on and on otherwise: nobody knows whether it was repaired before it carries.
+/// It would be drained on and on otherwise: whether it was repaired is unknown before it carries.
 #[test]
 fn restored_link_is_left_to_operator() {
     let mut cluster = failing(policy());

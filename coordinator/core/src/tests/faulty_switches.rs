@@ -1,4 +1,4 @@
-//! Switches and agents that do not do as they are told.
+//! Switches and agents that do not follow instructions.
 
 use std::time::Duration;
 

@@ -37,7 +37,7 @@ pub(super) fn cluster() -> Cluster {
     cluster
 }
 
-/// Another interface of a host, which is no fibre's, bears whatever it likes.
+/// Another interface of a host, which is no fibre's, may bear any address.
 fn tell(cluster: &mut Cluster, of_h2: &str) {
     let reading = |interface: &str, address: Mac| {
         let interface = interface.to_owned();
@@ -87,7 +87,7 @@ fn host_with_odd_fibre_mac_named() {
 #[test]
 fn circuits_wait_for_equal_fibre_macs() {
     let mut cluster = cluster();
-    assert_eq!(refused(&mut cluster), None, "nobody told of any");
+    assert_eq!(refused(&mut cluster), None, "none was reported");
     tell(&mut cluster, OTHER_MAC);
     let words = "fibre interfaces have several hardware addresses, so packets are dropped after \
                  circuits move: 02:fa:b0:00:00:01 at fab0 of h0, fab1 of h0 and 5 more; \

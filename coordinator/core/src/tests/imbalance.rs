@@ -51,7 +51,7 @@ fn job_imbalances_list_worst_first() {
     assert_eq!(found.all.unwrap().worst.fim_percent, 50.0);
 }
 
-/// As imbalance is told, and as jobs are.
+/// As imbalance names it, and as jobs do.
 fn names(cluster: &mut Cluster) -> [Vec<String>; 2] {
     let uneven = imbalances(cluster).jobs.into_iter().map(|it| it.job);
     let Response::Jobs(jobs) = cluster.ask(Request::Jobs) else {
@@ -74,7 +74,7 @@ fn jobs_use_registered_names() {
     register(&mut cluster, "wider", &["h1", "h4", "h5"]);
     let called = |names: [&str; 2]| [0, 1].map(|_| names.map(str::to_owned).to_vec());
     assert_eq!(names(&mut cluster), called(["h1 and h4", "train"]));
-    // Nobody knows which of two that are registered on the same hosts this is.
+    // Which of two that are registered on the same hosts this is, is unknown.
     register(&mut cluster, "twin", &["h0", "h3"]);
     assert_eq!(names(&mut cluster), called(["h0 and h3", "h1 and h4"]));
 }

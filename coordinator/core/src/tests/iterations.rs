@@ -124,7 +124,7 @@ fn relay_host_period_must_match_flows() {
     }
 }
 
-/// Whoever asks before an iteration period is heard is told of it when asking again.
+/// A plan that is asked for before an iteration period is heard has it when it is asked for again.
 #[test]
 fn offer_is_renewed_once_period_known() {
     let (mut cluster, _) = collision(Mode::Manual);

@@ -1,4 +1,4 @@
-//! Why a job is slow, told of hosts that say nothing of jobs, and how quick pairs are beside each other.
+//! Why a job is slow, on hosts that report nothing of jobs, and how quick pairs are beside each other.
 
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ fn idle_host_has_no_job() {
     }
 }
 
-/// Whoever exchanges flows with one of a job's hosts works for it, too.
+/// A host that exchanges flows with one of a job's hosts works for it, too.
 #[test]
 fn findings_name_affected_jobs() {
     let mut cluster = colliding();
@@ -221,7 +221,7 @@ fn resting_job_is_forecast_to_collide() {
     cluster.run_for(SETTLE_TIME);
     cluster.network.pause(rests);
     cluster.run_for(Duration::from_mins(1));
-    assert_eq!(foreseen(&mut cluster), [], "nobody is in its way");
+    assert_eq!(foreseen(&mut cluster), [], "no flow is in its way");
     let quick = cluster.network.node("h1");
     cluster.network.caps.insert(quick, 40e6);
     let other = cluster.network.start("h1", "h5", 1001, 0);

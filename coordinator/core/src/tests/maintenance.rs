@@ -112,12 +112,12 @@ fn maintenance_drains_and_restores_switch() {
     );
 }
 
-/// Whichever coordinator leads next, and whatever is drained besides.
+/// Under any next leader, and with any other drains.
 #[test]
 fn maintenance_survives_new_leader_and_drains() {
     let mut cluster = cluster();
     drained(&mut cluster);
-    cluster.start_anew();
+    cluster.restart();
     cluster.reconnect();
     cluster.run_for(SETTLE_TIME);
     assert_eq!(under_maintenance(&mut cluster).stage, Draining);
@@ -133,7 +133,7 @@ fn maintenance_survives_new_leader_and_drains() {
     assert_eq!(goes_over(&cluster, "spine1"), 0);
 }
 
-/// Whatever routes are made for, they keep to it.
+/// Routes for any purpose keep to it.
 #[test]
 fn other_plan_keeps_maintenance_drain() {
     let mut cluster = cluster();

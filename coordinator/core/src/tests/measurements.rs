@@ -76,8 +76,8 @@ fn stray_packets_are_reported_per_agent() {
     assert_eq!(told, [("h2", Some(strays))]);
 }
 
-/// The routers a train has passed: one of the fabric, by the address of one of its links, a silent one,
-/// and one that nobody knows.
+/// The routers a train has passed: one of the fabric, by the address of one of its links, a silent one, and an unknown
+/// one.
 #[test]
 fn train_path_lists_node_names() {
     let mut cluster = cluster();

@@ -1,6 +1,6 @@
-//! Who is admitted and who is not: tokens, what becomes of them over restarts, and being shut out.
+//! Who is admitted and who is not: tokens, what becomes of them over restarts, and being revoked.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::slice;
 use std::time::Duration;
 
@@ -10,10 +10,13 @@ use reweave_common::operator::{About, Mode, Refused, Request, Response};
 use reweave_common::time_span::TimeSpan;
 
 use super::cluster::Cluster;
+use super::network::Network;
 use super::scene::status;
 use crate::log::command::{Author, Change};
 use crate::log::state::{MAX_REVOKED_MEMBERS, MAX_TOKENS};
-use crate::{Effect, Input, NoEntry, Pass};
+use crate::{
+    ClusterRole, Effect, Input, LATEST_MINOR, NoEntry, Pass, Policy, REVOCATION_DELAY, State,
+};
 
 const TOKEN_DIGEST: Digest = Digest([7; 32]);
 const KEY_DIGEST: Digest = Digest([1; 32]);
@@ -78,7 +81,7 @@ fn join_token_admits_one_key_once() {
     assert_eq!(status(&mut cluster).refused[0].why, used.to_string());
 }
 
-/// The answer may be lost on its way, and the certificate is worth nothing to anybody else.
+/// The answer may be lost on its way, and the certificate is worth nothing to another.
 #[test]
 fn same_key_gets_same_pass() {
     let mut cluster = invited();
@@ -88,7 +91,7 @@ fn same_key_gets_same_pass() {
     assert_eq!(cluster.log.len(), entries);
 }
 
-/// Whoever has come before is told again, and whoever comes then may come again.
+/// A member that has come before is answered again, and one that comes then may come again.
 #[test]
 fn full_disk_stops_admission_keeps_token() {
     let mut cluster = invited();
@@ -105,14 +108,14 @@ fn full_disk_stops_admission_keeps_token() {
 #[test]
 fn used_token_stays_used_after_restart() {
     let mut cluster = invited();
-    cluster.start_anew();
+    cluster.restart();
     knock(&mut cluster, KEY_DIGEST).unwrap();
-    cluster.start_anew();
+    cluster.restart();
     let used = knock(&mut cluster, OTHER_KEY_DIGEST);
     assert!(matches!(used, Err(NoEntry::Used { .. })), "{used:?}");
 }
 
-/// Killed when the entry is in the log and nobody has been answered.
+/// Killed when the entry is in the log and no member has been answered.
 #[test]
 fn admission_survives_coordinator_crash() {
     let mut cluster = invited();
@@ -200,7 +203,7 @@ fn revocation_denies_past_admissions_voids_tokens() {
     });
     let second = knock_with(&mut cluster, token, OTHER_KEY_DIGEST).unwrap();
     assert!(!denies(&cluster, second.admission) && denies(&cluster, first.admission));
-    cluster.start_anew();
+    cluster.restart();
     assert!(!denies(&cluster, second.admission) && denies(&cluster, first.admission));
 }
 
@@ -313,7 +316,7 @@ fn warnings_list_worst_first() {
     assert_eq!(status.agents[0].clock_skew_ms, Some(-700));
 }
 
-/// Whoever knocks from many places does not fill the memory.
+/// A client that knocks from many places does not fill the memory.
 #[test]
 fn only_latest_refusals_are_kept() {
     let mut cluster = Cluster::new(Mode::Manual);
@@ -332,8 +335,8 @@ fn only_latest_refusals_are_kept() {
     assert!(refused.iter().all(|one| one.why.len() <= 300));
 }
 
-/// One entry for all who waited while another was written, and nobody is answered before it is
-/// applied; who asks how things are waits for it too.
+/// One entry for all who waited while another was written, and none is answered before it is
+/// applied; a request for the status waits for it too.
 #[test]
 fn waiting_operators_share_log_entry() {
     let mut cluster = Cluster::new(Mode::Manual);
@@ -369,7 +372,7 @@ fn waiting_operators_share_log_entry() {
     assert_eq!(membership.open(now).count(), 1);
 }
 
-/// So that a script gone wild does not fill the memory of everybody who is told.
+/// So that a script gone wild does not fill the memory of all members.
 #[test]
 fn open_tokens_are_limited() {
     let mut cluster = Cluster::new(Mode::Manual);
@@ -419,33 +422,116 @@ fn revoked_members_limited_repeat_allowed() {
     assert_eq!(again, Response::Revoked { member });
 }
 
-/// Each new leader hears of it.
+fn c3() -> Member {
+    Member::new(Role::Coordinator, "c3")
+}
+
+fn removed(names: &[&str]) -> Input {
+    let coordinators = names.iter().map(|name| (*name).to_owned());
+    Input::Removed {
+        coordinators: coordinators.collect(),
+    }
+}
+
+/// Of c3: whether its own certificate of this admission is refused, and whether what its signer signed is too.
+fn denies_c3(cluster: &Cluster, admission: u64) -> [bool; 2] {
+    let lists = cluster.core.state().membership().deny_lists();
+    [lists.removed, lists.revoked].map(|list| list.denies(&c3(), Admission(admission)))
+}
+
+/// Its signer has signed for others, and a token that is made afterwards admits it.
+#[test]
+fn removed_coordinator_is_denied_at_once() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    cluster.handle(removed(&["c3"]));
+    let now = cluster.now().as_micros();
+    assert_eq!(
+        denies_c3(&cluster, 0),
+        [true, false],
+        "what was made by hand"
+    );
+    assert_eq!(denies_c3(&cluster, now), [true, false]);
+    assert_eq!(denies_c3(&cluster, now + 1), [false, false]);
+    cluster.restart();
+    let written = cluster.log.len();
+    cluster.handle(removed(&["c3"]));
+    assert_eq!(cluster.log.len(), written, "each new leader hears of it");
+    cluster.handle(removed(&["c4"]));
+    assert_eq!(denies_c3(&cluster, 0), [false, false], "it was added again");
+    cluster.handle(removed(&["c3", "c4"]));
+    assert_eq!(denies_c3(&cluster, now), [true, false]);
+}
+
+/// Members so tell later lists from earlier ones, also where the clock stands still.
+#[test]
+fn deny_lists_are_dated_by_log() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    let [gone, back] = [removed(&["c3"]), removed(&[])].map(|input| {
+        cluster.handle(input);
+        cluster.core.state().membership().deny_lists().as_of
+    });
+    assert!(Admission::default() < gone && gone < back);
+}
+
+/// Restarts and other leaders do not begin the delay again.
 #[test]
 fn removed_coordinator_is_revoked_once() {
     let mut cluster = Cluster::new(Mode::Manual);
-    let lapsed = |removed| Input::Lapsed {
-        coordinators: BTreeMap::from([("c3".to_owned(), removed)]),
-    };
-    let removed = cluster.now();
-    cluster.handle(lapsed(removed));
-    let c3 = Member::new(Role::Coordinator, "c3");
-    assert_eq!(status(&mut cluster).revoked, slice::from_ref(&c3));
-    let denies = |cluster: &Cluster, at| {
-        let denied = cluster.core.state().membership().denied();
-        denied.denies(&c3, Admission(at))
-    };
-    assert!(denies(&cluster, 0), "what was made by hand");
+    cluster.handle(removed(&["c3"]));
+    cluster.stall(REVOCATION_DELAY - ONE_MINUTE);
+    cluster.restart();
+    cluster.handle(removed(&["c3"]));
+    cluster.handle(Input::Tick);
+    assert!(
+        status(&mut cluster).revoked.is_empty(),
+        "agents renew still"
+    );
+    cluster.stall(ONE_MINUTE);
+    cluster.handle(Input::Tick);
+    assert_eq!(status(&mut cluster).revoked, slice::from_ref(&c3()));
     let written = cluster.log.len();
-    cluster.run_for(ONE_MINUTE);
-    cluster.start_anew();
-    cluster.handle(lapsed(removed));
+    cluster.stall(REVOCATION_DELAY);
+    cluster.restart();
+    cluster.handle(removed(&["c3"]));
     assert_eq!(cluster.log.len(), written);
     // A token has let it in since, and it was removed once more.
-    let again = cluster.now();
-    assert!(!denies(&cluster, again.as_micros()));
-    cluster.handle(lapsed(again));
-    assert!(denies(&cluster, again.as_micros()));
-    assert_eq!(cluster.log.len(), written + 1);
+    let again = cluster.now().as_micros();
+    cluster.handle(removed(&[]));
+    cluster.handle(removed(&["c3"]));
+    assert_eq!(denies_c3(&cluster, again), [true, false]);
+    cluster.stall(REVOCATION_DELAY + ONE_MINUTE);
+    cluster.handle(Input::Tick);
+    assert_eq!(denies_c3(&cluster, again), [true, true]);
+}
+
+/// Others end where they cannot read it.
+#[test]
+fn removal_waits_for_cluster_version() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    cluster.founded = 0;
+    cluster.restart();
+    cluster.handle(removed(&["c3"]));
+    assert!(cluster.log.is_empty(), "{:?}", cluster.log);
+    cluster.handle(Input::MinVersion { minor: 1 });
+    assert_eq!(denies_c3(&cluster, 0), [true, false]);
+}
+
+/// Ticks ask ten times a second.
+#[test]
+fn removals_are_reported_when_they_change() {
+    let (none, c3) = (BTreeSet::new(), BTreeSet::from(["c3".to_owned()]));
+    let fabric = Network::new(2, 3).fabric;
+    let state = State::founded(LATEST_MINOR);
+    let mut role = ClusterRole::new(Policy::default(), fabric, state, LATEST_MINOR);
+    assert_eq!(role.handle_removed(&c3), None, "it follows");
+    role.handle_elected(1, [], []);
+    assert_eq!(role.handle_removed(&none), None, "the log says the same");
+    assert_eq!(role.handle_removed(&c3), Some(removed(&["c3"])));
+    assert_eq!(role.handle_removed(&c3), None);
+    // Before it was decided.
+    assert_eq!(role.handle_removed(&none), Some(removed(&[])));
+    role.handle_elected(2, [], []);
+    assert_eq!(role.handle_removed(&c3), Some(removed(&["c3"])));
 }
 
 /// Each is an entry of the log.

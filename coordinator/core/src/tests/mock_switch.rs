@@ -108,7 +108,7 @@ impl Switch {
         (self.generation, self.token) = (Generation(0), Token(0));
     }
 
-    /// It has followed an instruction that nobody else knows of any more.
+    /// It has followed an instruction that no other program knows of any longer.
     pub(crate) fn followed(&mut self, generation: u64, token: u64) {
         (self.generation, self.token) = (Generation(generation), Token(token));
     }

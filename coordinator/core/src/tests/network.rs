@@ -35,7 +35,7 @@ pub(crate) struct Network {
     pub(crate) probes: BTreeMap<NodeId, ProbeList>,
     /// Hops that lose one probe in ten.
     pub(crate) lossy: BTreeSet<Hop>,
-    /// Over these hops nothing comes through, whoever sends it.
+    /// Over these hops nothing comes through, from any sender.
     pub(crate) dead: BTreeSet<Hop>,
     /// Over these hops no packet as large as its sender's MTU comes through.
     pub(crate) narrow: BTreeSet<Hop>,
@@ -45,7 +45,7 @@ pub(crate) struct Network {
     pub(crate) mute: BTreeSet<NodeId>,
     /// Hops that take so much longer than others, in microseconds.
     pub(crate) slow_us: BTreeMap<Hop, u64>,
-    /// Cards stamp probes, and these wait so long before each hop that is full.
+    /// Cards stamp probes, and these wait this long before each hop that is full.
     pub(crate) queues_us: Option<u64>,
     /// The spine that leaves send no probes to: to the next one instead.
     pub(crate) shunned: Option<usize>,
@@ -352,17 +352,18 @@ impl Network {
             };
             let both = [flow, flow.reversed()];
             let both = both.map(|flow| self.path(&flow, &self.probe_flow(&flow)));
-            // Without any answer nobody tells which way they were lost.
-            let lost = match both.iter().flatten().any(|hop| self.dead.contains(hop)) {
-                true => LossByDirection {
+            // Without any answer it is unknown in which direction they were lost.
+            let lost = if both.iter().flatten().any(|hop| self.dead.contains(hop)) {
+                LossByDirection {
                     somewhere: 20,
                     ..LossByDirection::default()
-                },
-                false => LossByDirection {
+                }
+            } else {
+                LossByDirection {
                     there: lost(flow),
                     back: lost(flow.reversed()),
                     somewhere: 0,
-                },
+                }
             };
             if self.mute.contains(&node) && *flow.destination.ip() == host_address(self.node("h7"))
             {
@@ -370,15 +371,16 @@ impl Network {
             }
             let way = self.path(&flow, &self.probe_flow(&flow));
             let is_narrow = way.iter().any(|hop| self.narrow.contains(hop));
-            let large = match is_narrow {
-                true => Large {
+            let large = if is_narrow {
+                Large {
                     arrived: 0,
                     lost: 2,
-                },
-                false => Large {
+                }
+            } else {
+                Large {
                     arrived: 2,
                     lost: 0,
-                },
+                }
             };
             let mut tally = ProbeTally {
                 answered: 20 - lost.there - lost.back - lost.somewhere,
@@ -408,9 +410,10 @@ impl Network {
         let [from, to] = [flow.from, flow.to].map(NodeId::index);
         let ahead = (to + count - from) % count;
         let is_ahead = 2 * ahead < count || 2 * ahead == count && mixed.is_multiple_of(2);
-        let (steps, step) = match is_ahead {
-            true => (ahead, 1),
-            false => (count - ahead, count - 1),
+        let (steps, step) = if is_ahead {
+            (ahead, 1)
+        } else {
+            (count - ahead, count - 1)
         };
         let hop = |nth: usize| {
             let [at, next] =
@@ -488,9 +491,10 @@ impl Network {
         let interfaces = route.hops.iter().map(|hop| &hop.interface[..]);
         let links = interfaces.filter_map(|name| self.link_of(switch, name));
         let links: Vec<_> = links.collect();
-        match links.contains(&hashed) {
-            true => hashed,
-            false => links[0],
+        if links.contains(&hashed) {
+            hashed
+        } else {
+            links[0]
         }
     }
 

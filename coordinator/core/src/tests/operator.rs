@@ -92,7 +92,7 @@ fn agents_are_up_silent_down_unseen() {
         [AgentState::Up, AgentState::Silent, AgentState::Down]
     );
     cluster.connected.remove(&down);
-    cluster.start_anew();
+    cluster.restart();
     let Response::Status(status) = cluster.ask(Request::Status) else {
         panic!("no status")
     };
@@ -306,7 +306,7 @@ fn unseen_paths_accompany_findings_and_plan() {
     );
 }
 
-/// As told with findings, and with a plan.
+/// As findings say it, and a plan.
 fn not_seen(cluster: &mut Cluster) -> [NotSeen; 2] {
     [Request::Diagnose, Request::Plan].map(|request| match cluster.ask(request) {
         Response::Findings(found) => found.not_seen,

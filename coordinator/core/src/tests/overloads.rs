@@ -9,8 +9,8 @@ use super::cluster::Cluster;
 use super::scene::*;
 use crate::Reason;
 
-/// A plan to mend a collision. By now the flow that would stay sends little, so that the other one is not held back; and where
-/// that would go, a third has come.
+/// A plan to repair a collision. By now the flow that would stay sends little, so that the other one is not held back;
+/// and where that would go, a third has come.
 fn outdated_plan() -> (Cluster, Generation) {
     let (mut cluster, flows, plan) = planned();
     let moved = moved(&cluster);
@@ -50,7 +50,7 @@ fn plan_into_full_link_is_refused() {
 fn earlier_release_judges_no_loads() {
     let (mut cluster, generation) = outdated_plan();
     cluster.founded = 0;
-    cluster.start_anew();
+    cluster.restart();
     cluster.reconnect();
     cluster.run_for(3 * SETTLE_TIME);
     cluster.apply(generation);

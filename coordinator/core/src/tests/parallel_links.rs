@@ -66,7 +66,7 @@ fn port(cluster: &Cluster, node: &str) -> String {
     format!("swp{}", place.expect("it ends there"))
 }
 
-/// Here the spine hashes as the leaf does: whatever goes up the second cable goes down the second one, too.
+/// Here the spine hashes as the leaf does: all that goes up the second cable goes down the second one, too.
 const AMBIGUOUS_CABLE: &str = "ambiguous: leaf0-spine1.1 from leaf0 or leaf1-spine1.1 from spine1";
 
 #[test]

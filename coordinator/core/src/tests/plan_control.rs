@@ -67,12 +67,12 @@ fn held_plan_waits_until_resumed() {
         let (mut cluster, plan) = scene();
         cluster.network.switch("leaf0").mood = Mood::Deaf;
         cluster.apply(plan);
-        cluster.run_until("told", |c| told(c) > 0);
+        cluster.run_until("instructed", |c| told(c) > 0);
         steered(&mut cluster, plan, Steering::Hold);
         cluster.network.switch("leaf0").mood = Mood::Obeys;
         let begun = told(&cluster);
         cluster.run_for(ONE_MINUTE);
-        cluster.start_anew();
+        cluster.restart();
         cluster.reconnect();
         cluster.run_for(ONE_MINUTE);
         assert_eq!(told(&cluster), begun, "{cluster:?}");
@@ -151,7 +151,7 @@ fn impossible_plan_control_is_refused() {
     assert_eq!(steer(&mut cluster, plan, Steering::Resume), goes_on);
 }
 
-/// It could be put back only by hand, had nobody been told.
+/// The operator learns of it by an alarm and resumes it.
 #[test]
 fn refused_rollback_waits_for_operator() {
     let (mut cluster, plan) = draining();
@@ -212,7 +212,7 @@ fn held_rollback_is_retried_rarely() {
 fn older_coordinators_get_no_new_entries() {
     let (mut cluster, plan) = pinning();
     cluster.founded = 0;
-    cluster.start_anew();
+    cluster.restart();
     cluster.reconnect();
     let answer = steer(&mut cluster, plan, Steering::Abort);
     assert_eq!(
@@ -220,7 +220,7 @@ fn older_coordinators_get_no_new_entries() {
         Response::Refused(Refused::ClusterVersionTooLow { needed: 1, has: 0 })
     );
     cluster.handle(Input::MinVersion { minor: 1 });
-    cluster.start_anew();
+    cluster.restart();
     cluster.reconnect();
     assert_eq!(cluster.core.state().cluster_version(), 1);
     steered(&mut cluster, plan, Steering::Abort);

@@ -1,4 +1,4 @@
-//! Who is told to probe whom, and what is made of what they say.
+//! Which host is instructed to probe which, and what is made of their reports.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -91,7 +91,7 @@ fn returning_host_gets_probe_list() {
     assert!(cluster.network.probes.contains_key(&node));
 }
 
-/// Where there are more hosts than are told at one look.
+/// Where there are more hosts than are instructed in one tick.
 #[test]
 fn only_instructed_hosts_are_probed() {
     let mut cluster = Cluster::on(Network::new(2, 260), Mode::Manual);
@@ -124,7 +124,7 @@ fn say(cluster: &mut Cluster, from: &str, flow: FlowKey, tally: ProbeTally) {
     cluster.handle(Input::Sample { node, sample });
 }
 
-/// One of the flows that a host was told to probe another by.
+/// One of the flows that a host was instructed to probe another by.
 fn flow(cluster: &Cluster, from: &str, to: &str, path: usize) -> FlowKey {
     let list = &cluster.network.probes[&cluster.network.node(from)];
     let to = host_address(cluster.network.node(to));
@@ -159,7 +159,7 @@ fn status_lists_worst_host_pairs_first() {
     say(&mut cluster, "h0", flows[1], tally(100, 1, 50));
     say(&mut cluster, "h2", flows[2], tally(100, 0, 500));
     say(&mut cluster, "h4", flows[3], tally(100, 0, 300));
-    // Of another host's flow nobody may speak.
+    // Of another host's flow no host may speak.
     say(&mut cluster, "h5", flows[2], tally(0, 100, 1));
     let probes = status(&mut cluster).probes;
     let pairs: Vec<_> = probes
@@ -177,7 +177,7 @@ fn status_lists_worst_host_pairs_first() {
     assert_eq!(
         status(&mut cluster).probes.all,
         None,
-        "nobody spoke of it for long"
+        "it was not reported for long"
     );
 }
 
@@ -226,7 +226,7 @@ fn probe_summary_is_same_in_turns() {
     assert_eq!((all.pairs(), all.all()), (some.pairs(), some.all()));
     assert_eq!((&all.worst(100), &some.worst(100)), (&expected, &expected));
     assert_eq!(all.worst(7), expected[..7]);
-    // From the first look on, turns come without anybody asking.
+    // From the first look on, turns come without a request.
     let mut tended = ProbeSummary::in_turns(RoundRobin::of(1));
     tended.look(known);
     for seconds in 1..hosts.len() as u64 {

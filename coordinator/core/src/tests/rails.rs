@@ -41,7 +41,7 @@ fn rails(swapped: [usize; 2]) -> Cluster {
     cluster
 }
 
-/// Of two that differ nobody knows which one is wrong.
+/// Of two that differ it is unknown which one is wrong.
 #[test]
 fn host_with_swapped_cables_is_named() {
     let swapped = (Class::ConfigurationMismatch, "h2".to_owned());
@@ -96,7 +96,7 @@ fn drain_of_one_rail_is_refused() {
     );
 }
 
-/// What trains of one host to another told, by one of its NICs to the same of the other.
+/// What trains of one host to another measured, by one of its NICs to the same of the other.
 fn measured(cluster: &Cluster, [from, to, rail]: [usize; 3], mbps: u64) -> Reading {
     let end = |host: usize, port| {
         let node = cluster.network.node(&format!("h{host}"));

@@ -1,4 +1,5 @@
-//! Another order of a registered job's ranks, as a plan: it is told at the next start, and rolled back as any other.
+//! Another order of a registered job's ranks, as a plan: its job gets it at the next start, and it is rolled back as
+//! any other.
 
 use std::collections::BTreeMap;
 
@@ -41,7 +42,7 @@ fn only_line(plan: &Plan) -> &Ranks {
     }
 }
 
-/// A job that was told the best order, and hosts that are not as they were then; and that order.
+/// A job that got the best order, and hosts that are not as they were then; and that order.
 fn outdated() -> (Cluster, Vec<String>) {
     let mut cluster = Cluster::new(Mode::Manual);
     cluster.run_for(SETTLE_TIME);
@@ -64,14 +65,14 @@ fn better_rank_order_applies_and_reverts() {
     );
     assert_eq!(start(&mut cluster, JOB_NAME).allocation.order, told);
     carry_out(&mut cluster, &plan);
-    assert_eq!(cluster.installs_sent(), 0, "no switch is told anything");
+    assert_eq!(cluster.installs_sent(), 0, "no switch is instructed");
     assert_eq!(registered(&mut cluster)[0].hosts, told, "ranks that run");
     for _ in 0..2 {
         let asked = gate_of(&mut cluster, Some(JOB_NAME), &BOTH_RACKS_HOSTS);
         assert_eq!(asked.order, better);
         assert_eq!(start(&mut cluster, JOB_NAME).allocation.order, better);
         // Whichever coordinator leads next knows the same.
-        cluster.start_anew();
+        cluster.restart();
         cluster.reconnect();
         cluster.run_for(SETTLE_TIME);
     }
@@ -124,7 +125,7 @@ fn order_for_ended_job_is_dropped() {
     let (mut cluster, _) = outdated();
     let plan = offered(&mut cluster, reorder());
     tell(&mut cluster, JOB_NAME, JobOrder::End);
-    // The same hosts under the same name are another job, and told what is best now.
+    // The same hosts under the same name are another job, and get what is best now.
     reordered(&mut cluster, JOB_NAME, &BOTH_RACKS_HOSTS);
     let told = start(&mut cluster, JOB_NAME).allocation.order;
     cluster.run_until_ended(1);

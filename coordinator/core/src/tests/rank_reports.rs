@@ -54,7 +54,7 @@ fn timed_ring(
     }
 }
 
-/// Ten, of which nobody knows how long they take.
+/// Ten, of unknown duration.
 fn all_reduces() -> Works {
     Works {
         kind: "AllReduce".to_owned(),
@@ -161,7 +161,7 @@ fn straggler_found_by_rank_reports() {
         (only.class, only.subject.to_string()),
         (Class::Straggler, "h2".to_owned())
     );
-    // What nobody tells any more is forgotten.
+    // What no rank reports any longer is forgotten.
     cluster.run_for(Duration::from_secs(30));
     assert_eq!(causes(&mut cluster), []);
 }
@@ -228,7 +228,7 @@ fn registered_job_explained_to_lossy_link() {
     assert!(doubt.starts_with(begin), "{doubt}");
 }
 
-/// What is known of a way is told, and where nothing is wrong no hop is guessed.
+/// What is known of a path is shown, and where nothing is wrong no hop is guessed.
 #[test]
 fn bypass_path_shown_where_probes_agree() {
     let mut cluster = cluster();
@@ -289,8 +289,8 @@ fn groups_across_hosts_or_racks_found() {
     assert_eq!(found((both, "AllReduce"), &along), []);
 }
 
-/// Ten all-reduces by this many ranks on this many hosts, of this many bytes each; each takes so long, and a little longer
-/// for whoever does not come last.
+/// Ten all-reduces by this many ranks on this many hosts, of this many bytes each; each takes this long, and a little
+/// longer for the ranks that do not come last.
 fn reduce(cluster: &mut Cluster, [ranks, hosts]: [u32; 2], bytes: u64, ms: u64) {
     for rank in 0..ranks {
         let works = Works {

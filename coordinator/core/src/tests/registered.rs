@@ -238,7 +238,7 @@ fn new_leader_restarts_job_ttl() {
     let mut cluster = brief(silence);
     register(&mut cluster, "train", &["h0", "h3"]);
     cluster.run_for(silence * 3 / 4);
-    cluster.start_anew();
+    cluster.restart();
     cluster.reconnect();
     cluster.run_for(silence * 3 / 4);
     assert_eq!(registered(&mut cluster).len(), 1);
@@ -277,7 +277,7 @@ fn phase_forecast_lasts_until_job_end() {
     assert!(!enter("gradients", Some(mbps(80))).is_empty());
     let told = registered(&mut cluster);
     assert_eq!(told[0].phase.as_ref().unwrap().name, "gradients");
-    // Whichever coordinator leads next begins with what was told.
+    // Any next leader begins with what was registered.
     let state = cluster.core.clone().into_state();
     let fabric = Arc::clone(&cluster.network.fabric);
     cluster.core = Core::resume(Policy::default(), fabric, state);
@@ -288,7 +288,7 @@ fn phase_forecast_lasts_until_job_end() {
     assert_eq!(foreseen(&mut cluster), [""; 0]);
 }
 
-/// Counters of links have it; it may be what the job was told to send, or somebody else's.
+/// Counters of links have it; it may be what the job announced to send, or another's.
 #[test]
 fn unseen_traffic_counts_in_forecast() {
     let mut cluster = Cluster::new(Mode::Manual);
@@ -402,7 +402,7 @@ fn job_order_stays_when_pairs_change() {
     let others = gate_of(&mut cluster, Some("train"), &["h0", "h3"]);
     assert_eq!(others.order.len(), 2);
 
-    cluster.start_anew();
+    cluster.restart();
     cluster.reconnect();
     cluster.run_for(SETTLE_TIME);
     slow_within_racks(&mut cluster);
@@ -413,7 +413,7 @@ fn job_order_stays_when_pairs_change() {
     assert_ne!(start(&mut cluster, "train").allocation.order, order);
 }
 
-/// What the ring of a phase follows is what whoever started the ranks has been told.
+/// What the ring of a phase follows is the order that was given to the orchestrator that started the ranks.
 #[test]
 fn reorderable_ranks_keep_reported_order() {
     let mut cluster = Cluster::new(Mode::Manual);
@@ -429,7 +429,7 @@ fn reorderable_ranks_keep_reported_order() {
     assert_eq!(started.order, best);
     assert_eq!(registered(&mut cluster)[0].hosts, best);
     assert_eq!(cluster.log.len(), written);
-    // Whoever says where ranks are is accepted.
+    // A report of where ranks are is accepted.
     register(&mut cluster, "train", &elsewhere);
     assert_eq!(registered(&mut cluster)[0].hosts, texts(&elsewhere));
 }

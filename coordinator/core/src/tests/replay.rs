@@ -50,7 +50,7 @@ fn recorded_run_replays_byte_for_byte() {
 fn run_resumed_from_log_replays() {
     let mut cluster = eventful();
     let log = cluster.log.clone();
-    cluster.start_anew();
+    cluster.restart();
     cluster.effects.clear();
     cluster.recording = Recording {
         log,

@@ -1,5 +1,5 @@
-//! The coordinator dies at every entry of its log, and whatever else goes wrong: in the end no
-//! switch holds anything that is not in force.
+//! The coordinator dies at every entry of its log, beside other faults: in the end no switch holds
+//! anything that is not in force.
 
 use std::time::Duration;
 
@@ -101,7 +101,7 @@ fn ended_flow_drops_plan_across_restarts() {
     });
 }
 
-/// Whether the switch was told before, nobody knows any more.
+/// Whether the switch was instructed before is no longer known.
 #[test]
 fn restart_holds_plan_while_switch_away() {
     let mut cluster = Cluster::new(Mode::Manual);

@@ -40,7 +40,7 @@ fn collision_is_planned_applied_and_committed() {
     }
 }
 
-/// As somebody is shown it now.
+/// As a client is shown it now.
 fn seal(cluster: &mut Cluster, generation: Generation) -> String {
     match cluster.ask(Request::Record { generation }) {
         Response::Record(Some(record)) => record.plan.seal,
@@ -64,7 +64,7 @@ fn approval_needs_plan_as_shown() {
     let changed = Response::Refused(Refused::ChangedMeanwhile { generation });
     assert_eq!(approve(&mut cluster, &[]), changed);
     assert_eq!(approve(&mut cluster, &[&"x".to_owned()]), changed);
-    // Somebody else has the job left alone meanwhile, and then lets it go.
+    // Another operator has the job left alone meanwhile, and then lets it go.
     let hosts = vec!["h0".to_owned()];
     cluster.ask(Request::Freeze {
         hosts: hosts.clone(),
@@ -78,7 +78,7 @@ fn approval_needs_plan_as_shown() {
     assert_eq!(approve(&mut cluster, &[&frozen, &seen]), begun);
 }
 
-/// Whatever is shown before and after.
+/// With other plans shown before and after.
 #[test]
 fn approval_bears_seal_of_its_turn() {
     let (mut cluster, _, generation) = planned();
@@ -185,7 +185,7 @@ fn stall_restarts_ack_timeout() {
     assert_eq!(cluster.last_outcome(), &Outcome::Committed);
 }
 
-/// Whoever asks again and again is often heard before the first tick.
+/// A client that asks again and again is often heard before the first tick.
 #[test]
 fn request_after_stall_times_nothing_out() {
     let (mut cluster, _, plan) = planned();
@@ -529,7 +529,7 @@ fn plan_onto_failed_path_is_refused() {
     assert_nothing_installed(&cluster);
 }
 
-/// Whoever has put it on offer: its rounds would be as large.
+/// By any proposer: its rounds would be as large.
 #[test]
 fn plan_exceeding_log_limit_is_refused() {
     let (mut cluster, _, plan) = planned();

@@ -77,7 +77,7 @@ fn spoofed_reports_have_no_effect() {
     assert!(discarded(lying, "h5") > 10);
 }
 
-/// Who comes first is accepted, rightly or not, and people are told of both.
+/// The first one to come is accepted, rightly or not, and operators learn of both.
 #[test]
 fn conflicting_address_claims_are_named() {
     let mut cluster = Cluster::new(Mode::Manual);
@@ -289,7 +289,8 @@ fn latencies_of_others_are_discarded() {
     assert!(is_kept_of(&mut cluster, "h0"));
 }
 
-/// Whoever sends each packet another way is never believed; a way that changed is, once it stays.
+/// A flow whose packets each take another path is never believed; a path that changed is, once it
+/// stays.
 #[test]
 fn flapping_path_is_not_believed() {
     let cluster = diagnosis::cluster();

@@ -173,7 +173,7 @@ fn manual_mode_reports_pins_without_flow() {
     cluster.run_for(Duration::from_secs(30));
     assert_eq!(cluster.core.state().ended(), 1);
     let status = status(&mut cluster);
-    assert!(status.alarms.is_empty(), "nobody suffers");
+    assert!(status.alarms.is_empty(), "no flow suffers");
     let [useless] = &status.useless_pins[..] else {
         panic!("{:?}", status.useless_pins)
     };

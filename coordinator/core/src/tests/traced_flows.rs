@@ -61,7 +61,7 @@ fn traced_flow_names_nodes_and_links() {
     let links = ["h0-leaf0", "leaf0-spine0", "leaf1-spine0", "h3-leaf1"];
     assert_eq!(there.links().unwrap(), links);
     assert!(there.is_confirmed && there.age_ms < 1000);
-    assert_eq!(between(&mut cluster, "h3", "h0"), [], "nobody sends that");
+    assert_eq!(between(&mut cluster, "h3", "h0"), [], "no host sends that");
     let by_address = flows[0].source.ip().to_string();
     assert_eq!(between(&mut cluster, &by_address, "h3"), told);
 }
@@ -129,7 +129,7 @@ fn named_idle_flow_is_traced_briefly() {
     assert_eq!(flow.protocol, Protocol::Tcp);
     assert_eq!(flow.destination.ip(), flows[0].destination.ip());
     cluster.run_for(SETTLE_TIME);
-    assert!(!is_watched(&cluster, &flow), "nobody wanted it traced");
+    assert!(!is_watched(&cluster, &flow), "it was not asked for");
     traced(&mut cluster, asked(true));
     assert!(is_watched(&cluster, &flow), "at once");
     cluster.run_for(Duration::from_secs(11));

@@ -23,7 +23,7 @@ use super::within;
 use crate::config::ExecSettings;
 use crate::error::DeviceError;
 
-/// All circuits of a switch with as many ports as there can be are told in less.
+/// All circuits of a switch with as many ports as there can be fit into less.
 const MAX_OUTPUT_BYTES: usize = 1 << 20;
 
 #[derive(Debug, Serialize)]

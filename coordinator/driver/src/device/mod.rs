@@ -127,7 +127,7 @@ impl Device {
         for answer in answers {
             match answer {
                 Ok(()) => {}
-                // What was not answered may still be done, whatever else was refused.
+                // What was not answered may still be done, even if another request was refused.
                 Err(error) if !error.is_refusal() => moved = Moved::Late,
                 Err(error) if moved == Moved::Done => moved = Moved::Refused(error_chain(&error)),
                 Err(_) => {}

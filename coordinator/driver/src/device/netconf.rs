@@ -78,8 +78,8 @@ impl Opens for Netconf {
     async fn open(&self) -> Result<Call, DeviceError> {
         let greeted = async {
             let mut wire = Wire::run(self.ssh())?;
-            // First, for a server has been seen to answer nothing that came in one piece with it. Where
-            // there is nobody to hear it, ssh says why.
+            // First, for a server has been seen to answer nothing that came in one piece with it. Where nothing hears
+            // it, ssh says why.
             let _ = wire.send(&framed(HELLO_MESSAGE, false)).await;
             let server = read_hello(&wire.hear().await?)?;
             if server.chunks {

@@ -185,8 +185,8 @@ async fn circuit_of_reused_port_stays() {
     );
 }
 
-/// Says yes to whatever it is asked, as long as it does not hang up: after so many requests, the login
-/// included, for each of its callers.
+/// Says yes to any request, as long as it does not hang up: after this many requests, the login included, for each of
+/// its callers.
 async fn hangs_up_after(requests: [usize; 2]) -> (Device, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let password_file = folder.path().join("password");

@@ -101,7 +101,7 @@ impl Call {
         let mut awaited = self.send(requests).await?;
         let (mut responses, mut refused) = (vec![], None);
         while !awaited.is_empty() {
-            // What was not answered may still be done, whatever else was refused.
+            // What was not answered may still be done, even if another request was refused.
             let response = within(self.patience, self.hear()).await?;
             if !awaited.remove(&response.tag) {
                 continue;

@@ -155,7 +155,7 @@ fn duplicate_instruction_moves_nothing() {
     let mut world = World::at(CIRCUITS_BEFORE);
     let mut fence = world.fence();
     world.told(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
-    // Somebody took a circuit away since.
+    // A circuit was removed by hand since.
     world.device = circuits(&[(1, 6), (3, 7)]);
     let again = world.told(&mut fence, switchover(1, CIRCUITS_BEFORE, CIRCUITS_AFTER));
     assert_eq!(outcome(again), Ok(circuits(&[(1, 6), (3, 7)])));
@@ -173,7 +173,7 @@ fn refusing_device_is_judged_by_readback() {
     let found = circuits(&[(2, 6), (3, 7)]);
     let error = "out of order".to_owned();
     assert_eq!(outcome(answer), Err(NotSwitched::Device { error, found }));
-    // Told again by the same intent, it goes on from there.
+    // After the same intent again, it goes on from there.
     world.refuses = false;
     let answer = world.told(
         &mut world.fence(),

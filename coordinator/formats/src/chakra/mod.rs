@@ -180,12 +180,11 @@ impl Joining {
             let node = self.node(place);
             let time = Duration::from_micros(node.duration_us);
             let on_processor = node.kind == Kind::Compute && !node.on_cpu;
-            let (name, work) = match on_processor {
-                true => {
-                    let rank = Rank::from_index(place.0);
-                    ("compute", TaskWork::Compute { rank, time })
-                }
-                false => ("host", TaskWork::Delay { time }),
+            let (name, work) = if on_processor {
+                let rank = Rank::from_index(place.0);
+                ("compute", TaskWork::Compute { rank, time })
+            } else {
+                ("host", TaskWork::Delay { time })
             };
             self.add(&[place], name, work)?;
         }

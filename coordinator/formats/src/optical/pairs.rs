@@ -63,7 +63,7 @@ pub(super) fn text_of<'d>(parent: Node<'d, '_>, name: &str) -> Option<&'d str> {
     found.text().map(str::trim)
 }
 
-/// Names are told apart without their namespace, which differs between makes.
+/// Names are compared without their namespace, which differs between makes.
 pub(super) fn is(node: &Node<'_, '_>, name: &str) -> bool {
     node.is_element() && node.tag_name().name() == name
 }

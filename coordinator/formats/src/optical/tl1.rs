@@ -91,8 +91,8 @@ fn pair(line: &str) -> Result<Pair, Tl1Error> {
     Ok(Pair { ingress, egress })
 }
 
-/// Takes responses out of what comes in, whatever pieces it comes in. What a switch says unasked, and
-/// that it has heard, is passed over.
+/// Takes responses out of what comes in, in pieces of any size. What a switch says unasked, and that it has heard, is
+/// passed over.
 #[derive(Debug, Default)]
 pub struct Reader {
     received: Vec<u8>,
@@ -134,9 +134,10 @@ impl Reader {
                 return Ok(response);
             }
         }
-        match self.received.len() > MAX_ANSWER_BYTES {
-            true => Err(Tl1Error::TooLong),
-            false => Ok(None),
+        if self.received.len() > MAX_ANSWER_BYTES {
+            Err(Tl1Error::TooLong)
+        } else {
+            Ok(None)
         }
     }
 
@@ -161,9 +162,10 @@ impl Reader {
     fn keep(&mut self, line: String) -> Result<(), Tl1Error> {
         self.bytes += size(&line);
         self.lines.push(line);
-        match self.bytes > MAX_ANSWER_BYTES {
-            true => Err(Tl1Error::TooLong),
-            false => Ok(()),
+        if self.bytes > MAX_ANSWER_BYTES {
+            Err(Tl1Error::TooLong)
+        } else {
+            Ok(())
         }
     }
 

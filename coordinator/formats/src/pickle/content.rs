@@ -1,5 +1,5 @@
-//! What a pickle made, for whoever wants it in the shape of a type of their own: straight from the
-//! store, without writing it out before, and without looking at what nobody asks for.
+//! What a pickle made, in the shape of the caller's own type: straight from the store, without
+//! writing it out before, and without looking at what is not asked for.
 
 use std::borrow::Cow;
 use std::cell::Cell;

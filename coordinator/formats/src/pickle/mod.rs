@@ -38,8 +38,8 @@ pub enum PickleError {
 /// No recorder nests deeper, and no stack overflows at this.
 const MAX_DEPTH: usize = 64;
 const MAX_VALUES: usize = 1 << 22;
-/// Calls that are taken for the first of so many arguments: lists of one type, and bytes as protocols
-/// before the third write them.
+/// Calls that are taken for the first of this many arguments: lists of one type, and bytes as protocols before the
+/// third write them.
 const ALLOWED_CALLS: [(&str, usize); 5] = [
     ("torch.jit._pickle build_intlist", 1),
     ("torch.jit._pickle build_doublelist", 1),

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Whatever it is.
+/// A pickle of any kind.
 fn read(bytes: &[u8]) -> Result<Value, PickleError> {
     super::read(bytes)
 }

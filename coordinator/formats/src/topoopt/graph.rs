@@ -150,9 +150,10 @@ impl TaskGraph {
     /// The network, with links of this rate.
     pub fn fabric(&self, rate: Rate) -> Result<Fabric, TaskGraphError> {
         let mut builder = FabricBuilder::new();
-        let role = match self.is_direct() {
-            true => Role::Relay,
-            false => Role::Host,
+        let role = if self.is_direct() {
+            Role::Relay
+        } else {
+            Role::Host
         };
         let hosts = (0..self.nodes).map(|host| (format!("h{host}"), role));
         let switches = (0..self.switches).map(|n| (format!("switch{n}"), Role::Switch));

@@ -44,7 +44,7 @@ struct Measurement {
 /// Longer takes no operator.
 const MAX_TIME_MS: f64 = 1e8;
 
-/// For a model whose batch, over all servers, has so many samples.
+/// For a model whose batch, over all servers, has this many samples.
 pub fn read_profile(text: &str, batch: u64) -> Result<Timings, ProfileError> {
     let profile: Profile = serde_json::from_str(text)?;
     let mut timings = Timings::default();

@@ -82,7 +82,7 @@ fn sent_in(
     (counted > 0).then_some((counted, *sending))
 }
 
-/// Of a way that nobody knows, nobody can tell that it became another one.
+/// Of an unknown path it cannot be said that it became another one.
 fn is_same_way(burst: &Burst, hops: Option<&Vec<String>>) -> bool {
     burst
         .hops
@@ -92,9 +92,10 @@ fn is_same_way(burst: &Burst, hops: Option<&Vec<String>>) -> bool {
 }
 
 fn began_late(burst: &Burst, stretch: Duration) -> Moment {
-    match burst.goes_on {
-        true => burst.at,
-        false => burst.at + stretch.saturating_sub(burst.sending),
+    if burst.goes_on {
+        burst.at
+    } else {
+        burst.at + stretch.saturating_sub(burst.sending)
     }
 }
 
@@ -213,7 +214,7 @@ mod tests {
         assert_eq!(hops.unwrap(), ["h0", "leaf0", "spine-1"]);
     }
 
-    /// It is led over another spine in its third second; in the fifth nobody looked.
+    /// It is led over another spine in its third second; in the fifth there are no readings.
     #[test]
     fn burst_splits_on_path_change() {
         let each = |second: u64| (second, (second - 9) * 1000, 8000.0);

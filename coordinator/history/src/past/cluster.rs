@@ -181,7 +181,7 @@ fn far_end(fabric: &Fabric, hop: Hop) -> Hop {
     Hop { from, ..hop }
 }
 
-/// What this end has sent; or, where nobody says, what the other end has received.
+/// What this end has sent; or, where that is not reported, what the other end has received.
 fn link_state(
     fabric: &Fabric,
     ends: &BTreeMap<Hop, Vec<&Seen<LinkSeen>>>,
@@ -244,8 +244,8 @@ fn way(fabric: &Fabric, hops: &str) -> Option<Vec<Hop>> {
     hops.split_whitespace().map(part).collect()
 }
 
-/// By the counters between stretches; in the first stretch by its rate, since nobody says where
-/// the counter stood before.
+/// By the counters between stretches; in the first stretch by its rate, since where the counter stood before is
+/// unknown.
 fn sent(seen: &[&Seen<FlowSeen>], width: Duration) -> Bytes {
     let Some(first) = seen.first() else {
         return Bytes::ZERO;
@@ -256,7 +256,7 @@ fn sent(seen: &[&Seen<FlowSeen>], width: Duration) -> Bytes {
     Bytes::new(guess.min(first.what.sent_bytes) + grown(counters).count())
 }
 
-/// What a counter grew by; one that begins anew has grown by nothing then.
+/// What a counter grew by; one that starts over has grown by nothing then.
 fn grown(counters: impl Iterator<Item = u64> + Clone) -> Bytes {
     let steps = counters.clone().skip(1).zip(counters);
     Bytes::new(

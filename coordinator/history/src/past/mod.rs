@@ -32,9 +32,9 @@ pub use seen::{
 
 /// More rows than fit into memory with ease.
 const MAX_ROWS: usize = 4_000_000;
-/// Files are merged while they are read; so often is looked again.
+/// How often files are looked for again: they are merged while they are read.
 const MAX_LISTINGS: usize = 5;
-/// Fine-grained rows of longer stretches are more than anybody looks at.
+/// Fine-grained rows of longer stretches are more than is of use.
 const MAX_SECOND_SPAN: Duration = Duration::from_hours(1);
 const MAX_TEN_SECOND_SPAN: Duration = Duration::from_hours(24);
 
@@ -69,7 +69,7 @@ pub struct Question {
     pub kinds: Vec<Kind>,
 }
 
-/// A history to read from, which somebody else may be writing meanwhile.
+/// A history to read from, which another process may be writing meanwhile.
 pub struct Past {
     shelf: Box<dyn Shelf>,
     most_rows: usize,
@@ -81,7 +81,7 @@ type GoesOn = Box<dyn Fn() -> bool + Send>;
 
 /// Rows as they were found, and what was wrong meanwhile.
 #[derive(Default)]
-struct Found {
+struct FoundRows {
     rows: Vec<Row>,
     warnings: Vec<String>,
 }
@@ -100,7 +100,7 @@ impl Past {
         }
     }
 
-    /// With so many rows in memory at most, and for as long as somebody says so.
+    /// With this many rows in memory at most, and for as long as `goes_on` says so.
     pub fn within(self, most_rows: usize, goes_on: impl Fn() -> bool + Send + 'static) -> Self {
         Self {
             most_rows: most_rows.min(MAX_ROWS),
@@ -113,7 +113,7 @@ impl Past {
         (self.goes_on)().then_some(()).ok_or(PastError::Stopped)
     }
 
-    /// What is broken or missing is told in the window, and is no error.
+    /// What is broken or missing is reported in the window, and is no error.
     pub fn look(&self, question: &Question) -> Result<Window, PastError> {
         let Question { from, to, .. } = *question;
         if from >= to {
@@ -134,8 +134,8 @@ impl Past {
         Ok(Window::new(resolution, &[], warnings))
     }
 
-    fn find(&self, question: &Question, resolution: Resolution) -> Result<Found, PastError> {
-        let mut found = Found::default();
+    fn find(&self, question: &Question, resolution: Resolution) -> Result<FoundRows, PastError> {
+        let mut found = FoundRows::default();
         let kinds: BTreeSet<_> = question.kinds.iter().copied().collect();
         for kind in kinds {
             for folder in days(kind, resolution, question.from, question.to) {
@@ -146,15 +146,15 @@ impl Past {
         Ok(found)
     }
 
-    /// A file that is gone was merged into another: then all is read anew.
+    /// A file that is gone was merged into another: then all is read again.
     fn read_day(
         &self,
         question: &Question,
         folder: &str,
-        found: &mut Found,
+        found: &mut FoundRows,
     ) -> Result<(), PastError> {
         for _ in 0..MAX_LISTINGS {
-            let mut day = Found::default();
+            let mut day = FoundRows::default();
             if self.try_day(question, folder, found.rows.len(), &mut day)? {
                 found.rows.extend(day.rows);
                 found.warnings.extend(day.warnings);
@@ -170,7 +170,7 @@ impl Past {
         question: &Question,
         folder: &str,
         before: usize,
-        day: &mut Found,
+        day: &mut FoundRows,
     ) -> Result<bool, PastError> {
         let Question { from, to, .. } = *question;
         let mut replaced = BTreeSet::new();
@@ -205,7 +205,7 @@ impl Past {
         &self,
         folder: &str,
         question: &Question,
-        day: &mut Found,
+        day: &mut FoundRows,
     ) -> Result<Vec<(Place, FileName)>, PastError> {
         let mut files = Vec::new();
         for listed in self.shelf.list(Some(folder))? {
@@ -250,5 +250,5 @@ fn days(kind: Kind, resolution: Resolution, from: Moment, to: Moment) -> Vec<Str
     places.map(|place| place.day_folder()).collect()
 }
 
-/// Beyond so many, one long list is quicker than many short ones.
+/// Beyond this many, one long list is quicker than many short ones.
 const MAX_DAYS: u32 = 400;

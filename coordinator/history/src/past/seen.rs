@@ -78,7 +78,7 @@ pub struct Event {
     pub detail: String,
 }
 
-/// What ranks on one host sent to those on another, as they told themselves.
+/// What ranks on one host sent to those on another, as they reported themselves.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CollectivesSeen {
     pub node: String,
@@ -86,7 +86,7 @@ pub struct CollectivesSeen {
     pub rate_bits_per_s: Option<Figures>,
 }
 
-/// A flow, as its sender told of it.
+/// A flow, as its sender reported it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct FlowSeen {
     pub node: String,
@@ -141,7 +141,7 @@ pub struct PathSeen {
     pub flow: FlowKey,
     /// Nothing for one that did not answer.
     pub routers: Vec<Option<Ipv4Addr>>,
-    /// The receiver's agent said that so many routers lie before it.
+    /// The receiver's agent said that this many routers lie before it.
     pub confirmed: bool,
     pub hops: Option<String>,
 }

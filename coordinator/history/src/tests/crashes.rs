@@ -1,5 +1,4 @@
-//! Whatever moment a run ends at, what is visible is whole, nothing is there twice, and the next run
-//! goes on.
+//! At any moment that a run ends, what is visible is whole, nothing is there twice, and the next run goes on.
 
 use std::collections::BTreeSet;
 
@@ -132,6 +131,29 @@ fn failed_merge_cleanup_is_repeated() {
     }
 }
 
+/// Files that were written are there, and some of those that they replace are there again.
+#[test]
+fn power_loss_keeps_each_row_once() {
+    for at in 0..changes() {
+        for first in [0, 1] {
+            let disk = Disk::default();
+            disk.set(Fault::DeadAfter(at));
+            live(&mut chronicle(&disk, 1), FIRST_SECOND..LAST_SECOND);
+            let before = seconds(&disk);
+            disk.set(Fault::None);
+            disk.lose_power(first);
+            all_are_whole(&disk);
+            assert_eq!(seconds(&disk), before, "change {at}");
+            let mut next = chronicle(&disk, 2);
+            (0..40).for_each(|minute| {
+                next.advance(second(LAST_SECOND + 60 * minute)).unwrap();
+            });
+            assert_eq!(seconds(&disk), before, "change {at}, later");
+            assert_eq!(rows_of_all_files(&disk), before.len(), "change {at}");
+        }
+    }
+}
+
 /// Up to and with the first merge of links: found by the first file that says it is merged.
 fn changes_until_merge() -> usize {
     (0..changes())
@@ -157,7 +179,7 @@ fn unavailable_store_is_waited_for() {
     disk.set(Fault::None);
     live(&mut chronicle, 400..500);
     chronicle.close().unwrap();
-    assert_eq!(chronicle.take_told().lost_rows, 0);
+    assert_eq!(chronicle.take_report().lost_rows, 0);
     assert_eq!(seconds(&disk), (0..500).collect());
 }
 

@@ -1,4 +1,4 @@
-//! Files that are broken, or that somebody else put there.
+//! Files that are broken, or that another program put there.
 
 use bytes::Bytes;
 
@@ -90,7 +90,7 @@ fn broken_file_is_skipped_and_named() {
     (0..60).for_each(|minute| {
         next.advance(second(7200 + 60 * minute)).unwrap();
     });
-    assert_eq!(next.take_told().broken, std::slice::from_ref(&name));
+    assert_eq!(next.take_report().broken, std::slice::from_ref(&name));
     assert!(disk.names().contains(&name));
     let merged = look(&disk, 0, 300, Resolution::Second);
     assert_eq!(merged.links, window.links);

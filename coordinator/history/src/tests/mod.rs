@@ -1,4 +1,4 @@
-//! The history as a whole: what is written is read back, whatever happens meanwhile.
+//! The history as a whole: what is written is read back, after any failure.
 
 mod crashes;
 mod misfits;

@@ -1,4 +1,4 @@
-//! Programs that nobody here wrote read the files as they are.
+//! Programs of other makers read the files as they are.
 
 use std::process::Command;
 

@@ -1,6 +1,7 @@
 //! A shelf in memory that can fail, and a small cluster to write about.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::sync::{Arc, Mutex};
 
@@ -43,13 +44,15 @@ pub(super) enum Fault {
     Unreadable,
 }
 
-/// Files that outlive whoever writes them.
+/// Files that outlive their writer.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Disk(pub(super) Arc<Mutex<State>>);
 
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) files: BTreeMap<String, Bytes>,
+    /// Since a file was written in their folder: a write syncs the names in it, and a removal syncs none.
+    removed: BTreeMap<String, Bytes>,
     pub(super) fault: Fault,
     pub(super) changes: usize,
 }
@@ -57,6 +60,10 @@ pub(super) struct State {
 fn refused(what: &'static str, file: &str) -> ShelfError {
     let file = file.to_owned();
     ShelfError::Silent { what, file }
+}
+
+fn folder_of(name: &str) -> Option<&str> {
+    name.rsplit_once('/').map(|(folder, _)| folder)
 }
 
 impl Disk {
@@ -83,6 +90,13 @@ impl Disk {
         told.then_some(()).ok_or_else(|| refused("change", name))
     }
 
+    /// Every second of the files that were removed is there again, or each of the others.
+    pub(super) fn lose_power(&self, first: usize) {
+        let mut state = self.0.lock().unwrap();
+        let removed = mem::take(&mut state.removed).into_iter();
+        state.files.extend(removed.skip(first).step_by(2));
+    }
+
     pub(super) fn names(&self) -> Vec<String> {
         self.0.lock().unwrap().files.keys().cloned().collect()
     }
@@ -91,6 +105,8 @@ impl Disk {
 impl Shelf for Disk {
     fn put(&self, name: &str, content: Bytes) -> Result<(), ShelfError> {
         self.change(name, |state| {
+            let folder = folder_of(name);
+            state.removed.retain(|gone, _| folder_of(gone) != folder);
             let before = state.files.insert(name.to_owned(), content.clone());
             let same = before.is_none_or(|before| before == content);
             assert!(same, "{name} was written twice");
@@ -119,7 +135,10 @@ impl Shelf for Disk {
 
     fn remove(&self, name: &str) -> Result<(), ShelfError> {
         self.change(name, |state| {
-            state.files.remove(name);
+            let gone = state.files.remove(name);
+            state
+                .removed
+                .extend(gone.map(|content| (name.to_owned(), content)));
         })
     }
 }

@@ -106,7 +106,7 @@ fn backward_clock_is_reported() {
         chronicle.observe(second(at), &link(at));
     }
     chronicle.close().unwrap();
-    assert_eq!(chronicle.take_told().late, 1);
+    assert_eq!(chronicle.take_report().late, 1);
     let at: Vec<_> = seen(&disk, Resolution::Second)
         .iter()
         .map(|row| row.0)
@@ -133,7 +133,7 @@ fn far_future_clock_expires_nothing() {
     write(2, 500 * 86_400);
     assert_eq!(seconds(0), before, "the clock may be wrong");
     write(3, 500 * 86_400 + 1000);
-    assert_eq!(seconds(0), 0, "somebody has written since");
+    assert_eq!(seconds(0), 0, "it was written since");
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn excess_series_are_counted() {
         chronicle.observe(second(0), &entry);
     }
     chronicle.close().unwrap();
-    assert_eq!(chronicle.take_told().beyond, 15);
+    assert_eq!(chronicle.take_report().beyond, 15);
     assert_eq!(look(&disk, 0, 10, Resolution::Second).states.len(), 10);
 }
 
@@ -178,7 +178,7 @@ fn silent_series_makes_room() {
         for port in ports {
             chronicle.observe(second(seconds), &flowing_from(port, 0));
         }
-        chronicle.take_told().beyond
+        chronicle.take_report().beyond
     };
     assert_eq!(lost_at(0, [1, 2]), 0);
     assert_eq!(lost_at(299, [1, 3]), 1);
@@ -202,7 +202,7 @@ fn many_series_are_all_kept() {
         chronicle.observe(second(0), &entry);
     }
     chronicle.close().unwrap();
-    assert_eq!(chronicle.take_told().beyond, 0);
+    assert_eq!(chronicle.take_report().beyond, 0);
     let mut window = look(&disk, 0, 10, Resolution::Second);
     window
         .agents

@@ -199,7 +199,7 @@ fn peer_counters_outrank_flows() {
         };
         let traffic = PeerTraffic {
             peer: [10, 0, 0, 2].into(),
-            // Counted anew after a restart.
+            // Counted from nought after a restart.
             sent: volume(at % 5 * 7000),
             received: volume(0),
         };
@@ -263,7 +263,7 @@ fn host_matrix_comes_from_probes() {
     assert_eq!((cell.lost_share, cell.rate_bits_per_s), (Some(0.25), None));
 }
 
-/// To the second at both ends, and with nothing made up for the hours in which nobody wrote.
+/// To the second at both ends, and with nothing made up for the hours without a writer.
 #[test]
 fn kept_time_has_exact_bounds() {
     let disk = Disk::default();
@@ -367,7 +367,7 @@ fn finest_available_resolution_is_used() {
     );
 }
 
-/// Told of in four of ten minutes, and a pause later.
+/// Reported in four of ten minutes, and a pause later.
 #[test]
 fn covered_share_of_time_is_known() {
     let disk = Disk::default();

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// One piece of work.
 pub type Piece<'w> = Box<dyn FnOnce() + Send + 'w>;
 
-/// Whether there is time for more. Whoever always says yes gets the same answer every time.
+/// Whether there is time for more. A function that always says yes gets the same answer every time.
 pub type InTime<'t> = &'t (dyn Fn() -> bool + Sync);
 
-/// Of whoever has all the time there is.
+/// For a caller that has all the time there is.
 pub const NO_DEADLINE: InTime<'static> = &|| true;
 
-/// Whoever does all pieces, in any order, and comes back when all are done.
+/// Does all pieces, in any order, and comes back when all are done.
 pub trait Crew: Sync {
     fn all(&self, pieces: Vec<Piece<'_>>);
 }
@@ -52,7 +52,7 @@ pub fn each_until<T: Send, R: Send>(
 ) -> Vec<R> {
     let first = AtomicUsize::new(usize::MAX);
     let needed = |(nth, item)| {
-        // Whoever goes before the first is worked on, whoever did what when.
+        // Items before the first are worked on, in any order of the workers.
         let done = (nth <= first.load(Ordering::Relaxed)).then(|| work(item))?;
         if is_enough(&done) {
             first.fetch_min(nth, Ordering::Relaxed);
@@ -64,7 +64,7 @@ pub fn each_until<T: Send, R: Send>(
     done.into_iter().take(last).flatten().collect()
 }
 
-/// Runs out after so many looks, whatever the time.
+/// Runs out after this many looks, at any time.
 #[cfg(test)]
 pub(crate) struct HourGlass {
     most: usize,

@@ -17,7 +17,7 @@ impl Estimate {
         self.ms / self.samples
     }
 
-    /// What so many samples take.
+    /// What this many samples take.
     pub fn time_ms(&self, samples: f64) -> f64 {
         self.ms_per_sample() * samples
     }

@@ -6,7 +6,7 @@ use reweave_common::input::InputError;
 
 /// Which columns a table has, and where.
 #[derive(Debug)]
-pub struct Columns<'f> {
+pub struct CsvColumns<'f> {
     file: &'f str,
     names: Vec<&'f str>,
     heading: usize,
@@ -14,13 +14,13 @@ pub struct Columns<'f> {
 
 /// One row, and the line it stands on.
 #[derive(Debug)]
-pub struct Row<'f> {
+pub struct CsvRow<'f> {
     file: &'f str,
     pub line: usize,
     cells: Vec<(&'f str, &'f str)>,
 }
 
-impl<'f> Columns<'f> {
+impl<'f> CsvColumns<'f> {
     /// Finds the heading of a table that may have the `known` columns and must have the `required`.
     pub fn parse(
         file: &'f str,
@@ -52,19 +52,19 @@ impl<'f> Columns<'f> {
         }
     }
 
-    pub fn rows(&self, text: &'f str) -> impl Iterator<Item = Result<Row<'f>, InputError>> {
+    pub fn rows(&self, text: &'f str) -> impl Iterator<Item = Result<CsvRow<'f>, InputError>> {
         let rows = lines(text).filter(|&(line, _)| line > self.heading);
         rows.map(|(line, text)| self.row(line, text))
     }
 
-    fn row(&self, line: usize, text: &'f str) -> Result<Row<'f>, InputError> {
+    fn row(&self, line: usize, text: &'f str) -> Result<CsvRow<'f>, InputError> {
         let cells: Vec<_> = text.split(',').map(str::trim).collect();
         let (wanted, found) = (self.names.len(), cells.len());
         if wanted != found {
             let problem = format!("{found} cells, but the table has {wanted} columns");
             return Err(self.error(line, "", problem));
         }
-        Ok(Row {
+        Ok(CsvRow {
             file: self.file,
             line,
             cells: self.names.iter().copied().zip(cells).collect(),
@@ -82,7 +82,7 @@ fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
     numbered.filter(|(_, line)| !line.trim().is_empty() && !line.trim_start().starts_with('#'))
 }
 
-impl<'f> Row<'f> {
+impl<'f> CsvRow<'f> {
     /// What the cell holds, if there is such a cell and it holds something.
     pub fn optional(&self, key: &str) -> Option<&'f str> {
         let mut cells = self.cells.iter();

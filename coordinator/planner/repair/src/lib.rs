@@ -1,16 +1,15 @@
 //! What the leader runs live: a [`Snapshot`](reweave_common::snapshot::Snapshot) in, findings and a plan out.
 //!
-//! Everything here is a function of its arguments: [`diagnose`] says what is wrong, [`plan`] what
-//! would repair it. Work is bounded by counted evaluations, never by a clock. Whether a plan may be
+//! Everything here is a function of its arguments: [`repair`] says what is wrong, and what would
+//! repair it. Work is bounded by counted evaluations, never by a clock. Whether a plan may be
 //! applied is not decided here: the checker does that, with a model of its own.
 //!
 //! The simulator and the search of designs take from here what the leader needs as well: paths and the
-//! switches' hash, max-min fair rates, tables in text, random numbers.
+//! switches' hash, max-min fair rates, tables in text.
 
 pub mod assign;
 pub mod causes;
 pub mod columns;
-pub mod dice;
 pub mod fim;
 pub mod maxmin;
 mod mend;
@@ -25,7 +24,7 @@ mod tests {
 mod together;
 
 pub use mend::{
-    Promise, Suited, Unsuited, diagnose, foretold, plan, promised, spread, spreads, suited,
+    CollisionRepair, Promise, Suited, Unsuited, foretold, promised, repair, spread, spreads, suited,
 };
 pub use policy::Policy;
 pub use together::Together;

@@ -23,8 +23,8 @@ pub struct Policy {
     /// Readings older than this say nothing of now. Default 3 s: agents report about once a second,
     /// so two reports may get lost.
     pub most_age: Duration,
-    /// Of how many moves it is weighed one by one whether they are needed. Default 5000: more than
-    /// anybody wants made at once.
+    /// Of how many moves it is weighed one by one whether they are needed. Default 5000: more than any operator wants
+    /// made at once.
     pub most_evaluations: usize,
 }
 

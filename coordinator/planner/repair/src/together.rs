@@ -1,11 +1,11 @@
-//! Which of many belong together, told pair by pair.
+//! Which of many belong together, given pair by pair.
 
 /// Trees of who was joined to whom; each is known by its least.
 #[derive(Debug, Clone, Default)]
 pub struct Together(Vec<u32>);
 
 impl Together {
-    /// So many, each by itself.
+    /// This many, each by itself.
     pub fn new(count: usize) -> Self {
         Self((0..count as u32).collect())
     }
@@ -19,7 +19,7 @@ impl Together {
     pub fn first(&mut self, of: usize) -> usize {
         let (before, mut at) = (&mut self.0, of);
         while before[at] as usize != at {
-            // Halves the way for whoever asks next.
+            // Halves the way for the next caller.
             before[at] = before[before[at] as usize];
             at = before[at] as usize;
         }

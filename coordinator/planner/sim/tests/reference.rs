@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Failed, Trial};
-use reweave_sim::sim::{self, SimTime};
+use reweave_sim::engine::{self, SimTime};
 
 const DATA_VARIABLE: &str = "REWEAVE_REFERENCE_DATA";
 /// The tables show nanoseconds, rounded.
@@ -50,8 +50,8 @@ fn cases(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn agrees(case: &Path) -> Result<(), Failed> {
-    let problem = sim::raw::parse(&case.display().to_string(), &fs::read_to_string(case)?)?;
-    let outcome = sim::simulate(&problem, 1 << 32)?;
+    let problem = engine::raw::parse(&case.display().to_string(), &fs::read_to_string(case)?)?;
+    let outcome = engine::simulate(&problem, 1 << 32)?;
     let expected = fs::read_to_string(case.with_extension("expect"))?;
     let mut compared = 0;
     for line in expected.lines().filter(|line| !line.starts_with('#')) {
@@ -61,20 +61,22 @@ fn agrees(case: &Path) -> Result<(), Failed> {
         close(task, outcome.finishes[task], words[2].parse()?)?;
         compared += 1;
     }
-    match compared == problem.tasks() {
-        true => Ok(()),
-        false => Err(format!("{compared} of {} flows compared", problem.tasks()).into()),
+    if compared == problem.tasks() {
+        Ok(())
+    } else {
+        Err(format!("{compared} of {} flows compared", problem.tasks()).into())
     }
 }
 
 fn close(task: usize, found: SimTime, expected_s: f64) -> Result<(), Failed> {
     let apart = (found.seconds() - expected_s).abs();
-    match apart <= expected_s * RELATIVE_TOLERANCE + ROUNDING_S {
-        true => Ok(()),
-        false => Err(format!(
+    if apart <= expected_s * RELATIVE_TOLERANCE + ROUNDING_S {
+        Ok(())
+    } else {
+        Err(format!(
             "flow {task}: {} s, expected {expected_s} s",
             found.seconds()
         )
-        .into()),
+        .into())
     }
 }

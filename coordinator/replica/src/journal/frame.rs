@@ -65,7 +65,7 @@ fn fill_up(payload: &mut Vec<u8>) {
     payload.resize(payload.len() + missing, missing as u8);
 }
 
-/// None when nobody has filled it up.
+/// None when it was not filled up.
 fn without_filling(mut payload: Vec<u8>) -> Option<Vec<u8>> {
     let filled = usize::from(*payload.last()?);
     payload.truncate(payload.len().checked_sub(filled)?);
@@ -108,8 +108,8 @@ pub(super) fn scan(content: &[u8]) -> Result<Scan, JournalError> {
     Ok(Scan { payloads, tail })
 }
 
-/// A whole file is put in place at once, so its first line was written or there is no file. A line that no
-/// version writes is damage, whatever it begins with.
+/// A whole file is put in place at once, so its first line was written or there is no file. A line that no version
+/// writes is damage, with any beginning.
 fn not_ours(content: &[u8]) -> JournalError {
     let family = content.get(..HEADER_PREFIX.len()) == Some(HEADER_PREFIX);
     let line = content.split(|&byte| byte == b'\n').next();

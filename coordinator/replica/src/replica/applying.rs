@@ -8,9 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{Envelope, Replica};
 use crate::change::{Change, Members, steps_in};
-use crate::effect::{Applied, Effect, RequestId};
+use crate::effect::{Applied, Effect, RequestId, StateOversized};
 use crate::exact::decode_exact;
 use crate::wire::{Content, Snapshot};
+
+/// Peers get a snapshot in one message, which may have 256 MiB with members, requests and all else around the state.
+pub const MAX_STATE_BYTES: usize = (256 << 20) - (1 << 20);
 
 /// The content of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -109,6 +112,7 @@ impl Replica {
         self.effects.push_back(Effect::Restore { index, state });
         let members = self.members.clone();
         self.effects.push_back(Effect::Membership(members));
+        self.report_awaited();
     }
 
     /// The file is to begin with a snapshot of this entry or a later one: builds that are to start from it do not read all
@@ -146,11 +150,20 @@ impl Replica {
         true
     }
 
-    /// The snapshot that [`Effect::TakeSnapshot`] asked for. Another one is not wanted any more.
-    pub fn handle_snapshot(&mut self, index: u64, state: Vec<u8>) {
+    /// The snapshot that [`Effect::TakeSnapshot`] asked for. Another one is not wanted any longer. One that no peer could
+    /// get is refused: the log goes on from the snapshot before, and peers that have that one get the entries since. It is
+    /// asked for again.
+    pub fn handle_snapshot(&mut self, index: u64, state: Vec<u8>) -> Result<(), StateOversized> {
         let Some(due) = self.snapshot_due.take_if(|due| due.index == index) else {
-            return;
+            return Ok(());
         };
+        if state.len() > MAX_STATE_BYTES {
+            self.retry_compaction();
+            return Err(StateOversized {
+                length_bytes: state.len(),
+                limit_bytes: MAX_STATE_BYTES,
+            });
+        }
         let configuration = due.members.configuration.clone();
         let envelope = Envelope {
             members: due.members,
@@ -165,6 +178,7 @@ impl Replica {
         };
         self.bytes_applied = 0;
         self.compact(snapshot.into_raft());
+        Ok(())
     }
 
     /// This goes on from the snapshot before until the file begins with the new one.
@@ -188,8 +202,12 @@ impl Replica {
     /// The file is as it was, with all that there is. It will be asked for again.
     pub fn handle_not_compacted(&mut self) {
         if self.compacting.take().is_some() {
-            let at = self.ticks + self.timing.compaction_retry_ticks;
-            self.compaction_retry = Some(at);
+            self.retry_compaction();
         }
+    }
+
+    fn retry_compaction(&mut self) {
+        let at = self.ticks + self.timing.compaction_retry_ticks;
+        self.compaction_retry = Some(at);
     }
 }

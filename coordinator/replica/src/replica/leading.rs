@@ -67,11 +67,32 @@ impl Replica {
             self.hand_over(&voters);
             return Err(ChangeRefused::HandingOver(own));
         }
-        let (needed, heard) = (voters.len() / 2 + 1, self.heard_of(&voters).count());
-        // A newcomer takes nothing away; it is good for something just when one is dead.
-        let takes_away = voters.len() < self.members.configuration.voters.len();
-        if takes_away && heard < needed {
-            let voters = voters.len();
+        // A new member takes nothing away; it is good for something just when one is dead.
+        if voters.len() < self.members.configuration.voters.len() {
+            self.expect_quorum(voters.len(), &voters)?;
+        }
+        self.would_leave_joint(change, &voters)
+    }
+
+    /// A replaced member ends with the entry that replaces it. The next entry, which leaves the joint configuration, needs a
+    /// quorum of the voters before as well (Raft, section 6), and so a quorum of them without that member.
+    fn would_leave_joint(
+        &self,
+        change: &Change,
+        voters: &BTreeSet<MemberId>,
+    ) -> Result<(), ChangeRefused> {
+        let before: BTreeSet<_> = self.members.configuration.voters.iter().copied().collect();
+        let is_joint = matches!(change, Change::Promote { .. }) && !before.is_subset(voters);
+        if is_joint {
+            self.expect_quorum(before.len(), &(&before & voters))?;
+        }
+        Ok(())
+    }
+
+    /// Of this number of voters, most are among these and were heard.
+    fn expect_quorum(&self, voters: usize, of: &BTreeSet<MemberId>) -> Result<(), ChangeRefused> {
+        let (needed, heard) = (voters / 2 + 1, self.heard_of(of).count());
+        if heard < needed {
             return Err(ChangeRefused::NoQuorum {
                 voters,
                 needed,
@@ -102,8 +123,8 @@ impl Replica {
         }
     }
 
-    /// What it has to write down finds no room: others elect one that goes on, and it hears nothing of whom. It says so at
-    /// once, whatever is being written.
+    /// What it has to write down finds no room: others elect one that goes on, and it hears nothing of whom. It says so
+    /// at once, also during a write.
     pub fn stop_leading(&mut self) {
         let term = self.node.raft.term;
         self.node.raft.become_follower(term, raft::INVALID_ID);

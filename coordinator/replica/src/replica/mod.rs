@@ -1,24 +1,25 @@
 //! One replica: Raft's state machine, and what Raft leaves to its users.
 
 mod applying;
+mod hearing;
 mod leading;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use raft::eraftpb::{ConfState, Entry as RaftEntry, EntryType, Snapshot as RaftSnapshot};
+use raft::eraftpb::{ConfState, Snapshot as RaftSnapshot};
 use raft::{RawNode, Ready, StateRole};
 use serde::{Deserialize, Serialize};
 
-use crate::change::{Change, Member, Members};
+use crate::change::{Member, Members};
 use crate::effect::{Effect, LostLog, RequestId, Standing, StartError};
 use crate::exact::decode_exact;
 use crate::journal::{Batch, Record, Saved};
 use crate::memory::Memory;
 use crate::reads::Reads;
 use crate::timing::{Timing, Turn};
-use crate::wire::{Configuration, Entry, FolderId, Kind, MemberId, Message, Snapshot, Vote};
-pub use applying::Proposal;
+use crate::wire::{Configuration, Entry, Kind, MemberId, Message, Snapshot, Vote};
 use applying::SnapshotDue;
+pub use applying::{MAX_STATE_BYTES, Proposal};
 pub use leading::MAX_PROPOSAL_BYTES;
 
 /// The initial state of a cluster, the same for all founders.
@@ -43,6 +44,10 @@ pub struct Replica {
     timing: Timing,
     head: Vec<u8>,
     members: Members,
+    /// The latest list of members that a member has applied, where it is later than the one above.
+    vouched: Members,
+    /// Members to come, as they were reported last.
+    awaited: BTreeMap<MemberId, Member>,
     requests: BTreeMap<u64, u64>,
     effects: VecDeque<Effect>,
     /// What is being made durable; until then nothing new comes out.
@@ -122,7 +127,7 @@ impl Saved {
         }
     }
 
-    /// What somebody begins with who joins a cluster: its number, and whom it was told of.
+    /// What a member that joins a cluster begins with: its number, and the members that it was given.
     pub fn joining(id: MemberId, head: Vec<u8>, members: Members) -> Self {
         let envelope = Envelope {
             members: Members {
@@ -180,6 +185,8 @@ impl Replica {
             timing,
             head: saved.head.clone(),
             members: envelope.members,
+            vouched: Members::default(),
+            awaited: BTreeMap::new(),
             requests: envelope.requests,
             effects: VecDeque::new(),
             writing: None,
@@ -199,6 +206,7 @@ impl Replica {
             applied_term: saved.snapshot.term,
         };
         replica.draw_timeout();
+        replica.report_awaited();
         replica.campaign_if_alone();
         Ok(replica)
     }
@@ -276,33 +284,11 @@ impl Replica {
         stable.chain(unstable).map(Entry::of).collect()
     }
 
-    /// Whether this member is known here once all entries of this log are applied. A leader that has just been added may be the
-    /// first to say that its own addition is agreed on. Where that entry is missing nothing that the leader sends fits
-    /// (Raft, section 5.3: its log holds the entry), so of other unknown numbers nothing is worth hearing.
-    pub fn expects(&self, id: MemberId, name: &str, folder: FolderId) -> bool {
-        let mut members = self.members.clone();
-        let changes = self
-            .unapplied()
-            .filter(|it| it.get_entry_type() != EntryType::EntryNormal);
-        let changes = changes.filter_map(|it| decode_exact::<Change>(&it.context).ok());
-        changes.for_each(|change| members.apply(&change));
-        members.hears(id, name, folder)
-    }
-
-    fn unapplied(&self) -> impl Iterator<Item = &RaftEntry> {
-        let applied = self.applied;
-        let unstable = self.node.raft.raft_log.unstable_entries();
-        let first_unstable = unstable.first().map_or(u64::MAX, |entry| entry.index);
-        let stable = self.node.raft.store().after(applied);
-        let stable = stable.filter(move |entry| entry.index < first_unstable);
-        stable.chain(unstable.iter().filter(move |entry| entry.index > applied))
-    }
-
     pub fn handle_tick(&mut self) {
         self.node.tick();
         self.ticks += 1;
         self.reads.tick(self.timing.election_ticks);
-        // Nothing can be agreed on, and so nobody told that it leads, while a quorum waits for it.
+        // Nothing can be agreed on, and so it does not report that it leads, while a quorum waits for it.
         if self.is_leader() {
             self.give_up_on_snapshots();
             self.promote_who_caught_up();
@@ -325,7 +311,7 @@ impl Replica {
         Ok(())
     }
 
-    /// A leader tells nobody of commits that it has not seen them hold. Of one that does not vote here nothing of the kind is
+    /// A leader reports no commits that it has not seen held. Of one that does not vote here nothing of the kind is
     /// accepted, nor handed on: Raft would end over it.
     fn lost_log(&self, heartbeat: &Message) -> Result<(), LostLog> {
         if !self.members().votes_ever(heartbeat.from) {
@@ -381,6 +367,7 @@ impl Replica {
         self.send(ready.take_messages());
         let number = ready.number();
         let must_write = ready.must_sync();
+        self.look_for_members(ready.entries());
         let batch = self.remember(&ready);
         let restored =
             (!ready.snapshot().is_empty()).then(|| ready.snapshot().get_metadata().index);
@@ -497,7 +484,7 @@ impl Replica {
         }
     }
 
-    /// As far as has been told.
+    /// As far as was reported.
     fn leads(&self) -> bool {
         matches!(self.told, Standing::Leads { .. })
     }
@@ -507,7 +494,7 @@ impl Replica {
         (leader != raft::INVALID_ID).then_some(MemberId(leader))
     }
 
-    /// Raft draws from the machine's randomness, and whatever it drew is replaced.
+    /// Raft draws from the machine's randomness, and what it drew is replaced.
     fn draw_timeout(&mut self) {
         if let Some(leader) = self.leader() {
             self.led = leader;
@@ -523,6 +510,7 @@ impl Replica {
         self.node.raft.mut_store().configure(state);
         let members = self.members.clone();
         self.effects.push_back(Effect::Membership(members));
+        self.report_awaited();
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) fn write_beside<D: Disk>(disk: &D, path: &Path, content: &[u8]) -> io
     })
 }
 
-/// What was written beside the file is not wanted any more.
+/// What was written beside the file is not wanted any longer.
 pub(super) fn remove_beside<D: Disk>(disk: &D, path: &Path) {
     let _ = disk.remove(&beside(path));
 }

@@ -77,9 +77,12 @@ pub(super) fn failed(what: &'static str, path: &Path) -> impl FnOnce(io::Error) 
 /// Writing the file that is to take this one's place.
 pub(super) fn replace_error(path: &Path) -> impl FnOnce(io::Error) -> LogError {
     let path = path.to_owned();
-    move |source| match is_lack(&source) {
-        true => LogError::NoRoom { path, source },
-        false => failed("replace", &path)(source),
+    move |source| {
+        if is_lack(&source) {
+            LogError::NoRoom { path, source }
+        } else {
+            failed("replace", &path)(source)
+        }
     }
 }
 

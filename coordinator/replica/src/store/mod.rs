@@ -92,7 +92,7 @@ impl<D: Disk> Store<D> {
         }
     }
 
-    /// Refuses to go on where there is no log any more.
+    /// Refuses to go on where there is no log any longer.
     pub fn expect_none(disk: &D, path: &Path) -> Result<(), LogError> {
         expect_none(disk, path)
     }
@@ -299,7 +299,7 @@ pub fn write_compacted<D: Disk>(
     })
 }
 
-/// The compacted file beside this log is not wanted any more.
+/// The compacted file beside this log is not wanted any longer.
 pub fn discard_compacted<D: Disk>(disk: &D, log: &Path) {
     remove_beside(disk, log);
 }

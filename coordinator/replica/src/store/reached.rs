@@ -115,9 +115,10 @@ impl<F: DiskFile> Reached<F> {
     }
 
     fn write_lost(&mut self) -> io::Result<()> {
-        match self.may_be_lost {
-            true => self.file.overwrite(self.reach.in_words().as_bytes()),
-            false => Ok(()),
+        if self.may_be_lost {
+            self.file.overwrite(self.reach.in_words().as_bytes())
+        } else {
+            Ok(())
         }
     }
 }
@@ -139,7 +140,7 @@ pub(super) fn found<D: Disk>(disk: &D, log: &Path) -> Result<Option<Reach>, LogE
     }
 }
 
-/// Refuses to go on where there is no log any more.
+/// Refuses to go on where there is no log any longer.
 pub(super) fn expect_none<D: Disk>(disk: &D, log: &Path) -> Result<(), LogError> {
     match found(disk, log)? {
         None => Ok(()),

@@ -13,7 +13,7 @@ const PREALLOCATED_BYTES: u64 = 1 << 20;
 
 #[derive(Debug)]
 pub(super) struct DiskReserve {
-    /// The log may grow so far, whatever happens to the disk.
+    /// The log may grow this far, in any state of the disk.
     kept_until: u64,
     is_full: bool,
 }

@@ -191,7 +191,7 @@ fn lagging_member_receives_snapshot() {
     assert_eq!(room.state(away), room.state(leader));
 }
 
-/// It would vote for whoever lacks what it once held.
+/// It would vote for a member that lacks what it once held.
 #[test]
 fn member_with_lost_log_is_refused() {
     let mut room = Room::of(3);
@@ -299,4 +299,27 @@ fn compaction_without_room_is_tried_again() {
     room.tick(20);
     assert!(room.begins(1) > 20);
     assert!(held(&room) < 10);
+}
+
+/// No peer could get a snapshot of it. One that was away gets the entries.
+#[test]
+fn oversized_state_keeps_all_entries() {
+    let mut room = Room::of(3);
+    let leader = room.elect();
+    let away = if leader == 1 { 2 } else { 1 };
+    room.cut_off.insert(away);
+    let seats = room.seats.values_mut();
+    seats.for_each(|seat| seat.is_oversized = true);
+    for number in 0..100 {
+        room.propose(leader, &number.to_string());
+    }
+    assert_eq!(room.begins(leader), 1);
+    room.cut_off.clear();
+    room.tick(30);
+    assert_eq!(room.state(away), room.state(leader));
+    assert_eq!(room.seats[&away].restored, 0);
+    let seats = room.seats.values_mut();
+    seats.for_each(|seat| seat.is_oversized = false);
+    room.tick(20);
+    assert!(room.begins(leader) > 100);
 }

@@ -48,8 +48,8 @@ impl Alone {
                 }
                 Effect::Compact(whole) => is_denied |= self.durable.compact(whole).is_err(),
                 Effect::TakeSnapshot { index } => {
-                    let state = Vec::new();
-                    self.durable.replica_mut().handle_snapshot(index, state);
+                    let replica = self.durable.replica_mut();
+                    replica.handle_snapshot(index, Vec::new()).unwrap();
                 }
                 _ => {}
             }

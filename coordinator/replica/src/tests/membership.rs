@@ -1,9 +1,11 @@
 //! Who takes part changes while the others go on.
 
+use std::iter;
+
 use super::room::{Room, member};
 use crate::{
-    Change, ChangeRefused, Content, Entry, FolderId, Kind, Member, MemberId, Members, Message,
-    Step, Transition, Welcome,
+    Change, ChangeRefused, Content, Effect, Entry, FolderId, Kind, Member, MemberId, Members,
+    Message, Step, Transition, Welcome,
 };
 
 fn change(room: &mut Room, leader: u64, change: &Change) -> Result<(), ChangeRefused> {
@@ -45,7 +47,7 @@ fn newcomer_votes_after_catching_up() {
     assert_eq!(room.state(1), room.state(2));
 }
 
-/// A log may be so short that nobody is far behind.
+/// A log may be so short that no member is far behind.
 #[test]
 fn unheard_newcomer_does_not_vote() {
     let mut room = Room::of(1);
@@ -97,6 +99,37 @@ fn dead_member_replaced_in_one_step() {
     room.restart(4);
     room.tick(3);
     assert_eq!(room.state(4), ["on"]);
+}
+
+/// The replaced member ends, and without it two of the three before have to agree on the next entry.
+#[test]
+fn replacement_waits_for_other_voters() {
+    let mut room = Room::of(3);
+    let leader = room.elect();
+    let others: Vec<_> = (1..=3).filter(|&id| id != leader).collect();
+    let [old, away] = [others[0], others[1]];
+    room.join(4);
+    room.cut_off.insert(away);
+    room.tick(21);
+    let id = MemberId(4);
+    let newcomer = Member {
+        replaces: Some(MemberId(old)),
+        ..member(4)
+    };
+    let add = Change::Add {
+        id,
+        member: newcomer,
+    };
+    change(&mut room, leader, &add).unwrap();
+    room.tick(60);
+    assert!(room.seats[&leader].replica.members().is_learner(id));
+    room.propose(leader, "meanwhile");
+    assert_eq!(room.state(leader), ["meanwhile"]);
+    room.cut_off.clear();
+    room.tick(60);
+    let mut expected = vec![leader, away, 4];
+    expected.sort_unstable();
+    assert_eq!(voters(&room, leader), expected);
 }
 
 #[test]
@@ -248,6 +281,9 @@ fn added_member_is_expected_before_commit() {
     replica.handle_message(append).unwrap();
     assert!(!replica.members().hears(id, "c4", folder), "not applied");
     assert!(replica.expects(id, "c4", folder));
+    let mut effects = iter::from_fn(|| replica.poll_effect());
+    let has_way = |it: Effect| matches!(it, Effect::Awaited(to_come) if to_come.contains_key(&id));
+    assert!(effects.any(has_way), "answers need a way to it");
     assert!(!replica.expects(id, "c9", folder), "by another name");
     assert!(
         !replica.expects(MemberId(5), "c4", folder),

@@ -3,6 +3,7 @@
 mod agreement;
 mod disk;
 mod durable;
+mod hearing;
 mod introduction;
 mod membership;
 mod room;

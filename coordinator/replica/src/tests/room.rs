@@ -1,11 +1,11 @@
-//! A few replicas and the messages between them, told by hand.
+//! A few replicas and the messages between them, driven by hand.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::exact::decode_exact;
 use crate::{
-    Applied, Effect, Founding, Journal, Member, MemberId, Members, Message, ReadId, Replica,
-    RequestId, Saved, Standing, Timing,
+    Applied, Effect, Founding, Journal, MAX_STATE_BYTES, Member, MemberId, Members, Message,
+    ReadId, Replica, RequestId, Saved, Standing, Timing,
 };
 
 pub(super) fn member(id: u64) -> Member {
@@ -38,17 +38,19 @@ pub(super) struct Seat {
     pub(super) state: Vec<Vec<u8>>,
     pub(super) ready: Vec<ReadId>,
     pub(super) restored: usize,
-    /// In which term it was told that it leads, until it is told otherwise.
+    /// In which term it reported that it leads, until it reports otherwise.
     leads_in: Option<u64>,
     /// There is no room for a new file, and the old one grows on.
     pub(super) is_full: bool,
+    /// No snapshot holds the state.
+    pub(super) is_oversized: bool,
 }
 
 #[derive(Default)]
 pub(super) struct Room {
     pub(super) seats: BTreeMap<u64, Seat>,
     under_way: VecDeque<Message>,
-    /// Nobody hears these, nor do they hear anybody.
+    /// No other hears these, nor do they hear any other.
     pub(super) cut_off: BTreeSet<u64>,
     last: u64,
 }
@@ -63,6 +65,7 @@ impl Seat {
             restored: 0,
             leads_in: None,
             is_full: false,
+            is_oversized: false,
         }
     }
 
@@ -84,7 +87,7 @@ impl Seat {
             }
             Effect::Apply(Applied { payload, .. }) => {
                 let leads = self.leads_in.is_none() || self.leads_in == self.replica.elected();
-                assert!(leads, "another's entry, to one that was told that it leads");
+                assert!(leads, "another's entry, to one that reported that it leads");
                 self.state.push(payload);
             }
             Effect::Stands(Standing::Leads { term }) => self.leads_in = Some(term),
@@ -93,9 +96,13 @@ impl Seat {
                 self.state = decoded(&state);
                 self.restored += 1;
             }
+            Effect::TakeSnapshot { index } if self.is_oversized => {
+                let state = vec![0; MAX_STATE_BYTES + 1];
+                self.replica.handle_snapshot(index, state).unwrap_err();
+            }
             Effect::TakeSnapshot { index } => {
                 let state = postcard::to_stdvec(&self.state).unwrap();
-                self.replica.handle_snapshot(index, state);
+                self.replica.handle_snapshot(index, state).unwrap();
             }
             Effect::ReadReady(read) => self.ready.push(read),
             _ => {}
@@ -148,7 +155,7 @@ impl Room {
         journal.saved.snapshot.index
     }
 
-    /// Until nobody has anything to say.
+    /// Until none has anything to say.
     pub(super) fn settle(&mut self) {
         loop {
             for (id, seat) in &mut self.seats {
@@ -197,7 +204,7 @@ impl Room {
                 return leader;
             }
         }
-        panic!("nobody came to lead: {:?}", self.leaders());
+        panic!("no replica came to lead: {:?}", self.leaders());
     }
 
     pub(super) fn propose(&mut self, leader: u64, payload: &str) -> RequestId {

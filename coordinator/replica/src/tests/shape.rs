@@ -50,7 +50,7 @@ fn messages_keep_their_shape() {
 }
 
 #[test]
-#[ignore = "it writes the files of shapes anew: `make shapes`"]
+#[ignore = "it rewrites the files of shapes: `make shapes`"]
 fn golden_shapes_are_written() {
     write_down("log-8.txt", &log());
     write_down("messages-1.txt", &messages());

@@ -12,7 +12,7 @@ use super::document::API_ROOT;
 use super::problem::Problem;
 use super::tagged::tagged;
 use super::visitor::Visitor;
-use super::{Answered, Options, Served, options};
+use super::{ApiResult, Options, Served, options};
 use crate::audit::Who;
 
 #[derive(Debug, Deserialize, IntoParams)]
@@ -37,7 +37,7 @@ pub(super) async fn audit(
     visitor: Visitor,
     headers: HeaderMap,
     page: Options<Page>,
-) -> Answered {
+) -> ApiResult {
     let before = options(page)?.before;
     let asked = Question::Audit { before };
     match visitor.ask(&served.context, asked).await? {
@@ -46,7 +46,7 @@ pub(super) async fn audit(
     }
 }
 
-/// Whoever shows neither token nor certificate never comes as far as the core.
+/// A request with neither token nor certificate never comes as far as the core.
 pub(super) async fn note_strangers(
     State(served): State<Served>,
     request: Request,

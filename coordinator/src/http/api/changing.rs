@@ -15,9 +15,9 @@ use super::problem::Problem;
 use super::sealed::{self, Seen};
 use super::visitor::Visitor;
 use super::wishes::Wish;
-use super::{Answered, Number, Options, Served, document, number, options};
+use super::{ApiResult, Number, Options, Served, document, number, options};
 
-/// What would mend the cluster.
+/// What would repair the cluster.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Planned {
     /// Null when nothing would.
@@ -25,7 +25,7 @@ pub(super) struct Planned {
     not_seen: NotSeen,
 }
 
-/// Plans what would mend the cluster, or what is wished for; nothing is changed. For operators.
+/// Plans what would repair the cluster, or what is requested; nothing is changed. For operators.
 #[utoipa::path(
     post,
     path = "/plans",
@@ -38,7 +38,7 @@ pub(super) async fn plan(
     visitor: Visitor,
     headers: HeaderMap,
     wish: Result<Option<Json<Option<Wish>>>, JsonRejection>,
-) -> Answered {
+) -> ApiResult {
     let wish = wish.map_err(|error| Problem::bad_body(&error))?;
     // No body and a null both wish for nothing.
     let wish = wish.and_then(|Json(wish)| wish);
@@ -60,7 +60,7 @@ pub(super) async fn take_back(
     visitor: Visitor,
     headers: HeaderMap,
     path: Number,
-) -> Answered {
+) -> ApiResult {
     let generation = number(path)?;
     let idempotency =
         Idempotency::asked(&headers, &visitor, &format!("rolling {generation} back"))?;
@@ -69,7 +69,7 @@ pub(super) async fn take_back(
     served.answers.answer(idempotency, asked).await
 }
 
-pub(super) async fn planned(served: Served, visitor: Visitor, asked: Request) -> Answered {
+pub(super) async fn planned(served: Served, visitor: Visitor, asked: Request) -> ApiResult {
     let planned = Planned::asked(&served, &visitor, asked).await?;
     Ok(Json(planned).into_response())
 }
@@ -101,7 +101,7 @@ pub(super) struct Insistence {
     /// Keep the change though flows become slower by it; what is unsound is refused all the same.
     #[serde(default)]
     force: bool,
-    /// Make it at once, whatever hours the policy has for changes.
+    /// Make it at once, also outside the hours that the policy has for changes.
     #[serde(default)]
     now: bool,
 }
@@ -134,7 +134,7 @@ pub(super) async fn approve(
     headers: HeaderMap,
     path: Number,
     insistence: Options<Insistence>,
-) -> Answered {
+) -> ApiResult {
     let generation = number(path)?;
     let Insistence { force, now } = options(insistence)?;
     let approval = Approval { force, now };
@@ -149,7 +149,7 @@ async fn begin(
     visitor: Visitor,
     generation: Generation,
     asked: Request,
-) -> Answered {
+) -> ApiResult {
     match crate::http::approve(&served.context, visitor.asker(), generation, asked).await {
         Some(Answer::ApplyStarted { .. }) => {}
         Some(Answer::Refused(refused)) => return Err(refused.into()),

@@ -26,8 +26,8 @@ pub(super) fn record(generation: Generation) -> String {
     format!("{API_ROOT}/history/{generation}")
 }
 
-/// Whoever asked is told of a plan, with 202 and where its record is, for it is not over: that tells what comes
-/// of it. Without one it is all there is to tell.
+/// Names a plan to the caller, with 202 and where its record is: the plan is not over, and the record says what comes
+/// of it. Without one, the answer holds all there is to say.
 pub(super) fn led_to(generation: Option<Generation>, told: impl Serialize) -> Answer {
     let Some(generation) = generation else {
         return Json(told).into_response();
@@ -43,7 +43,7 @@ const TOKEN_SCHEME: &str = "token";
 const CERTIFICATE_SCHEME: &str = "certificate";
 const PROBLEM_RESPONSE: &str = "Problem";
 
-/// Nobody needs a token to learn what could be asked.
+/// No token is needed to learn what can be asked.
 pub(super) fn routes(document: OpenApi) -> Router<Served> {
     let document = serde_json::to_value(finished(document)).unwrap_or_default();
     let document = Bytes::from(hooked::told_in(document).to_string());
@@ -93,7 +93,7 @@ fn problem() -> Response {
         .build()
 }
 
-/// Whatever is asked may be refused, and what is read may not have changed.
+/// Any request may be refused, and what is read may not have changed.
 fn finished(mut document: OpenApi) -> OpenApi {
     for item in document.paths.paths.values_mut() {
         if let Some(read) = &mut item.get {

@@ -15,10 +15,10 @@ use super::status_cache::{CachedStatus, StatusCache};
 use super::visitor::Visitor;
 use crate::server_context::ServerContext;
 
-/// Whoever is told nothing for longer takes the line for dead.
+/// A client that hears nothing for longer takes the connection for dead.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const KEEPALIVE_FRAME: &[u8] = b":\n\n";
-/// Whoever was revoked is shown no more after that.
+/// A revoked client is shown no more after that.
 const ACCESS_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 pub(super) fn follow(
@@ -53,7 +53,7 @@ struct Viewer {
 }
 
 impl Viewer {
-    /// Nothing more when its token is not good any more, or when the cache is gone.
+    /// Nothing more when its token is not good any longer, or when the cache is gone.
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if self.looked_at.elapsed() >= ACCESS_CHECK_INTERVAL {

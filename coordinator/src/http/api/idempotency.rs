@@ -14,22 +14,22 @@ use bytes::Bytes;
 use tokio::time::Instant;
 use utoipa::IntoParams;
 
-use super::Answered;
+use super::ApiResult;
 use super::problem::Problem;
 use super::visitor::Visitor;
 
 const IDEMPOTENCY_KEY_HEADER: &str = "idempotency-key";
 const MAX_KEY_BYTES: usize = 128;
-/// Nobody tries again after that.
+/// Clients do not try again after that.
 const ANSWER_TTL: Duration = Duration::from_hours(24);
-/// A request of which nobody knows what came of it has been decided by then, or is lost.
+/// A request with an unknown outcome has been decided by then, or is lost.
 const UNDECIDED_TTL: Duration = Duration::from_mins(1);
 /// Requests in progress among them. The oldest answers leave first, a visitor's own before those of others; a request in
 /// progress stays, for a repeat would begin it a second time.
 const MAX_ANSWERS: usize = 1024;
 /// Requests in progress of one visitor, so that one leaves room to the others.
 const MAX_OPEN_PER_VISITOR: usize = 128;
-/// Together. One that is longer alone is not kept: its request is answered anew.
+/// Together. One that is longer alone is not kept: its request is answered again.
 const MAX_ANSWERS_BYTES: usize = 64 << 20;
 
 /// Only for the document: it is read from the headers.
@@ -46,7 +46,7 @@ pub(super) struct Key {
     key: Option<String>,
 }
 
-/// A request that shall be answered once. Without a key, each is another.
+/// A request that should be answered once. Without a key, each is another.
 pub(super) struct Idempotency {
     key: Option<(Visitor, String)>,
     /// What is asked, so that a key is not taken for two things.
@@ -82,10 +82,10 @@ pub(super) struct Answers(Arc<Mutex<All>>);
 struct Kept {
     what: String,
     since: Instant,
-    answer: Found,
+    answer: AnswerState,
 }
 
-enum Found {
+enum AnswerState {
     /// It is being found.
     NotYet,
     /// The coordinator did not answer in time, and may do it yet.
@@ -95,26 +95,26 @@ enum Found {
 
 impl Kept {
     fn is_answered(&self) -> bool {
-        matches!(self.answer, Found::Answer(..))
+        matches!(self.answer, AnswerState::Answer(..))
     }
 
     fn is_kept(&self) -> bool {
         let kept_for = match self.answer {
-            Found::Unknown => UNDECIDED_TTL,
-            Found::NotYet | Found::Answer(..) => ANSWER_TTL,
+            AnswerState::Unknown => UNDECIDED_TTL,
+            AnswerState::NotYet | AnswerState::Answer(..) => ANSWER_TTL,
         };
         self.since.elapsed() < kept_for
     }
 }
 
 impl Answers {
-    /// A refusal is not kept: what was wrong may be mended by then. Whoever leaves before the answer comes asks again
-    /// with the same key, and what was begun must not be begun twice: it goes on.
+    /// A refusal is not kept: what was wrong may be repaired by then. A client that leaves before the answer comes asks
+    /// again with the same key, and what was begun must not be begun twice: it goes on.
     pub(super) async fn answer(
         &self,
         idempotency: Idempotency,
-        asked: impl Future<Output = Answered> + Send + 'static,
-    ) -> Answered {
+        asked: impl Future<Output = ApiResult> + Send + 'static,
+    ) -> ApiResult {
         let Some(key) = idempotency.key else {
             return asked.await;
         };
@@ -136,7 +136,7 @@ impl Answers {
         let Some(first) = kept.get(key) else {
             make_room(&mut kept, &key.0)?;
             let since = Instant::now();
-            let answer = Found::NotYet;
+            let answer = AnswerState::NotYet;
             kept.insert(
                 key.clone(),
                 Kept {
@@ -149,8 +149,8 @@ impl Answers {
         };
         match &first.answer {
             _ if first.what != what => Err(other_request()),
-            Found::NotYet | Found::Unknown => Err(still_at_it()),
-            Found::Answer(code, headers, body) => {
+            AnswerState::NotYet | AnswerState::Unknown => Err(still_at_it()),
+            AnswerState::Answer(code, headers, body) => {
                 let mut answer = Response::new(Body::from(body.clone()));
                 *answer.status_mut() = *code;
                 *answer.headers_mut() = headers.clone();
@@ -193,8 +193,8 @@ fn drop_oldest_answer(kept: &mut All, by: &Visitor) -> bool {
 
 fn bytes(kept: &All) -> usize {
     let bytes = |kept: &Kept| match &kept.answer {
-        Found::Answer(_, _, body) => body.len(),
-        Found::NotYet | Found::Unknown => 0,
+        AnswerState::Answer(_, _, body) => body.len(),
+        AnswerState::NotYet | AnswerState::Unknown => 0,
     };
     kept.values().map(bytes).sum()
 }
@@ -206,10 +206,10 @@ struct Open {
 }
 
 impl Open {
-    async fn kept(mut self, asked: impl Future<Output = Answered>) -> Answered {
+    async fn kept(mut self, asked: impl Future<Output = ApiResult>) -> ApiResult {
         let asked = asked.await;
         if asked.as_ref().is_err_and(Problem::is_unknown) {
-            self.note(Found::Unknown);
+            self.note(AnswerState::Unknown);
         }
         let (head, body) = asked?.into_parts();
         // It is in memory already; how much of that stays is bounded.
@@ -227,10 +227,10 @@ impl Open {
             let is_full = |kept: &All| bytes(kept) + body.len() > MAX_ANSWERS_BYTES;
             while is_full(&kept) && drop_oldest_answer(&mut kept, by) {}
         }
-        self.note(Found::Answer(code, headers, body));
+        self.note(AnswerState::Answer(code, headers, body));
     }
 
-    fn note(&mut self, found: Found) {
+    fn note(&mut self, found: AnswerState) {
         let key = self.key.take();
         let mut kept = self.answers.lock();
         if let Some(kept) = key.and_then(|key| kept.get_mut(&key)) {
@@ -301,7 +301,7 @@ mod tests {
         Idempotency::asked(&headers, by, "the same").expect("a key")
     }
 
-    /// How often those with these keys were answered anew.
+    /// How often those with these keys were answered by the core again.
     async fn made(answers: &Answers, by: &Visitor, keys: &[usize], bytes: usize) -> u32 {
         let made = Arc::<AtomicU32>::default();
         for &nth in keys {
@@ -377,11 +377,11 @@ mod tests {
     }
 
     /// And no panic of a request that was made a second time.
-    fn is_conflict(answer: Answered) -> bool {
+    fn is_conflict(answer: ApiResult) -> bool {
         answer.is_err_and(|it| it.into_response().status() == StatusCode::CONFLICT)
     }
 
-    async fn twice() -> Answered {
+    async fn twice() -> ApiResult {
         panic!("it is made twice")
     }
 
@@ -397,7 +397,7 @@ mod tests {
             Ok(Response::new(Body::from("first")))
         };
         tokio::select! {
-            _ = answers.answer(idempotency(&by, 0), first) => panic!("nobody let it end"),
+            _ = answers.answer(idempotency(&by, 0), first) => panic!("nothing let it end"),
             begun = begun => begun.unwrap(),
         }
         let busy = answers.answer(idempotency(&by, 0), twice()).await;

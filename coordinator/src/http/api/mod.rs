@@ -48,7 +48,7 @@ struct Served {
     sandbox: ExclusiveJob,
 }
 
-type Answered = Result<Response, Problem>;
+type ApiResult = Result<Response, Problem>;
 
 pub(super) fn routes(context: ServerContext, status_cache: StatusCache) -> Router {
     let served = Served {
@@ -71,7 +71,7 @@ pub(super) fn routes(context: ServerContext, status_cache: StatusCache) -> Route
     Router::new().nest(document::API_ROOT, api)
 }
 
-/// What is served, and what is told of it, from the same lines.
+/// What is served, and its description, from the same lines.
 fn described() -> OpenApiRouter<Served> {
     OpenApiRouter::with_openapi(document::head())
         .routes(routes!(reading::me))
@@ -107,7 +107,7 @@ fn described() -> OpenApiRouter<Served> {
         .routes(routes!(orders::start))
 }
 
-/// All of it: what is told here is where it is below the root.
+/// All of it: what is described here is where it is below the root.
 fn whole(uri: &Uri) -> String {
     format!("{}{}", document::API_ROOT, uri.path())
 }

@@ -16,7 +16,7 @@ use super::idempotency::{Idempotency, Key};
 use super::problem::{BAD_JOB, Problem};
 use super::tagged::tagged;
 use super::visitor::Visitor;
-use super::{Answered, Name, Options, Served, document, name, options};
+use super::{ApiResult, Name, Options, Served, document, name, options};
 
 /// More than any port has, in Gb/s.
 const MAX_RATE_GBPS: f64 = 100_000.0;
@@ -27,7 +27,7 @@ const MAX_RATE_GBPS: f64 = 100_000.0;
 pub(super) struct Gate {
     /// As Slurm writes them: `node[01-04,07]`.
     hosts: String,
-    /// For this job: in the order that it was told first, where it is registered on them.
+    /// For this job: in the order that it registered first, where it is registered on them.
     job: Option<String>,
 }
 
@@ -59,7 +59,7 @@ pub(super) async fn gate(
     visitor: Visitor,
     headers: HeaderMap,
     asked: Options<Gate>,
-) -> Answered {
+) -> ApiResult {
     let asked = options(asked)?;
     let hosts = all(&asked.hosts)?;
     let request = Request::Gate {
@@ -86,7 +86,7 @@ pub(super) async fn register(
     visitor: Visitor,
     path: Name,
     hosts: Options<Hosts>,
-) -> Answered {
+) -> ApiResult {
     let Hosts { hosts, reorder } = options(hosts)?;
     let order = JobOrder::Register {
         hosts: all(&hosts)?,
@@ -107,9 +107,12 @@ pub(super) struct Phase {
 
 impl Phase {
     fn order(self) -> Result<JobOrder, Problem> {
-        let rate = |gbps: f64| match gbps > 0.0 && gbps <= MAX_RATE_GBPS {
-            true => Ok(Rate::from_bits_per_s((gbps * 1e9) as u64)),
-            false => Err(unfit(format!("ring_gbps: {gbps} is not a rate"))),
+        let rate = |gbps: f64| {
+            if gbps > 0.0 && gbps <= MAX_RATE_GBPS {
+                Ok(Rate::from_bits_per_s((gbps * 1e9) as u64))
+            } else {
+                Err(unfit(format!("ring_gbps: {gbps} is not a rate")))
+            }
         };
         Ok(JobOrder::Phase {
             ring_bits_per_s: self.ring_gbps.map(rate).transpose()?,
@@ -131,12 +134,12 @@ pub(super) async fn phase(
     visitor: Visitor,
     path: Name,
     phase: Options<Phase>,
-) -> Answered {
+) -> ApiResult {
     let order = options(phase)?.order()?;
     told(&served, &visitor, name(path)?, order).await
 }
 
-async fn told(served: &Served, visitor: &Visitor, job: String, order: JobOrder) -> Answered {
+async fn told(served: &Served, visitor: &Visitor, job: String, order: JobOrder) -> ApiResult {
     match visitor
         .ask(&served.context, Request::Job { job, order })
         .await?
@@ -168,7 +171,7 @@ enum Topology {
     None,
 }
 
-/// Plans what mends its ways, and carries it out as far as the policy lets it. For operators.
+/// Plans what repairs its ways, and carries it out as far as the policy lets it. For operators.
 #[utoipa::path(
     post,
     path = "/jobs/{job}/start",
@@ -190,7 +193,7 @@ pub(super) async fn start(
     headers: HeaderMap,
     path: Name,
     wish: Options<Wish>,
-) -> Answered {
+) -> ApiResult {
     let (job, Wish { topology }) = (name(path)?, options(wish)?);
     let idempotency =
         Idempotency::asked(&headers, &visitor, &format!("start of {job}, {topology:?}"))?;
@@ -200,7 +203,7 @@ pub(super) async fn start(
     served.answers.answer(idempotency, answer).await
 }
 
-async fn started(served: Served, visitor: Visitor, job: String, order: JobOrder) -> Answered {
+async fn started(served: Served, visitor: Visitor, job: String, order: JobOrder) -> ApiResult {
     let answer = visitor.ask(&served.context, Request::Job { job, order });
     let Answer::Started(started) = answer.await? else {
         return Err(Problem::unexpected());
@@ -216,7 +219,7 @@ async fn started(served: Served, visitor: Visitor, job: String, order: JobOrder)
     params(("job" = String, Path, description = "Its name")),
     responses((status = 204, description = "It is over"))
 )]
-pub(super) async fn end(served: State<Served>, visitor: Visitor, path: Name) -> Answered {
+pub(super) async fn end(served: State<Served>, visitor: Visitor, path: Name) -> ApiResult {
     let (job, order) = (name(path)?, JobOrder::End);
     match visitor
         .ask(&served.context, Request::Job { job, order })

@@ -10,7 +10,7 @@ use reweave_common::operator::Refused;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// An election takes about so long.
+/// An election takes about this long.
 const RETRY_AFTER_S: u16 = 1;
 
 /// As RFC 9457 has it.
@@ -22,7 +22,7 @@ pub(super) struct Problem {
     title: &'static str,
     status: u16,
     detail: String,
-    /// Where whoever leads listens, told by one that does not.
+    /// Where the leader listens, as a coordinator that does not lead answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     leader: Option<SocketAddr>,
@@ -52,7 +52,7 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, "urn:reweave:bad-request", detail)
     }
 
-    /// What somebody sends is no such thing, or more than is read.
+    /// What a client sends is no such thing, or more than is read.
     pub(super) fn bad_body(error: &JsonRejection) -> Self {
         let (code, detail) = (error.status(), error.body_text());
         match code {

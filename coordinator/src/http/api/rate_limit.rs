@@ -30,8 +30,8 @@ pub(super) struct RateLimits(Arc<Mutex<Budgets>>);
 
 #[derive(Default)]
 struct Budgets {
-    /// Of all at one place together who have no token, or one that has not been good for anything yet: anybody makes up
-    /// as many as he likes, and takes nothing from newcomers elsewhere.
+    /// Of all at one place together who have no token, or one that has not been good for anything yet: any client can
+    /// make up as many as it likes, and takes nothing from new clients elsewhere.
     strangers: BTreeMap<ClientNetwork, Budget>,
     /// Of all those elsewhere together: each that is new is asked of the leader.
     together: Option<Budget>,
@@ -71,14 +71,14 @@ struct Budget {
     times: f64,
 }
 
-/// Whoever is new is asked for once, so that what he asks later is taken from his own.
+/// The core is asked once about a new client, so that its later requests count against its own limit.
 pub(super) async fn hold(
     State((limits, context)): State<(RateLimits, ServerContext)>,
     request: Request,
     next: Next,
 ) -> Response {
     let visitor = Visitor::of(request.headers(), request.extensions()).ok();
-    // Whoever has shown a certificate is no stranger.
+    // A client that has shown a certificate is known.
     if let Some(member @ Visitor::Member(_)) = &visitor {
         limits.learn(member.clone(), Instant::now());
     }
@@ -140,7 +140,7 @@ impl RateLimits {
         }
     }
 
-    /// A token that is not good any more is a stranger's.
+    /// A token that is not good any longer is a stranger's.
     fn forget(&self, visitor: Option<&Visitor>) {
         if let Some(visitor) = visitor {
             self.lock().known.remove(visitor);

@@ -19,11 +19,11 @@ use super::fabric::Shown;
 use super::problem::Problem;
 use super::tagged::tagged;
 use super::visitor::Visitor;
-use super::{Answered, Name, Number, Options, Served, name, number, options};
+use super::{ApiResult, Name, Number, Options, Served, name, number, options};
 
 /// Who asks, and their role.
 #[utoipa::path(get, path = "/me", responses((status = 200, description = "A member", body = Member)))]
-pub(super) async fn me(served: State<Served>, visitor: Visitor) -> Answered {
+pub(super) async fn me(served: State<Served>, visitor: Visitor) -> ApiResult {
     let member = visitor.name(&served.context).await?;
     Ok(Json(member).into_response())
 }
@@ -35,7 +35,7 @@ pub(super) async fn status(
     served: State<Served>,
     visitor: Visitor,
     headers: HeaderMap,
-) -> Answered {
+) -> ApiResult {
     visitor.may(&served.context, &Request::Status).await?;
     Ok(served.status_cache.status().await?.answer(&headers))
 }
@@ -46,18 +46,18 @@ pub(super) async fn fabric(
     served: State<Served>,
     visitor: Visitor,
     headers: HeaderMap,
-) -> Answered {
+) -> ApiResult {
     visitor.name(&served.context).await?;
     tagged(&headers, &Shown::of(&served.context.fabric))
 }
 
-/// What slows the jobs, and what may be wrong where nobody looks.
+/// What slows the jobs, and what may be wrong where nothing is measured.
 #[utoipa::path(get, path = "/findings", responses((status = 200, description = "Findings", body = Findings)))]
 pub(super) async fn findings(
     served: State<Served>,
     visitor: Visitor,
     headers: HeaderMap,
-) -> Answered {
+) -> ApiResult {
     match visitor.ask(&served.context, Request::Diagnose).await? {
         Answer::Findings(findings) => tagged(&headers, &findings),
         _ => Err(Problem::unexpected()),
@@ -70,7 +70,7 @@ pub(super) async fn matrix(
     served: State<Served>,
     visitor: Visitor,
     headers: HeaderMap,
-) -> Answered {
+) -> ApiResult {
     let asked = Request::Matrix { most: u32::MAX };
     match visitor.ask(&served.context, asked).await? {
         Answer::Matrix(matrix) => tagged(&headers, &matrix),
@@ -80,7 +80,11 @@ pub(super) async fn matrix(
 
 /// The bandwidth between hosts beside that of their peers, those farthest below them first.
 #[utoipa::path(get, path = "/pairs", responses((status = 200, description = "The pairs", body = MeasuredPairs)))]
-pub(super) async fn pairs(served: State<Served>, visitor: Visitor, headers: HeaderMap) -> Answered {
+pub(super) async fn pairs(
+    served: State<Served>,
+    visitor: Visitor,
+    headers: HeaderMap,
+) -> ApiResult {
     let asked = Request::Pairs { most: u32::MAX };
     match visitor.ask(&served.context, asked).await? {
         Answer::Pairs(pairs) => tagged(&headers, &pairs),
@@ -88,17 +92,17 @@ pub(super) async fn pairs(served: State<Served>, visitor: Visitor, headers: Head
     }
 }
 
-/// Which hosts work together, those that send most first, and what orchestrators have told of jobs.
+/// Which hosts work together, those that send most first, and what orchestrators have registered of jobs.
 #[derive(Debug, Serialize, ToSchema)]
 struct Jobs {
     jobs: Vec<JobStatus>,
     registered: Vec<RegisteredJob>,
 }
 
-/// Which hosts work together now, as their traffic shows, with what was promised them and what they have; and
-/// the jobs that orchestrators have told of.
+/// Which hosts work together now, as their traffic shows, with what was promised them and what they have; and the jobs
+/// that orchestrators have registered.
 #[utoipa::path(get, path = "/jobs", responses((status = 200, description = "The jobs", body = Jobs)))]
-pub(super) async fn jobs(served: State<Served>, visitor: Visitor, headers: HeaderMap) -> Answered {
+pub(super) async fn jobs(served: State<Served>, visitor: Visitor, headers: HeaderMap) -> ApiResult {
     let seen = visitor.ask(&served.context, Request::Jobs).await?;
     let told = visitor.ask(&served.context, Request::Registered).await?;
     match (seen, told) {
@@ -115,7 +119,7 @@ pub(super) async fn imbalance(
     served: State<Served>,
     visitor: Visitor,
     headers: HeaderMap,
-) -> Answered {
+) -> ApiResult {
     match visitor.ask(&served.context, Request::Imbalance).await? {
         Answer::Imbalances(found) => tagged(&headers, &found),
         _ => Err(Problem::unexpected()),
@@ -130,7 +134,7 @@ pub(super) struct Ends {
     from: String,
     /// The host that receives, or one of its addresses.
     to: String,
-    /// Only what comes from this port; with `port`, also what nobody sends.
+    /// Only what comes from this port; with `port`, also a flow that no host sends.
     source_port: Option<u16>,
     /// Only what goes to this port.
     port: Option<u16>,
@@ -154,7 +158,7 @@ pub(super) async fn traces(
     visitor: Visitor,
     headers: HeaderMap,
     ends: Options<Ends>,
-) -> Answered {
+) -> ApiResult {
     let ends = options(ends)?;
     let end = |host, port| FlowEnd { host, port };
     let between = Between {
@@ -184,7 +188,7 @@ pub(super) async fn explanation(
     visitor: Visitor,
     headers: HeaderMap,
     path: Name,
-) -> Answered {
+) -> ApiResult {
     let job = name(path)?;
     let detail = format!("{job} has no large flows to other hosts now");
     let asked = Request::Explain { job, hosts: vec![] };
@@ -216,7 +220,7 @@ pub(super) async fn history(
     visitor: Visitor,
     headers: HeaderMap,
     page: Options<Page>,
-) -> Answered {
+) -> ApiResult {
     let before = options(page)?.before.map(Generation);
     let asked = Request::History { before };
     match visitor.ask(&served.context, asked).await? {
@@ -237,7 +241,7 @@ pub(super) async fn record(
     visitor: Visitor,
     headers: HeaderMap,
     path: Number,
-) -> Answered {
+) -> ApiResult {
     let generation = number(path)?;
     let asked = Request::Record { generation };
     match visitor.ask(&served.context, asked).await? {
@@ -257,7 +261,7 @@ pub(super) async fn record(
     path = "/events",
     responses((status = 200, description = "Events", body = String, content_type = "text/event-stream"))
 )]
-pub(super) async fn events(State(served): State<Served>, visitor: Visitor) -> Answered {
+pub(super) async fn events(State(served): State<Served>, visitor: Visitor) -> ApiResult {
     visitor.name(&served.context).await?;
     Ok(events::follow(
         &served.status_cache,

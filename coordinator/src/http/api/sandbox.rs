@@ -16,8 +16,8 @@ use axum::response::IntoResponse;
 use reweave_common::moment::Moment;
 use reweave_common::operator::Request;
 use reweave_history::{Kind, Past, Question, moment_of, written};
+use reweave_sim::engine::network::Costs;
 use reweave_sim::sandbox::{Effort, VariantFile};
-use reweave_sim::sim::network::Costs;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -26,7 +26,7 @@ use super::changing::planned;
 use super::idempotency::{Idempotency, Key};
 use super::problem::Problem;
 use super::visitor::Visitor;
-use super::{Answered, Served};
+use super::{ApiResult, Served};
 use crate::archive::Unread;
 use crate::exclusive_job::Undone;
 use plays::Play;
@@ -41,20 +41,20 @@ const MAX_BURSTS: usize = 20_000;
 /// Links looked at; a core looks at some 20 million a second.
 const MAX_LINK_VISITS: u64 = 400_000_000;
 
-type Asked<T> = Result<Json<T>, JsonRejection>;
+type JsonBody<T> = Result<Json<T>, JsonRejection>;
 
 /// What is to be played: a stretch of the past (`from` and `to`), `flows`, a `job`, or a `trace`.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Plays {
-    /// `2026-11-20T14:00:00Z`, or `15m` for so long ago.
+    /// `2026-11-20T14:00:00Z`, or `15m` for this long ago.
     from: Option<String>,
     to: Option<String>,
     /// The table that `reweave sim flows` takes.
     flows: Option<String>,
     /// The file that `reweave sim job` takes.
     job: Option<String>,
-    /// The timings of a job of operators, whatever that calls their file.
+    /// The timings of a job of operators, whichever file the job names.
     profile: Option<String>,
     trace: Option<Trace>,
     /// What flows, a job or a trace are played on; the cluster's own fabric when left out. In variants it is `fabric.toml`,
@@ -118,8 +118,8 @@ pub(super) async fn play(
     State(served): State<Served>,
     visitor: Visitor,
     sent: HttpRequest,
-) -> Answered {
-    // Nobody else may send as much.
+) -> ApiResult {
+    // No other client may send as much.
     visitor.name(&served.context).await?;
     let asked = Json::<Plays>::from_request(sent, &()).await;
     let Json(mut asked) = asked.map_err(|error| Problem::bad_body(&error))?;
@@ -222,7 +222,7 @@ impl Otherwise {
     }
 }
 
-/// A variant that somebody wants.
+/// A variant that a client asks for.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wanted {
@@ -243,8 +243,8 @@ pub(super) async fn promote(
     served: State<Served>,
     visitor: Visitor,
     headers: HeaderMap,
-    asked: Asked<Wanted>,
-) -> Answered {
+    asked: JsonBody<Wanted>,
+) -> ApiResult {
     let idempotency = Idempotency::asked(&headers, &visitor, "")?;
     let Json(Wanted { variant }) = asked.map_err(|error| Problem::bad_body(&error))?;
     let links = doing_without(&variant)?;

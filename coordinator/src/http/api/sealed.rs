@@ -9,7 +9,7 @@ use utoipa::IntoParams;
 use super::problem::Problem;
 use super::tagged::Tagged;
 use super::visitor::Visitor;
-use super::{Answered, Number, Served, document, number};
+use super::{ApiResult, Number, Served, document, number};
 
 /// Only for the document: it is read from the headers.
 #[derive(IntoParams)]
@@ -44,7 +44,7 @@ pub(super) async fn offer(
     visitor: Visitor,
     headers: HeaderMap,
     path: Number,
-) -> Answered {
+) -> ApiResult {
     let generation = number(path)?;
     let asked = Request::Record { generation };
     match visitor.ask(&served.context, asked).await? {
@@ -61,13 +61,13 @@ pub(super) async fn offer(
     }
 }
 
-fn shown(headers: &HeaderMap, plan: &Plan) -> Answered {
+fn shown(headers: &HeaderMap, plan: &Plan) -> ApiResult {
     let body = serde_json::to_vec(plan).ok();
     let tagged = body.and_then(|body| Tagged::sealed(body.into(), &plan.seal));
     Ok(tagged.ok_or_else(Problem::unexpected)?.answer(headers))
 }
 
-/// What is asked by whoever approves, and sends these headers.
+/// A client that approves asks this, with these headers.
 pub(super) fn asked(
     headers: &HeaderMap,
     generation: Generation,
@@ -81,9 +81,10 @@ pub(super) fn asked(
             None => return Err(no_tag()),
         }
     }
-    match headers.contains_key(header::IF_MATCH) {
-        true => Ok(approval.of_sealed(generation, seals)),
-        false => Ok(approval.of(generation)),
+    if headers.contains_key(header::IF_MATCH) {
+        Ok(approval.of_sealed(generation, seals))
+    } else {
+        Ok(approval.of(generation))
     }
 }
 

@@ -26,7 +26,7 @@ use crate::server_context::ServerContext;
 const REFRESH_INTERVAL: Duration = Duration::from_millis(500);
 /// Longer than it takes until there is another.
 const STATUS_TTL: Duration = Duration::from_secs(1);
-/// Whoever asked is taken to ask again for so long.
+/// A client that asked is taken to ask again for this long.
 const INTEREST_TTL: Duration = Duration::from_secs(5);
 
 #[derive(Clone)]
@@ -34,9 +34,9 @@ pub(in crate::http) struct StatusCache(Arc<Shared>);
 
 struct Shared {
     context: ServerContext,
-    /// None before the first, and when nobody looks.
+    /// None before the first, and when no client looks.
     shown: watch::Sender<Option<CachedStatus>>,
-    /// Of whoever makes the next.
+    /// Of the task that makes the next.
     turn: Turn<()>,
     asked: Mutex<Option<Instant>>,
     somebody_came: Notify,
@@ -57,7 +57,7 @@ struct Seen {
     tagged: Tagged,
 }
 
-/// How new something is that the core told.
+/// How new something is that the core answered.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::http) struct Fresh {
     begun: Instant,
@@ -74,7 +74,7 @@ impl Fresh {
         }
     }
 
-    /// Whether it is new enough for whoever knows of this many decisions.
+    /// Whether it is new enough for a client that knows of this many decisions.
     pub(in crate::http) fn is_good(self, decisions: u64) -> bool {
         self.decisions >= decisions && self.begun.elapsed() < STATUS_TTL
     }
@@ -148,7 +148,7 @@ impl StatusCache {
             }
             if self.somebody_looks() {
                 let _turn = self.0.turn.lock().await;
-                // Those who follow are told of trouble, and who asks is told again.
+                // Followers of the events are sent errors, and a client that asks gets them too.
                 let _ = self.make().await;
             } else {
                 self.0.shown.send_if_modified(|shown| {

@@ -12,7 +12,7 @@ use utoipa::ToSchema;
 use super::idempotency::{Idempotency, Key};
 use super::problem::Problem;
 use super::visitor::Visitor;
-use super::{Answered, Number, Served, document, number};
+use super::{ApiResult, Number, Served, document, number};
 
 /// What becomes of a plan.
 #[derive(Debug, Serialize, ToSchema)]
@@ -35,7 +35,7 @@ pub(super) async fn hold(
     visitor: Visitor,
     headers: HeaderMap,
     path: Number,
-) -> Answered {
+) -> ApiResult {
     steer(&served, &visitor, &headers, (path, Steering::Hold)).await
 }
 
@@ -52,12 +52,12 @@ pub(super) async fn resume(
     visitor: Visitor,
     headers: HeaderMap,
     path: Number,
-) -> Answered {
+) -> ApiResult {
     steer(&served, &visitor, &headers, (path, Steering::Resume)).await
 }
 
-/// Gives a plan up: what was done is taken back, in an order in which nothing is lost; one that has not begun
-/// is withdrawn. For operators.
+/// Gives a plan up: what was done is rolled back, in an order in which nothing is lost; one that has not begun is
+/// withdrawn. For operators.
 #[utoipa::path(
     post,
     path = "/plans/{generation}/abort",
@@ -69,7 +69,7 @@ pub(super) async fn abort(
     visitor: Visitor,
     headers: HeaderMap,
     path: Number,
-) -> Answered {
+) -> ApiResult {
     steer(&served, &visitor, &headers, (path, Steering::Abort)).await
 }
 
@@ -78,7 +78,7 @@ async fn steer(
     visitor: &Visitor,
     headers: &HeaderMap,
     (path, how): (Number, Steering),
-) -> Answered {
+) -> ApiResult {
     let generation = number(path)?;
     let idempotency = Idempotency::asked(headers, visitor, &format!("{how} {generation}"))?;
     let asked = steered(served.clone(), visitor.clone(), generation, how);
@@ -90,7 +90,7 @@ async fn steered(
     visitor: Visitor,
     generation: Generation,
     how: Steering,
-) -> Answered {
+) -> ApiResult {
     let asked = Request::Steer { generation, how };
     match visitor.ask(&served.context, asked).await? {
         Answer::Steered { generation, how } => {

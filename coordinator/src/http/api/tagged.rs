@@ -27,7 +27,7 @@ impl Tagged {
         Some(Self { body, tag })
     }
 
-    /// Told apart by what stands for it.
+    /// Distinguished by what stands for it.
     pub(super) fn sealed(body: Bytes, seal: &str) -> Option<Self> {
         let tag = HeaderValue::from_str(&format!("\"{seal}\"")).ok()?;
         Some(Self { body, tag })
@@ -35,12 +35,11 @@ impl Tagged {
 
     pub(super) fn answer(self, asked: &HeaderMap) -> Response {
         let Self { body, tag } = self;
-        let mut response = match has_it(asked, &tag) {
-            true => StatusCode::NOT_MODIFIED.into_response(),
-            false => {
-                let kind = (header::CONTENT_TYPE, "application/json");
-                ([kind], body).into_response()
-            }
+        let mut response = if has_it(asked, &tag) {
+            StatusCode::NOT_MODIFIED.into_response()
+        } else {
+            let kind = (header::CONTENT_TYPE, "application/json");
+            ([kind], body).into_response()
         };
         let headers = response.headers_mut();
         headers.insert(header::ETAG, tag);

@@ -12,9 +12,9 @@ use utoipa::ToSchema;
 use super::changing::Planned;
 use super::problem::Problem;
 use super::visitor::Visitor;
-use super::{Answered, Name, Served, document, name};
+use super::{ApiResult, Name, Served, document, name};
 
-/// How far the work shall come.
+/// How far the work should come.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Work {
@@ -44,7 +44,7 @@ pub(super) async fn maintain(
     visitor: Visitor,
     path: Name,
     work: Result<Json<Work>, JsonRejection>,
-) -> Answered {
+) -> ApiResult {
     let name = name(path)?;
     let Json(Work { stage }) = work.map_err(|error| Problem::bad_body(&error))?;
     let stage = Some(stage);
@@ -61,7 +61,7 @@ pub(super) async fn maintain(
     params(("name" = String, Path, description = "The name of the switch")),
     responses((status = 204, description = "It is ended"))
 )]
-pub(super) async fn end(served: State<Served>, visitor: Visitor, path: Name) -> Answered {
+pub(super) async fn end(served: State<Served>, visitor: Visitor, path: Name) -> ApiResult {
     let (name, stage) = (name(path)?, None);
     let asked = Request::Maintain { name, stage };
     Planned::asked(&served, &visitor, asked).await?;
@@ -81,7 +81,7 @@ struct Hosts {
     params(("host" = String, Path, description = "One host of the job")),
     responses((status = 200, description = "All hosts of the job", body = Hosts))
 )]
-pub(super) async fn freeze(served: State<Served>, visitor: Visitor, path: Name) -> Answered {
+pub(super) async fn freeze(served: State<Served>, visitor: Visitor, path: Name) -> ApiResult {
     let hosts = vec![name(path)?];
     froze(&served, &visitor, Request::Freeze { hosts }).await
 }
@@ -93,12 +93,12 @@ pub(super) async fn freeze(served: State<Served>, visitor: Visitor, path: Name) 
     params(("host" = String, Path, description = "One host of the job")),
     responses((status = 200, description = "All hosts of the job", body = Hosts))
 )]
-pub(super) async fn thaw(served: State<Served>, visitor: Visitor, path: Name) -> Answered {
+pub(super) async fn thaw(served: State<Served>, visitor: Visitor, path: Name) -> ApiResult {
     let hosts = vec![name(path)?];
     froze(&served, &visitor, Request::Thaw { hosts }).await
 }
 
-async fn froze(served: &Served, visitor: &Visitor, asked: Request) -> Answered {
+async fn froze(served: &Served, visitor: &Visitor, asked: Request) -> ApiResult {
     match visitor.ask(&served.context, asked).await? {
         Answer::Froze { hosts } => Ok(Json(Hosts { hosts }).into_response()),
         _ => Err(Problem::unexpected()),

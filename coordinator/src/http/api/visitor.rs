@@ -24,15 +24,18 @@ pub(super) enum Visitor {
 }
 
 impl Visitor {
-    /// Whoever sends a token asks by that, whatever he has shown.
+    /// A client that sends a token asks by that, also where it has shown a certificate.
     pub(super) fn of(headers: &HeaderMap, extensions: &Extensions) -> Result<Self, Problem> {
         let shown = extensions.get::<ConnectInfo<Shown>>();
         let member = shown.and_then(|ConnectInfo(it)| it.member.clone());
         match member {
-            Some(member) if !headers.contains_key(AUTHORIZATION) => match is_of_page(headers) {
-                true => Ok(Self::Member(member)),
-                false => Err(Problem::other_site()),
-            },
+            Some(member) if !headers.contains_key(AUTHORIZATION) => {
+                if is_of_page(headers) {
+                    Ok(Self::Member(member))
+                } else {
+                    Err(Problem::other_site())
+                }
+            }
             _ => Self::by_token(headers),
         }
     }
@@ -66,19 +69,20 @@ impl Visitor {
         }
     }
 
-    /// The core's word for who asks, and that nobody else leads, without what it would answer.
+    /// The core's word on the client, and that no other coordinator leads, without what it would answer.
     pub(super) async fn may(
         &self,
         context: &ServerContext,
         request: &Request,
     ) -> Result<(), Problem> {
         let role = self.name(context).await?.role;
-        match request.may_be_asked_by(role) {
-            true => Ok(()),
-            false => Err(Refused::NotAllowed {
+        if request.may_be_asked_by(role) {
+            Ok(())
+        } else {
+            Err(Refused::NotAllowed {
                 role: role.to_string(),
             }
-            .into()),
+            .into())
         }
     }
 
@@ -90,7 +94,7 @@ impl Visitor {
     }
 }
 
-/// Browsers show a certificate in the name of any page; what a page of somebody else asks, its reader did not.
+/// Browsers show a certificate in the name of any page; what a page of another site asks, its reader did not.
 fn is_of_page(headers: &HeaderMap) -> bool {
     let text = |name: HeaderName| headers.get(name).map(|value| value.to_str().ok());
     let site = text(SEC_FETCH_SITE).is_none_or(|site| matches!(site, Some("same-origin" | "none")));
@@ -128,10 +132,7 @@ mod tests {
             (SEC_FETCH_SITE, "same-origin"),
             (ORIGIN, "https://c0:7335")
         ]));
-        assert!(
-            is_ours(&[(SEC_FETCH_SITE, "none")]),
-            "somebody has typed it"
-        );
+        assert!(is_ours(&[(SEC_FETCH_SITE, "none")]), "a user has typed it");
         for site in ["cross-site", "same-site", "else", ""] {
             assert!(!is_ours(&[(SEC_FETCH_SITE, site)]), "{site}");
         }

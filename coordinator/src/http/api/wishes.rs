@@ -21,8 +21,8 @@ pub(super) struct Wish {
     /// What switches send each of several equal ways.
     #[schema(inline, nullable = false)]
     weights: Option<Weights>,
-    /// All that these optical switches shall hold, by their names; others stay as they are. None: those circuits
-    /// that surely speed up what is sent now.
+    /// All that these optical switches should hold, by their names; others stay as they are. None: those circuits that
+    /// surely speed up what is sent now.
     #[schema(value_type = Option<BTreeMap<String, CircuitSet>>, nullable = false)]
     circuits: Option<BTreeMap<OpticalName, CircuitSet>>,
     /// The job that is registered by this name starts in a better order of its ranks the next time.

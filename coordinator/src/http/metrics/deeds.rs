@@ -2,7 +2,7 @@
 
 use super::page::{Kind, Page};
 use crate::counters::{Ending, EventCounters, Fate};
-use crate::webhooks::Told;
+use crate::webhooks::DeliveryCounters;
 
 /// All of them, so that the first of a kind is seen to have come.
 pub(super) fn endings(page: &mut Page, endings: &EventCounters<Ending>) {
@@ -16,7 +16,7 @@ pub(super) fn endings(page: &mut Page, endings: &EventCounters<Ending>) {
 }
 
 /// By their order, for two of them may lie on one host.
-pub(super) fn told(page: &mut Page, told: &[Told]) {
+pub(super) fn told(page: &mut Page, told: &[DeliveryCounters]) {
     let name = "reweave_webhook_deliveries_total";
     let help = "Webhook events, by hook and outcome.";
     page.family(Kind::Counter, name, help);

@@ -19,7 +19,7 @@ use crate::counters::{Ending, EventCounters};
 use crate::intake::Counts;
 use crate::local_health::LocalHealth;
 use crate::sessions::{ADMITTED_ROLES, Reason};
-use crate::webhooks::Told;
+use crate::webhooks::DeliveryCounters;
 pub(super) use log::Log;
 use page::{Kind, Page, count};
 pub(super) use work::Work;
@@ -39,7 +39,7 @@ pub(super) struct Sight<'s> {
     pub(super) sessions: BTreeMap<Role, usize>,
     pub(super) local_health: LocalHealth,
     pub(super) endings: EventCounters<Ending>,
-    pub(super) told: Arc<[Told]>,
+    pub(super) told: Arc<[DeliveryCounters]>,
 }
 
 /// Every family with its help and kind, and its samples below it.

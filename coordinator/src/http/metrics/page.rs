@@ -24,9 +24,10 @@ impl Page {
 
     pub(super) fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Into<f64>) {
         let labels: Vec<_> = labels.iter().map(label).collect();
-        let labels = match labels.is_empty() {
-            true => String::new(),
-            false => format!("{{{}}}", labels.join(",")),
+        let labels = if labels.is_empty() {
+            String::new()
+        } else {
+            format!("{{{}}}", labels.join(","))
         };
         let _ = writeln!(self.0, "{name}{labels} {}", value.into());
     }

@@ -5,9 +5,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use reweave_replica::{
-    DISK_CHECK_INTERVAL_TICKS, Founding, Kind, MAX_PROPOSAL_BYTES, Member, Members,
-};
+use reweave_replica::{DISK_CHECK_INTERVAL_TICKS, Founding, Kind, MAX_PROPOSAL_BYTES, Member};
 
 use super::*;
 use crate::intake::{Event, Queue, queue};
@@ -15,6 +13,8 @@ use crate::replication::open;
 
 const LEADER_ID: MemberId = MemberId(1);
 const OWN_ID: MemberId = MemberId(2);
+/// The leader has added it, and this one has missed that.
+const ADDED_ID: MemberId = MemberId(9);
 
 fn members() -> BTreeMap<MemberId, Member> {
     let member = |MemberId(id)| Member {
@@ -65,27 +65,60 @@ fn engine(path: &Path, saved: Saved) -> (Engine, Queue) {
     (engine, queue)
 }
 
-/// Any certificate may come with it.
-#[test]
-fn unadmitted_number_is_not_heard() {
-    let folder = tempfile::tempdir().unwrap();
+fn follower(log: &Path) -> (Engine, Queue) {
     let founding = Founding {
         members: members(),
         state: Vec::new(),
     };
-    let saved = Saved::founding(OWN_ID, Vec::new(), founding);
-    let (mut engine, _queue) = engine(&folder.path().join("log"), saved);
-    let term = engine.durable.replica().term();
-    let heartbeat = |from| Message::new(Kind::Heartbeat, [from, OWN_ID], term + 7);
-    let unadmitted = |id| Task::Unadmitted {
-        message: heartbeat(MemberId(id)),
+    engine(log, Saved::founding(OWN_ID, Vec::new(), founding))
+}
+
+fn unadmitted(MemberId(id): MemberId, term: u64) -> Task {
+    Task::Unadmitted {
+        message: Message::new(Kind::Heartbeat, [MemberId(id), OWN_ID], term),
         name: format!("c{id}"),
         folder: FolderId(id),
-    };
-    engine.take(unadmitted(9)).unwrap();
+    }
+}
+
+/// Any certificate may come with it.
+#[test]
+fn unadmitted_number_is_not_heard() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut engine, _queue) = follower(&folder.path().join("log"));
+    let term = engine.durable.replica().term();
+    engine.take(unadmitted(ADDED_ID, term + 7)).unwrap();
     assert_eq!(engine.durable.replica().term(), term);
     // It became known on the way.
-    engine.take(unadmitted(LEADER_ID.0)).unwrap();
+    engine.take(unadmitted(LEADER_ID, term + 7)).unwrap();
+    assert_eq!(engine.durable.replica().term(), term + 7);
+}
+
+/// Answers need a session, before this log has the number.
+#[test]
+fn vouched_number_is_heard_and_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut engine, _queue) = follower(&folder.path().join("log"));
+    let term = engine.durable.replica().term();
+    let mut of = members();
+    let added = Member {
+        name: "c9".to_owned(),
+        folder: Some(FolderId(ADDED_ID.0)),
+        ..of[&LEADER_ID].clone()
+    };
+    of.insert(ADDED_ID, added);
+    let members = Members {
+        of,
+        last: ADDED_ID,
+        ..Members::default()
+    };
+    let by = LEADER_ID;
+    engine.take(Task::Vouched { by, members }).unwrap();
+    engine.carry_out().unwrap();
+    let to_come = |(id, member): (MemberId, &Member)| id == ADDED_ID && member.name == "c9";
+    assert!(engine.directory.peers().any(to_come));
+    assert!(engine.directory.awaits(ADDED_ID, "c9"));
+    engine.take(unadmitted(ADDED_ID, term + 7)).unwrap();
     assert_eq!(engine.durable.replica().term(), term + 7);
 }
 
@@ -95,7 +128,7 @@ fn snapshot_waits_for_disk_room() {
     let path = folder.path().join("log");
     let joining = Saved::joining(OWN_ID, Vec::new(), Members::default());
     let (mut engine, mut queue) = engine(&path, joining);
-    // Whatever is written there finds no room.
+    // All that is written there finds no room.
     symlink("/dev/full", path.with_extension("new")).unwrap();
     let before = fs::read(&path).unwrap();
     engine.take(Task::Message(snapshot())).unwrap();

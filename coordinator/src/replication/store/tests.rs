@@ -128,7 +128,7 @@ fn log_missing_acknowledged_entries_is_refused() {
         let is_cut_back = error.to_string().contains("entry 2 was there");
         assert!(is_cut_back || length < ends[0], "cut to {length}: {error}");
     }
-    // Nobody heard of the third.
+    // No other member heard of the third.
     for length in ends[1]..=ends[2] {
         scratch.reopened(&content[..length]).unwrap();
     }

@@ -126,8 +126,8 @@ impl Authority {
         Ok(member)
     }
 
-    /// A certificate for the key of a request, good for a day, with that of the signer. Whatever
-    /// else the request asks for is not heeded.
+    /// A certificate for the key of a request, good for a day, with that of the signer. Anything else that the request
+    /// asks for is ignored.
     pub fn certify(
         &self,
         request: &[u8],

@@ -116,7 +116,7 @@ pub(super) fn rename(from: &Path, to: &Path) -> Result<(), PkiError> {
 
 fn written_beside(path: &Path, text: &str, mode: u32) -> Result<NamedTempFile, PkiError> {
     let dir = path.parent().unwrap_or(Path::new("."));
-    // Readable by its owner alone until the mode is set, whatever the process's umask.
+    // Readable by its owner alone until the mode is set, under any umask of the process.
     let write = || {
         let mut file = NamedTempFile::new_in(dir)?;
         file.as_file()

@@ -1,4 +1,4 @@
-//! Everybody at once, as after a power cut, and those who are admitted beside them.
+//! All members at once, as after a power cut, and those who are admitted beside them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -26,9 +26,8 @@ const SESSION_COUNT: usize = AGENT_COUNT * SESSIONS_PER_AGENT;
 /// How many sessions each agent has that have carried messages and are alive.
 type Crowd = BTreeMap<String, usize>;
 
-/// One agent's day: it reports, is answered, and stays. A machine that is too busy to let everybody
-/// in at the first knock, or to let everybody be heard in time, makes some come again, which is how
-/// it should be.
+/// One agent's day: it reports, is answered, and stays. A machine that is too busy to admit all at
+/// the first knock, or to hear all in time, makes some come again, as intended.
 async fn work(identity: Identity, coordinator: SocketAddr) {
     let mut dialer = Dialer::new(&identity, vec![coordinator], Role::Coordinator).unwrap();
     loop {

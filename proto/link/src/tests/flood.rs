@@ -8,7 +8,7 @@ use crate::{Channel, Session};
 
 const PIECE_BYTES: usize = 16 << 10;
 const FLOOD_ROUNDS: usize = 200;
-/// Pieces that fill what a channel holds when nobody reads it.
+/// Pieces that fill what a channel holds when the peer reads nothing.
 const PIECES_PER_CHANNEL: usize = 15;
 
 /// Sends telemetry as fast as it goes, for ever, and counts.

@@ -1,4 +1,5 @@
-//! Versions and clusters that do not fit, told to both sides; and peers that never say hello.
+//! Versions and clusters that do not fit, with the reason sent to both sides; and peers that never
+//! say hello.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -76,7 +77,8 @@ async fn lower_minor_version_is_agreed() {
     assert_eq!(connected.unwrap().version(), lower);
 }
 
-/// Whoever speaks the version before is spared what it does not know, and hears everything else.
+/// A peer that speaks the version before is spared what it does not know, and hears everything
+/// else.
 #[tokio::test]
 async fn older_minor_omits_newer_kinds() {
     let earlier = hello(PROTOCOL_VERSION.major, PROTOCOL_VERSION.minor - 1, "lab");

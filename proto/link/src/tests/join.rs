@@ -1,4 +1,4 @@
-//! How newcomers get their certificates, and who gets none.
+//! How new members get their certificates, and who gets none.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -25,7 +25,7 @@ fn token(cluster: &Cluster, role: Role, name: &str) -> Token {
     Token::new(&cluster.coordinator(), Member::new(role, name))
 }
 
-/// What becomes of `token` at a door that does `answer` to whoever comes.
+/// What becomes of `token` at a listener that gives every caller this `answer`.
 async fn attempt<F: Future<Output = ()>>(
     cluster: &Cluster,
     token: &Token,
@@ -101,7 +101,7 @@ async fn token_stays_within_its_cluster() {
     let entering = enter(std::slice::from_ref(&address), &token, home.path());
     let (refused, knocked) = soon(async { tokio::join!(entering, door.accept()) }).await;
     let Err(JoinError::Link(LinkError::Refused { source, .. })) = refused else {
-        panic!("somebody else's door was believed");
+        panic!("another's listener was believed");
     };
     assert_eq!(source, PeerRefusal::OtherAuthority);
     assert!(knocked.unwrap().is_err());

@@ -36,7 +36,7 @@ async fn unreadable_datagram_ends_session() {
     );
 }
 
-/// Whoever reads nothing of it keeps little of it, and loses nothing else.
+/// A peer that reads no datagrams keeps little of them, and loses nothing else.
 #[tokio::test]
 async fn unread_datagram_flood_is_bounded() {
     let (coordinator, agent) = pair().await;

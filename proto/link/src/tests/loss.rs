@@ -16,7 +16,7 @@ use crate::{
     connect,
 };
 
-/// A session whose end lives in a runtime that nobody drives any more: as in a process that was
+/// A session whose end lives in a runtime that is no longer driven: as in a process that was
 /// stopped, nothing is answered and nothing is said in farewell.
 struct Frozen {
     runtime: Runtime,
@@ -222,7 +222,7 @@ async fn unreachable_address_fails_in_time() {
     assert!(matches!(error, LinkError::NoAddress));
 }
 
-/// Says something to whoever comes, and lets nobody in, as one does who is busy.
+/// Answers every caller and admits none, as a busy coordinator does.
 async fn stammer(busy: UdpSocket) {
     let mut heard = [0; 1500];
     while let Ok((_, from)) = busy.recv_from(&mut heard).await {

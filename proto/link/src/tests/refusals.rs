@@ -94,7 +94,7 @@ async fn expired_agent_is_refused() {
     assert!(matches!(own_problem, Some(PeerRefusal::Expired { .. })));
 }
 
-/// Whoever can write any name into a certificate is not called by it.
+/// A peer that can write any name into a certificate is not called by it.
 #[tokio::test]
 async fn expired_foreign_agent_is_unnamed() {
     let (ours, theirs) = (Cluster::new("lab"), Cluster::new("lab"));
@@ -200,9 +200,10 @@ async fn visit(listener: &mut Listener, visitor: &Identity, shows: bool) -> Visi
         .unwrap()
         .dangerous()
         .with_custom_certificate_verifier(PeerVerifier::new(visitor, &roles, Arc::default()));
-    let mut config = match shows {
-        true => builder.with_client_cert_resolver(Arc::new(tls::certificate(visitor))),
-        false => builder.with_no_client_auth(),
+    let mut config = if shows {
+        builder.with_client_cert_resolver(Arc::new(tls::certificate(visitor)))
+    } else {
+        builder.with_no_client_auth()
     };
     config.alpn_protocols = vec![tls::ALPN.to_vec()];
     let config: quinn::crypto::rustls::QuicClientConfig = config.try_into().unwrap();
@@ -277,7 +278,7 @@ async fn session_tickets_are_never_resumed() {
         let first = connecting().await.unwrap();
         opening::open(&first, &hello).await.unwrap()
     };
-    // With the hello, whatever there might be to resume with has come too.
+    // With the hello, all that there might be to resume with has come too.
     let (accepted, _opened) = soon(async { tokio::join!(listener.accept(), greeting) }).await;
     accepted.unwrap().unwrap();
     assert!(connecting().into_0rtt().is_err());

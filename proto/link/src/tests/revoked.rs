@@ -1,12 +1,13 @@
 //! Members that are revoked, and signers that are, or that do what they may not.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use reweave_common::member::{Admission, DenyList, Member};
+use reweave_common::member::{Admission, DeniedCoordinators, DenyList, Member};
 
 use super::cluster::{Cluster, listen, meet, session, soon};
 use crate::pki::{Authority, KeyRequest, PkiError, Validity};
-use crate::{Identity, LinkError, PeerRefusal, Role};
+use crate::{DenyListFile, Identity, LinkError, PeerRefusal, Role};
 
 fn denying(member: &Member, up_to: u64) -> DenyList {
     let mut list = DenyList::default();
@@ -103,6 +104,61 @@ async fn revoked_signer_voids_its_certificates() {
     session(&mut listener, &other).await;
 }
 
+/// Of one that led, its signer has signed the certificates of all agents.
+#[tokio::test]
+async fn removed_coordinator_keeps_its_signatures() {
+    let cluster = Cluster::new("lab");
+    let ours = cluster.coordinator();
+    let signed = certified(&cluster, &signer(&cluster, "c1"), "h1", 9);
+    let removed = cluster.member(Role::Coordinator, "c1");
+    let (mut listener, _) = listen(&ours);
+    let (accepted, _connected) = session(&mut listener, &removed).await;
+    let c1 = Member::new(Role::Coordinator, "c1");
+    ours.deny_removed(denying(&c1, 20));
+    let ended = soon(accepted.shut_out()).await;
+    let LinkError::ShutOut(why) = ended else {
+        panic!("{ended:?}");
+    };
+    let is_removed = PeerRefusal::Removed { theirs: c1 };
+    assert_eq!(why, is_removed);
+    assert_eq!(refused(&ours, &removed).await, is_removed);
+    session(&mut listener, &signed).await;
+}
+
+fn removed(name: &str) -> DeniedCoordinators {
+    DeniedCoordinators {
+        as_of: Admission(20),
+        removed: BTreeMap::from([(name.to_owned(), Admission(20))]),
+        ..DeniedCoordinators::default()
+    }
+}
+
+/// In sessions that have begun already, and when its next command starts.
+#[tokio::test]
+async fn operator_refuses_coordinators_learned_of() {
+    let cluster = Cluster::new("lab");
+    let operator = cluster.member(Role::Operator, "ann");
+    let folder = cluster.dir("ann");
+    let file = DenyListFile::load(&folder, &operator).unwrap();
+    let (mut gone, _) = listen(&cluster.member(Role::Coordinator, "c1"));
+    let (mut stays, _) = listen(&cluster.coordinator());
+    let (_there, to_gone) = session(&mut gone, &operator).await;
+    let (_here, to_stays) = session(&mut stays, &operator).await;
+    file.note(&to_stays, removed("c1")).unwrap();
+    let denied = |checked: Result<(), LinkError>| checked.is_err_and(|error| error.is_denial());
+    assert!(denied(file.check(&to_gone)) && !denied(file.check(&to_stays)));
+    assert!(denied(file.note(&to_gone, removed("c0"))));
+    assert!(!denied(file.check(&to_stays)), "by a word of c1");
+
+    let again = Identity::load(&folder).unwrap();
+    DenyListFile::load(&folder, &again).unwrap();
+    let Err(refused) = meet(&mut gone, &again).await.1 else {
+        panic!("it is not refused");
+    };
+    assert!(refused.is_denial(), "{refused}");
+    session(&mut stays, &again).await;
+}
+
 /// One authority may have several clusters.
 #[tokio::test]
 async fn signer_of_other_cluster_is_refused() {
@@ -126,7 +182,7 @@ async fn signer_cannot_sign_long_lifetimes() {
     let month = Validity::lasting(30 * crate::pki::MAX_MEMBER_VALIDITY).unwrap();
     let kept = signer.issue(Role::Agent, "h0", month, &dir);
     assert!(matches!(kept, Err(PkiError::TooLongForSigner)));
-    // Somebody who has the key asks nobody.
+    // The owner of the key asks no permission.
     signer
         .sign(&["spiffe://lab/agent/h0"], "h0", month, &dir)
         .unwrap();

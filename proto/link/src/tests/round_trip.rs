@@ -1,4 +1,4 @@
-//! Messages come through, in order, both ways, on both channels, whoever gives up waiting.
+//! Messages come through, in order, both ways, on both channels, also when a caller stops waiting.
 
 use std::future::poll_fn;
 use std::task::Poll;

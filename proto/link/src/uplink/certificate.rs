@@ -53,8 +53,8 @@ impl Certificate {
         })
     }
 
-    /// Has one made with a token, unless there is one already: whoever starts a member again has
-    /// the same command. Newcomers are heard at these doors.
+    /// Obtains a certificate with a token, unless there is one already: a member that is started
+    /// again has the same command. New members are heard at these listeners.
     pub async fn obtain(
         folder: &Path,
         doors: &[SocketAddr],

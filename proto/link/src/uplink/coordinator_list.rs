@@ -21,8 +21,8 @@ pub(super) struct CoordinatorList {
 }
 
 impl CoordinatorList {
-    /// Those that there were when a member last ran here. Others were told to it by hand, so nobody is
-    /// stopped by a file that cannot be read.
+    /// Those that there were when a member last ran here. Others were added by hand, so a file that cannot be read
+    /// stops no member.
     pub(super) fn load(folder: &Path) -> Self {
         let path = folder.join(COORDINATORS_FILE);
         let seats = read(&path).unwrap_or_else(|error| {

@@ -36,8 +36,8 @@ const MAX_QUEUED_REPORTS: usize = 8;
 const MAX_QUEUED_ANSWERS: usize = 64;
 /// Clocks drift slowly, and are set rarely.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(10);
-/// How often is looked whether anything was heard; after this many looks in vain something is said
-/// that must be acknowledged, and after this many the coordinator is given up for another.
+/// How often is looked whether anything was heard; after this many looks without success something is said that must be
+/// acknowledged, and after this many the coordinator is given up for another.
 const LIVENESS_INTERVAL: Duration = Duration::from_millis(100);
 const PING_AFTER_CHECKS: u32 = 5;
 const GIVE_UP_AFTER_CHECKS: u32 = 12;
@@ -47,9 +47,9 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// The messages of one kind of member, in both directions.
 pub trait MemberProtocol: 'static {
     type Said: Serialize + SinceVersion + Send + Sync;
-    type Heard: DeserializeOwned + Into<Order<Self::Told>> + Send;
+    type Heard: DeserializeOwned + Into<Order<Self::Instruction>> + Send;
     /// Its instructions.
-    type Told: Send;
+    type Instruction: Send;
     /// What it has to tell when there is room for it, and nothing is lost without it.
     type Measured: Send;
     /// What turns that into words, again for each session.
@@ -63,7 +63,7 @@ pub trait MemberProtocol: 'static {
 }
 
 pub struct Uplink<D: MemberProtocol> {
-    events: mpsc::Receiver<UplinkEvent<D::Told>>,
+    events: mpsc::Receiver<UplinkEvent<D::Instruction>>,
     measured: mpsc::Sender<D::Measured>,
     answers: mpsc::Sender<D::Said>,
     task: JoinHandle<()>,
@@ -102,7 +102,7 @@ impl<D: MemberProtocol> Uplink<D> {
     }
 
     /// None when the uplink's task has ended, which is a bug.
-    pub async fn next(&mut self) -> Option<UplinkEvent<D::Told>> {
+    pub async fn next(&mut self) -> Option<UplinkEvent<D::Instruction>> {
         self.events.recv().await
     }
 
@@ -123,7 +123,7 @@ impl<D: MemberProtocol> Uplink<D> {
     }
 }
 
-type EventSender<D> = mpsc::Sender<UplinkEvent<<D as MemberProtocol>::Told>>;
+type EventSender<D> = mpsc::Sender<UplinkEvent<<D as MemberProtocol>::Instruction>>;
 
 async fn keep_up<D: MemberProtocol>(
     mut dialer: Dialer,
@@ -241,15 +241,19 @@ async fn listen<D: MemberProtocol>(
             Ok(Order::Elsewhere(there)) => return SessionEnd::Elsewhere(there),
             // It is asked already.
             Ok(Order::Here) => {}
-            Ok(Order::Coordinators(seats)) if !shut_out.names(session) => known.note(seats),
-            Ok(Order::Coordinators(_)) => {}
+            Ok(Order::Coordinators(seats)) if !shut_out.names(session) => {
+                shut_out.readmit(&seats);
+                known.note(seats);
+            }
+            Ok(Order::Removed(list)) if !shut_out.names(session) => shut_out.note_removed(list),
+            Ok(Order::Coordinators(_) | Order::Removed(_)) => {}
             Err(error) => return SessionEnd::Lost(error),
         }
     }
 }
 
-/// Waits until nothing has been heard for a while, though something was said, and there is somebody else to
-/// ask. Moments in which this process did not run count once.
+/// Waits until nothing has been heard for a while, though something was said, and there is another coordinator to ask.
+/// Moments in which this process did not run count once.
 async fn silence<D: MemberProtocol>(session: &Session, has_others: impl Fn() -> bool) {
     let mut looks = interval(LIVENESS_INTERVAL);
     looks.set_missed_tick_behavior(MissedTickBehavior::Delay);

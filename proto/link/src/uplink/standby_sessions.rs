@@ -22,9 +22,10 @@ use crate::receive_limit::ReceiveFlag;
 use crate::session::{Channel, Session};
 
 /// Thousands of members that are admitted together open their standby sessions one after the other. Tests have one.
-const MAX_START_DELAY: TimeSpan = match cfg!(test) {
-    false => TimeSpan::from_secs(30),
-    true => TimeSpan::ZERO,
+const MAX_START_DELAY: TimeSpan = if cfg!(test) {
+    TimeSpan::ZERO
+} else {
+    TimeSpan::from_secs(30)
 };
 /// Coordinators that reach each other have chosen one by then.
 const ELECTION_TIMEOUT: Duration = Duration::from_secs(1);
@@ -80,7 +81,7 @@ impl StandbySessions {
         self.seats.borrow().clone()
     }
 
-    /// Whether there is anybody but the one that is asked now, whenever that is asked.
+    /// Whether there is another coordinator than the one that is asked now, at the time of the call.
     pub(super) fn has_others(&self) -> impl Fn() -> bool + use<> {
         let (configured, seats) = (self.addresses.len(), self.seats.clone());
         move || configured.max(seats.borrow().len()) > 1
@@ -111,16 +112,17 @@ impl StandbySessions {
     fn wanted(&self, asked: &Session) -> Vec<SocketAddr> {
         let seats = self.seats.borrow();
         let others = seats.iter().filter(|seat| seat.name != asked.peer().name);
-        let mut wanted: Vec<_> = match seats.is_empty() {
-            true => self.addresses.clone(),
-            false => others.map(|seat| seat.address).collect(),
+        let mut wanted: Vec<_> = if seats.is_empty() {
+            self.addresses.clone()
+        } else {
+            others.map(|seat| seat.address).collect()
         };
         wanted.retain(|address| *address != asked.address());
         wanted
     }
 
-    /// The session with one that has come to lead. Meanwhile one is kept with each of the others, whoever
-    /// they come to be.
+    /// The session with one that has come to lead. Meanwhile one is kept with each of the others, also of those that
+    /// join later.
     pub(super) async fn called_beside<D: MemberProtocol>(&mut self, asked: &Session) -> Session {
         loop {
             self.keep_all_but::<D>(asked);
@@ -155,8 +157,7 @@ impl StandbySessions {
         }
     }
 
-    /// The next to ask: whoever comes to lead calls those who wait, and where nobody has called in time,
-    /// all are asked who it is.
+    /// The next to ask: a new leader calls those who wait, and where none has called in time, all are asked who leads.
     pub(super) async fn next(&mut self, dialer: &mut Dialer) -> Session {
         if let Some(session) = self.chosen.take() {
             dialer.stay_with(session.address());
@@ -219,9 +220,13 @@ impl StandbyContext {
                 Ok(Order::Denied(list)) => self.shut_out.note(list),
                 Ok(Order::DeniedMore(list)) => self.shut_out.note_more(list),
                 Ok(Order::Coordinators(seats)) if !self.shut_out.names(session) => {
+                    self.shut_out.readmit(&seats);
                     self.known.note(seats);
                 }
-                Ok(Order::Coordinators(_)) => {}
+                Ok(Order::Removed(list)) if !self.shut_out.names(session) => {
+                    self.shut_out.note_removed(list);
+                }
+                Ok(Order::Coordinators(_) | Order::Removed(_)) => {}
                 // Who leads is for the one to say that is asked.
                 Ok(Order::Elsewhere(_)) => {}
                 Ok(Order::Told(_) | Order::Renewed { .. }) | Err(_) => return false,

@@ -1,5 +1,5 @@
-//! The latest deny list of the cluster. It is stored beside the certificate: a member that has just started must
-//! already refuse revoked peers.
+//! The latest deny lists of the cluster. They are stored beside the certificate: a member that has just started must
+//! already refuse revoked and removed peers.
 
 use std::fs;
 use std::io;
@@ -7,58 +7,59 @@ use std::path::{Path, PathBuf};
 
 use reweave_common::error::error_chain;
 use reweave_common::member::{Admission, DenyList, Member};
+use reweave_proto::message::CoordinatorAddress;
 
 use super::CertificateError;
 use crate::{Identity, Session, durable_files};
 
 const REVOCATIONS_FILE: &str = "shut-out.json";
+const REMOVALS_FILE: &str = "removed.json";
 
 /// Cheap to clone.
 #[derive(Clone)]
 pub struct StoredDenyList {
-    path: PathBuf,
+    folder: PathBuf,
     identity: Identity,
 }
 
 impl StoredDenyList {
-    /// Shuts out those that were when a member last ran here.
+    /// Revokes those that were when a member last ran here.
     pub fn load(folder: &Path, identity: &Identity) -> Result<Self, CertificateError> {
-        let path = folder.join(REVOCATIONS_FILE);
-        match fs::read(&path) {
-            Ok(bytes) => {
-                let damaged = |source| CertificateError::ShutOutDamaged {
-                    path: path.clone(),
-                    source,
-                };
-                identity.deny(decode(&bytes).map_err(damaged)?);
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(source) => return Err(CertificateError::ShutOut { path, source }),
-        }
-        let identity = identity.clone();
-        Ok(Self { path, identity })
+        identity.deny(read(folder.join(REVOCATIONS_FILE))?);
+        identity.deny_removed(read(folder.join(REMOVALS_FILE))?);
+        Ok(Self {
+            folder: folder.to_owned(),
+            identity: identity.clone(),
+        })
     }
 
     /// At once, and when a member starts here again.
     pub fn note(&self, list: DenyList) {
-        if let Err(error) = self.write(&list) {
-            let error = CertificateError::ShutOut {
-                path: self.path.clone(),
-                source: error,
-            };
-            tracing::error!(
-                "the list of revoked members is lost at the next start: {}",
-                error_chain(&error)
-            );
-        }
+        self.store(REVOCATIONS_FILE, &list);
         self.identity.deny(list);
     }
 
     /// The same, of those who are revoked besides.
     pub(super) fn note_more(&self, more: DenyList) {
-        let mut list = self.identity.denied().now().clone();
+        let mut list = self.identity.denied().now().revoked.clone();
         list.add(more);
         self.note(list);
+    }
+
+    /// The same, of coordinators that were removed.
+    pub(super) fn note_removed(&self, list: DenyList) {
+        if self.identity.denied().now().removed == list {
+            return;
+        }
+        self.store(REMOVALS_FILE, &list);
+        self.identity.deny_removed(list);
+    }
+
+    /// These are coordinators now. One that was added again may lead already, and no other would say that it is back.
+    pub(super) fn readmit(&self, seats: &[CoordinatorAddress]) {
+        let mut list = self.identity.denied().now().removed.clone();
+        list.retain(|member| seats.iter().all(|seat| seat.name != member.name));
+        self.note_removed(list);
     }
 
     /// Whether this peer is among them: its last words may still be on their way.
@@ -67,9 +68,31 @@ impl StoredDenyList {
         peer.credentials().denied_by(&denied).is_some()
     }
 
-    fn write(&self, list: &DenyList) -> io::Result<()> {
-        durable_files::replace(&self.path, &encode(list)?)
+    fn store(&self, file: &str, list: &DenyList) {
+        let path = self.folder.join(file);
+        if let Err(source) = write(&path, list) {
+            let error = CertificateError::ShutOut { path, source };
+            tracing::error!(
+                "the list of revoked members is lost at the next start: {}",
+                error_chain(&error)
+            );
+        }
     }
+}
+
+/// Of none where there is no file.
+fn read(path: PathBuf) -> Result<DenyList, CertificateError> {
+    match fs::read(&path) {
+        Ok(bytes) => {
+            decode(&bytes).map_err(|source| CertificateError::ShutOutDamaged { path, source })
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(DenyList::default()),
+        Err(source) => Err(CertificateError::ShutOut { path, source }),
+    }
+}
+
+fn write(path: &Path, list: &DenyList) -> io::Result<()> {
+    durable_files::replace(path, &encode(list)?)
 }
 
 pub(crate) fn encode(list: &DenyList) -> Result<Vec<u8>, serde_json::Error> {
@@ -79,15 +102,13 @@ pub(crate) fn encode(list: &DenyList) -> Result<Vec<u8>, serde_json::Error> {
 
 pub(crate) fn decode(bytes: &[u8]) -> Result<DenyList, serde_json::Error> {
     let each: Vec<(Member, Admission)> = serde_json::from_slice(bytes)?;
-    let mut list = DenyList::default();
-    for (member, up_to) in each {
-        list.deny(member, up_to);
-    }
-    Ok(list)
+    Ok(each.into_iter().collect())
 }
 
 #[cfg(test)]
 mod tests {
+    use tempfile::TempDir;
+
     use super::*;
     use crate::pki::{Authority, Validity};
     use crate::{Listener, Role, connect};
@@ -98,7 +119,7 @@ mod tests {
         list
     }
 
-    /// The agent has ended and started again, and no coordinator has told it anything yet.
+    /// The agent has ended and started again, and no coordinator has sent it anything yet.
     #[tokio::test]
     async fn revoked_coordinator_stays_denied_after_restart() {
         let scratch = tempfile::tempdir().unwrap();
@@ -127,25 +148,57 @@ mod tests {
         assert!(refused.fault().contains("revoked"), "{}", refused.fault());
     }
 
+    /// The folder of an agent.
+    fn home() -> TempDir {
+        let home = tempfile::tempdir().unwrap();
+        let authority = Authority::create(&home.path().join("ca"), "lab").unwrap();
+        authority
+            .issue(Role::Agent, "h0", Validity::day(), home.path())
+            .unwrap();
+        home
+    }
+
+    /// As an agent that starts there.
+    fn started(home: &TempDir) -> (Identity, StoredDenyList) {
+        let agent = Identity::load(home.path()).unwrap();
+        let shut_out = StoredDenyList::load(home.path(), &agent).unwrap();
+        (agent, shut_out)
+    }
+
     #[test]
     fn later_revocations_are_added() {
-        let scratch = tempfile::tempdir().unwrap();
-        let authority = Authority::create(&scratch.path().join("ca"), "lab").unwrap();
-        let folder = scratch.path().join("h0");
-        authority
-            .issue(Role::Agent, "h0", Validity::day(), &folder)
-            .unwrap();
-        let agent = Identity::load(&folder).unwrap();
-        let shut_out = StoredDenyList::load(&folder, &agent).unwrap();
+        let home = home();
+        let (agent, shut_out) = started(&home);
         shut_out.note(list());
         let mut more = DenyList::default();
         more.deny(Member::new(Role::Viewer, "vic"), Admission(9));
         shut_out.note_more(more.clone());
         more.add(list());
-        assert_eq!(*agent.denied().now(), more);
-        let again = Identity::load(&folder).unwrap();
-        StoredDenyList::load(&folder, &again).unwrap();
-        assert_eq!(*again.denied().now(), more);
+        assert_eq!(agent.denied().now().revoked, more);
+        let (again, _) = started(&home);
+        assert_eq!(again.denied().now().revoked, more);
+    }
+
+    #[test]
+    fn removed_coordinator_is_denied_until_listed() {
+        let home = home();
+        let (agent, shut_out) = started(&home);
+        shut_out.note_removed(list());
+        let seat = |name: &str| CoordinatorAddress {
+            name: name.to_owned(),
+            address: "10.0.0.1:7332".parse().unwrap(),
+        };
+        shut_out.readmit(&[seat("c2")]);
+        let (again, _) = started(&home);
+        for identity in [&agent, &again] {
+            assert_eq!(identity.denied().now().removed, list());
+            assert!(identity.denied().now().revoked.is_empty());
+        }
+        shut_out.readmit(&[seat("c2"), seat("c1")]);
+        let (again, _) = started(&home);
+        for identity in [agent, again] {
+            assert!(identity.denied().now().removed.is_empty());
+        }
     }
 
     #[test]

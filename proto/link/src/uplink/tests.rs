@@ -5,6 +5,7 @@ use std::sync::mpsc;
 use std::thread;
 
 use reweave_common::instruction::Instruction;
+use reweave_common::member::{Admission, DenyList, Member};
 use reweave_common::sample::Sample;
 use reweave_proto::message::{AgentMessage, CoordinatorAddress, CoordinatorMessage};
 use tempfile::TempDir;
@@ -20,7 +21,7 @@ enum Plain {}
 impl MemberProtocol for Plain {
     type Said = AgentMessage;
     type Heard = CoordinatorMessage;
-    type Told = Instruction;
+    type Instruction = Instruction;
     type Measured = Sample;
     type Report = ();
 
@@ -40,7 +41,7 @@ impl MemberProtocol for Plain {
 const ANY_PORT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 /// A coordinator that lets one agent in, and stands still from then on: in its runtime nothing is
-/// driven any more.
+/// driven any longer.
 struct Frozen {
     address: SocketAddr,
     _stays: mpsc::Sender<()>,
@@ -114,8 +115,8 @@ async fn only_coordinator_is_waited_for() {
     assert!(after > IDLE_TIMEOUT / 2, "{after:?}");
 }
 
-/// A coordinator in the same runtime, and the line of an agent whose certificate has lived so long of
-/// its day.
+/// A coordinator in the same runtime, and the line of an agent whose certificate has lived this
+/// long of its day.
 struct Renewing {
     home: TempDir,
     authority: Authority,
@@ -293,7 +294,7 @@ async fn standby_is_asked_when_leading() {
     court.expect_at(&again).await;
 }
 
-/// It waits with those that it was told of, and knows them when it is started again.
+/// It waits with coordinators that others named, and knows them when it is started again.
 #[tokio::test]
 async fn coordinator_learned_from_peer_is_found() {
     let mut court = Court::known_to_the(1);
@@ -334,7 +335,7 @@ async fn coordinator_learned_from_peer_is_found() {
     assert_eq!(again.peer().name, "h0");
 }
 
-/// Nobody has to be admitted again for it.
+/// No member has to be admitted again for it.
 #[tokio::test]
 async fn lost_leader_is_replaced_by_caller() {
     let mut court = Court::new();
@@ -349,7 +350,26 @@ async fn lost_leader_is_replaced_by_caller() {
     court.expect_at(&waits).await;
 }
 
-/// Whoever came to the wrong one first waits there, and comes to it only once.
+/// Its own words would not say so.
+#[tokio::test]
+async fn removed_coordinator_loses_its_agent() {
+    let mut court = Court::new();
+    let [asked, waits] = court.sessions().await;
+    let mut list = DenyList::default();
+    list.deny(Member::new(Role::Coordinator, "c0"), Admission(7));
+    say(&waits, CoordinatorMessage::Removed(list)).await;
+    assert!(matches!(court.line.next().await, Some(UplinkEvent::Lost)));
+    let end = asked.closed().await;
+    assert!(matches!(end, LinkError::ClosedByPeer { .. }), "{end}");
+    say(&waits, CoordinatorMessage::Here).await;
+    assert!(matches!(
+        court.line.next().await,
+        Some(UplinkEvent::Connected)
+    ));
+    court.expect_at(&waits).await;
+}
+
+/// An agent that came to the wrong coordinator first waits there, and comes to this one only once.
 #[tokio::test]
 async fn redirected_agent_keeps_standby_session() {
     let mut court = Court::new();

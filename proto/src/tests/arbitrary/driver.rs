@@ -75,6 +75,7 @@ pub(crate) fn driver_order() -> impl Strategy<Value = DriverOrder> {
         told,
         deny_list().prop_map(Order::Denied),
         deny_list().prop_map(Order::DeniedMore),
+        deny_list().prop_map(Order::Removed),
         renewed,
         elsewhere,
         Just(Order::Here),

@@ -1,8 +1,10 @@
-//! What an agent finds in its folder when it starts: the pins in force, and who is shut out.
+//! What an agent finds in its folder when it starts: the pins in force, and who is revoked. And what an operator's commands
+//! find in theirs.
 
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     reweave_agent::decoders::record(bytes);
     reweave_link::decoders::shut_out(bytes);
+    reweave_link::decoders::deny_lists(bytes);
 });

@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 use reweave_common::fabric::Fabric;
 use reweave_common::scenario::Scenario;
 use reweave_repair::paths::ecmp::Ecmp;
-use reweave_sim::sim::network::{Costs, Network};
-use reweave_sim::sim::{flows, raw};
+use reweave_sim::engine::network::{Costs, Network};
+use reweave_sim::engine::{flows, raw};
 use reweave_sim::workload::job::JobFile;
 
 /// What is larger is rightly slow.

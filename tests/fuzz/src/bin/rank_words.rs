@@ -1,4 +1,4 @@
-//! What jobs tell an agent of their collectives: anybody on the host may write to its socket.
+//! What jobs report to an agent of their collectives: any user of the host may write to its socket.
 
 #![no_main]
 

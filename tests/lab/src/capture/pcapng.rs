@@ -43,7 +43,7 @@ fn section(comment: &str) -> Vec<u8> {
     let mut body = BYTE_ORDER_MAGIC.to_ne_bytes().to_vec();
     body.extend(1_u16.to_ne_bytes());
     body.extend(0_u16.to_ne_bytes());
-    // How long the section is, is not told.
+    // How long the section is, is not said.
     body.extend((-1_i64).to_ne_bytes());
     add_option(&mut body, option::COMMENT, comment.as_bytes());
     block(SECTION_HEADER_BLOCK, &body)

@@ -1,4 +1,4 @@
-//! `reweave-lab up`: a lab that stays until it is told to go.
+//! `reweave-lab up`: a lab that stays until it is asked to go.
 
 use std::env;
 use std::fmt::Write;

@@ -41,7 +41,7 @@ pub(super) enum Change {
     Stop(Victim),
     /// All go on but those whose own stop lasts.
     Continue(Victim, BTreeSet<Victim>),
-    /// The nodes that hear anew whom they do not hear; an empty set hears all.
+    /// The nodes that stop or start hearing others; an empty set hears all.
     Deaf(BTreeMap<NodeId, BTreeSet<NodeId>>),
 }
 

@@ -1,7 +1,8 @@
 //! Faults: plays those of a scenario on a running cluster, each at its time.
 //!
 //! What is to happen when is worked out beforehand and purely ([`timeline`]); the [`Stage`] does it
-//! and says what it did. A fault that could not be played is told as such, and the others go on.
+//! and says what it did. A fault that could not be played is reported as such, and the others go
+//! on.
 
 mod conditions;
 mod stage;
@@ -72,7 +73,7 @@ pub(crate) struct Planned {
 }
 
 /// Plays the scenario's faults on a thread of its own while `work` is done; their times count from
-/// now. Those that hold when the work is done go on holding. Each event is told at once.
+/// now. Those that hold when the work is done go on holding. Each event is reported at once.
 pub(crate) fn play_during<T>(
     stage: &Stage<'_>,
     tell: impl FnMut(Event) + Send,

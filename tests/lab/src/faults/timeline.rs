@@ -47,7 +47,7 @@ impl<'s> Timeline<'s> {
         }
     }
 
-    /// Begins or ends a fault; the deaths that come of it are told.
+    /// Begins or ends a fault; the deaths that come of it are reported.
     fn pass(&mut self, at: Duration, index: usize, edge: Edge) -> Option<Change> {
         match edge {
             Edge::End => {

@@ -1,7 +1,9 @@
-//! The delay line of one direction of a wire, and the lot that decides what it loses.
+//! The delay line of one direction of a wire, and the random choice of what it loses.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
+
+use reweave_common::split_mix::SplitMix64;
 
 /// Frames on their way, in the order in which they came.
 #[derive(Debug)]
@@ -45,28 +47,18 @@ impl Line {
     }
 }
 
-/// Draws by lot, the same way for the same seed.
+/// Which frames are lost, the same ones for the same seed.
 #[derive(Debug)]
-pub(super) struct Lot(u64);
+pub(super) struct RandomLoss(SplitMix64);
 
-impl Lot {
+impl RandomLoss {
     pub(super) fn new(seed: u64) -> Self {
-        Self(seed)
+        Self(SplitMix64::new(seed))
     }
 
     /// True with the given probability.
-    pub(super) fn falls(&mut self, probability: f64) -> bool {
-        // The upper 53 bits, as a fraction below 1.
-        let drawn = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
-        drawn < probability
-    }
-
-    /// SplitMix64: every seed is good, neighbouring ones too.
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+    pub(super) fn loses(&mut self, probability: f64) -> bool {
+        self.0.fraction() < probability
     }
 }
 
@@ -105,8 +97,8 @@ mod tests {
     #[test]
     fn random_loss_is_fair_and_reproducible() {
         let count = |seed, probability| {
-            let mut lot = Lot::new(seed);
-            (0..100_000).filter(|_| lot.falls(probability)).count()
+            let mut loss = RandomLoss::new(seed);
+            (0..100_000).filter(|_| loss.loses(probability)).count()
         };
         for seed in [0, 1, u64::MAX] {
             assert_eq!(count(seed, 0.0), 0);

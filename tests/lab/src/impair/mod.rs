@@ -9,7 +9,7 @@
 //! - a delay comes after the queue of the port, not within it, so it holds back no sender.
 //!
 //! nft joins the halves and draws the lots; netem delays. What the kernel has not, a relay of our
-//! own does. Which it is, is found out by trying, once per lab, and told by [`Wires::means`].
+//! own does. Which it is, is found out by trying, once per lab, and reported by [`Wires::means`].
 
 mod line;
 mod plan;

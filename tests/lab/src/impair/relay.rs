@@ -18,7 +18,7 @@ use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use reweave_common::ids::LinkId;
 
-use super::line::{Line, Lot};
+use super::line::{Line, RandomLoss};
 use crate::packet::{FrameSocket, Inbox};
 
 /// Frames taken from one end before the others have their turn.
@@ -175,7 +175,7 @@ impl Control {
 
     pub(super) fn passed(&self) -> Passed {
         for socket in &self.sockets {
-            // The kernel counts anew after each question.
+            // The kernel counts from nought after each question.
             let dropped = socket.dropped().unwrap_or(0);
             self.dropped.fetch_add(dropped.into(), Relaxed);
         }
@@ -202,7 +202,7 @@ struct Lane {
     wire: Arc<Control>,
     from: usize,
     line: Line,
-    lot: Lot,
+    random_loss: RandomLoss,
 }
 
 impl Lane {
@@ -212,7 +212,7 @@ impl Lane {
             from,
             line: Line::new(span.latency, span.capacity_bytes),
             // Neighbouring links have neighbouring seeds.
-            lot: Lot::new(span.seed ^ ((from as u64) << 63)),
+            random_loss: RandomLoss::new(span.seed ^ ((from as u64) << 63)),
         }
     }
 
@@ -224,7 +224,7 @@ impl Lane {
                     let arrived = Instant::now() - received.age;
                     Self::take_one(
                         &mut self.line,
-                        &mut self.lot,
+                        &mut self.random_loss,
                         &self.wire,
                         arrived,
                         received.frame,
@@ -236,9 +236,15 @@ impl Lane {
         }
     }
 
-    fn take_one(line: &mut Line, lot: &mut Lot, wire: &Control, arrived: Instant, frame: &[u8]) {
+    fn take_one(
+        line: &mut Line,
+        random_loss: &mut RandomLoss,
+        wire: &Control,
+        arrived: Instant,
+        frame: &[u8],
+    ) {
         let loss = wire.loss();
-        if loss > 0.0 && lot.falls(loss) {
+        if loss > 0.0 && random_loss.loses(loss) {
             wire.lost.fetch_add(1, Relaxed);
         } else if !line.enter(arrived, frame) {
             wire.dropped.fetch_add(1, Relaxed);
@@ -277,7 +283,7 @@ impl Work {
             epoll.add(&lane.wire.sockets[lane.from], event)?;
         }
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_CLOEXEC)?;
-        // Told once per event, these two need no reading.
+        // Notified once per event, these two need no reading.
         let once = EpollFlags::EPOLLIN | EpollFlags::EPOLLET;
         epoll.add(&timer, EpollEvent::new(once, TIMER_TOKEN))?;
         epoll.add(&stop.wake, EpollEvent::new(once, STOP_TOKEN))?;

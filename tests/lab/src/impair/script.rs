@@ -1,4 +1,4 @@
-//! What the tools are told about wires. Pure.
+//! What the tools are given about wires. Pure.
 //!
 //! Wire number 3 has its halves at the interfaces `w3a` and `w3b` of the duct.
 
@@ -11,7 +11,8 @@ use reweave_common::units::Rate;
 /// How finely nft draws lots.
 const LOSS_RESOLUTION: u32 = 1_000_000;
 /// Interfaces of the duct are numbered from here: one whose number is by chance that of its other
-/// half in a node would be taken for a device without one, whose loss of carrier may be told late.
+/// half in a node would be taken for a device without one, whose loss of carrier may be reported
+/// late.
 const FIRST_DUCT_INDEX: usize = 1 << 20;
 /// The shortest frame that netem may have to hold many of.
 const MIN_FRAME_BYTES: u64 = 64;

@@ -18,10 +18,8 @@ use crate::worker::protocol::{Assignment, FlowSpec};
 const ROCE_PORT: u16 = 4791;
 /// All others listen here, the second job one higher.
 const FIRST_PORT: u16 = 5001;
-/// Where the dynamic ports begin, from which RoCE too takes its source ports.
-const FIRST_SOURCE_PORT: u16 = 0xC000;
 
-/// A job ready to be started: what each rank is told, and where each flow goes.
+/// A job ready to be started: each rank's assignment, and where each flow goes.
 pub(crate) struct Plan {
     pub(crate) assignments: Vec<Assignment>,
     pub(crate) flows: Vec<PlannedFlow>,
@@ -104,7 +102,7 @@ impl Planner<'_> {
         for (from, to) in self.pairs() {
             let next = next_port
                 .entry(self.host(from))
-                .or_insert(FIRST_SOURCE_PORT);
+                .or_insert(*wiring::JOB_SOURCE_PORTS.start());
             for nth in 0..self.job.flows_per_pair {
                 wanted.push(Wanted {
                     from,
@@ -187,7 +185,7 @@ impl Planner<'_> {
         bursts.max().unwrap_or(0)
     }
 
-    /// Each rank is told of the flows it has an end of.
+    /// Each rank knows the flows it has an end of.
     fn assignments(&self, flows: &[PlannedFlow]) -> Vec<Assignment> {
         let of_rank = |(rank, program)| {
             let rank = Rank::from_index(rank);

@@ -20,7 +20,7 @@ use crate::worker::protocol::{Event, Order};
 
 /// How long all ranks may take to find each other.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long ranks may take to report after they were told to stop.
+/// How long ranks may take to report after they were asked to stop.
 const STOP_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What reaches the lab from a rank's process.
@@ -134,7 +134,7 @@ impl<'c> RunningJob<'c> {
         self.tally.logs().enumerate().map(file).collect()
     }
 
-    /// A rank that is gone cannot be told anything, and its silence is noted elsewhere.
+    /// A rank that is gone takes no orders, and its silence is noted elsewhere.
     fn tell(&mut self, order: Order) {
         let line = order.to_line();
         for process in &mut self.processes {
@@ -162,7 +162,7 @@ fn spawn(nodes: &Nodes, job: &Job, rank: usize) -> Result<Child, LabError> {
     let mut command: Command = nodes.command(job.hosts[rank], &program.to_string_lossy());
     command
         .arg("worker")
-        // Out of the terminal's reach: a rank that Ctrl-C kills could not report any more.
+        // Out of the terminal's reach: a rank that Ctrl-C kills could not report any longer.
         .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());

@@ -94,7 +94,7 @@ impl Walker {
                 .ports()
                 .into_iter()
                 .find(|port| port.node == self.at);
-            // A fibre may lead to anybody; the next hop says to whom it does.
+            // A fibre may lead to any node; the next hop says to which it does.
             let far = nodes.address(fabric.link(link).far(self.at).node);
             let leads_there = is_cable(fabric, link) || via == Some(far);
             leads_there && own.is_some_and(|port| nodes.interface(port) == interface)

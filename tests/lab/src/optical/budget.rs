@@ -40,7 +40,7 @@ mod tests {
         };
         let lost = [(1, 4), (1, 2), (3, 2)].map(|(a, b)| budget.loss(a, b).db());
         assert_eq!(lost, [1.5, 1.75, 4.0]);
-        assert!(budget.suffices(3, 2), "whatever it is");
+        assert!(budget.suffices(3, 2), "with any loss");
         budget.most = Some(loss(4.0));
         assert!(budget.suffices(3, 2), "just so");
         budget.at_ports.insert(2, loss(0.251));

@@ -81,7 +81,7 @@ impl Crossbar {
         Ok([ingress, egress].into())
     }
 
-    /// The next port after `port` that serves nobody.
+    /// The next port after `port` that is unused.
     pub(super) fn next_free(&self, port: u16, besides: u16) -> Option<u16> {
         let used = |port: &u16| {
             *port == besides

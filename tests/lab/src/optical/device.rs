@@ -1,5 +1,5 @@
 //! The switch at work: orders come in, mirrors move, light goes and comes, and some of it goes
-//! wrong if it shall.
+//! wrong if it should.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -41,7 +41,7 @@ pub(super) enum DeviceError {
     Broken(#[from] LabError),
 }
 
-/// What the one who asked is told.
+/// The answer to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     Done,
@@ -120,7 +120,7 @@ impl Device {
         state.light.set_loss(port, loss, circuit)
     }
 
-    /// Leads light between two ports. Mirrors on their way arrive, whether or not anybody waits.
+    /// Leads light between two ports. Mirrors on their way arrive, even if no client waits.
     pub(super) async fn connect(&self, ingress: u16, egress: u16) -> Result<Answer, DeviceError> {
         if lock(&self.state).crossbar.has(ingress, egress) {
             return Ok(Answer::Done);

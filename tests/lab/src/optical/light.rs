@@ -58,8 +58,8 @@ impl Light {
         self.tell(Tool::Ip, &down)
     }
 
-    /// Light comes from both ends of a circuit, or from none, and nobody sees it before it gets
-    /// through, or when too little of it does.
+    /// Light comes from both ends of a circuit, or from none, and it is not seen before it gets through, or when too
+    /// little of it does.
     pub(super) fn join(&mut self, a: u16, b: u16) -> Result<(), LabError> {
         let plugged = [a, b].iter().all(|port| self.plugged.contains(port));
         if !plugged || !self.budget.suffices(a, b) {

@@ -21,7 +21,8 @@ const CROSS_CONNECTS_PATH: &str = "/api/data/optical-switch:cross-connects";
 const CROSS_CONNECT_PATH: &str = "/api/data/optical-switch:cross-connects/{entry}";
 /// How the switch goes wrong is nothing that a real one is asked.
 const MISHAP_PATH: &str = "/lab/mishap";
-/// Nor how dirty a port shall be. What comes of it a real one can measure, where it has power meters.
+/// Nor how dirty a port should be. What comes of it a real one can measure, where it has power
+/// meters.
 const LOSS_PATH: &str = "/lab/loss";
 const LIGHT_PATH: &str = "/lab/light";
 
@@ -71,7 +72,7 @@ async fn connect(
         let message = "the body is no pair with the ingress of the path";
         return refusal(StatusCode::BAD_REQUEST, "malformed-message", message);
     };
-    // In a task of its own: mirrors do not stop because somebody has hung up.
+    // In a task of its own: mirrors do not stop because a client has hung up.
     let moved = tokio::spawn(async move { device.connect(ingress, egress).await });
     match moved.await {
         Ok(Ok(Answer::Done)) => StatusCode::NO_CONTENT.into_response(),

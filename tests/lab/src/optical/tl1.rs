@@ -1,5 +1,5 @@
-//! The same switch, asked over TL1 as those of the Polatis family are: commands that end in `;`, each with
-//! a tag that its response bears again, and reports that nobody asked for in between.
+//! The same switch, asked over TL1 as those of the Polatis family are: commands that end in `;`, each with a tag that
+//! its response bears again, and unasked reports in between.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,7 +21,7 @@ const MAX_COMMAND_BYTES: usize = 4096;
 const MAX_LINES_PER_RESPONSE: usize = 4;
 const RESPONSE_HEADER: &str = "\r\n\n   OCS 26-01-01 00:00:00\r\n";
 
-/// Goes on as long as anybody may call.
+/// Goes on as long as clients may call.
 pub(super) async fn serve(listener: TcpListener, device: Device) {
     while let Ok((stream, _)) = listener.accept().await {
         tokio::spawn(converse(stream, device.clone()));
@@ -99,7 +99,7 @@ impl Command {
 }
 
 impl Session {
-    /// Whether whoever asks is known from now on.
+    /// Whether the client is known from now on.
     fn handle(&self, text: &str, knows_user: bool) -> bool {
         let Some(command) = Command::parse(text) else {
             self.deny("0", "ICNV", "that is no command");
@@ -111,10 +111,11 @@ impl Session {
             self.complete(&command.tag, &[]);
             return true;
         }
-        match login || !knows_user {
-            true => self.deny(&command.tag, "PLNA", "log in with ACT-USER"),
-            // In a task of its own: mirrors do not stop because somebody has hung up.
-            false => drop(tokio::spawn(self.clone().carry_out(command))),
+        if login || !knows_user {
+            self.deny(&command.tag, "PLNA", "log in with ACT-USER")
+        } else {
+            // In a task of its own: mirrors do not stop because a client has hung up.
+            drop(tokio::spawn(self.clone().carry_out(command)))
         }
         false
     }

@@ -52,7 +52,7 @@ fn bind(socket: &Socket, interface: Option<&str>) -> io::Result<()> {
 
 #[allow(unsafe_code, reason = "no crate knows the options of packet sockets")]
 fn set<T: Copy>(socket: &Socket, level: i32, option: i32, value: &T) -> io::Result<()> {
-    // SAFETY: the kernel reads as much as it is told there is.
+    // SAFETY: the kernel reads as much as the length says there is.
     checked(unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),

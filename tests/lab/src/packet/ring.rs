@@ -123,7 +123,7 @@ impl HeaderRing {
 impl Drop for HeaderRing {
     #[allow(unsafe_code, reason = "what was mapped is unmapped")]
     fn drop(&mut self) {
-        // SAFETY: the mapping has this size, and nothing refers to it any more.
+        // SAFETY: the mapping has this size, and nothing refers to it any longer.
         let _ = unsafe { munmap(self.memory, BLOCK_COUNT * BLOCK_BYTES) };
     }
 }
@@ -134,7 +134,7 @@ impl AsFd for HeaderRing {
     }
 }
 
-/// The kernel is to take no more than so many bytes of each packet.
+/// The kernel is to take no more than this many bytes of each packet.
 fn cut_after(socket: &Socket, bytes: u32) -> io::Result<()> {
     let mut take = libc::sock_filter {
         code: (libc::BPF_RET | libc::BPF_K) as u16,
@@ -168,7 +168,7 @@ fn map(socket: &Socket) -> io::Result<NonNull<libc::c_void>> {
     const RING_BYTES: NonZero<usize> =
         NonZero::new(BLOCK_COUNT * BLOCK_BYTES).expect("it is not empty");
     let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-    // SAFETY: a new mapping at a place the kernel chooses is nobody else's.
+    // SAFETY: a new mapping at a place the kernel chooses belongs to no other.
     Ok(unsafe { mmap(None, RING_BYTES, access, MapFlags::MAP_SHARED, socket, 0)? })
 }
 

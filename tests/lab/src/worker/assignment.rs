@@ -1,4 +1,4 @@
-//! Whether what a rank is told makes sense, before it opens anything.
+//! Whether a rank's assignment makes sense, before it opens anything.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -19,8 +19,8 @@ use super::protocol::{FlowReport, FlowSpec};
 const BUFFER_BYTES: usize = 256 * 1024;
 const RECEIPT_BYTE: &[u8] = b"!";
 
-/// A connection, whatever carries it. The sender of a message has sent it when the receiver's
-/// receipt is there, as with RDMA: until then it lies in buffers, and the job is not a step further.
+/// A connection over any transport. The sender of a message has sent it when the receiver's receipt is there, as with
+/// RDMA: until then it lies in buffers, and the job is not a step further.
 pub(crate) struct Wire {
     pub(crate) read: Box<dyn Incoming>,
     pub(crate) write: Box<dyn AsyncWrite + Unpin>,
@@ -29,7 +29,7 @@ pub(crate) struct Wire {
 
 /// What comes in on a connection.
 pub(crate) trait Incoming: AsyncRead + Unpin {
-    /// While nobody reads: ready when the connection is seen to be broken, with the reason.
+    /// While no task reads: ready when the connection is seen to be broken, with the reason.
     fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<io::Error>;
 }
 
@@ -80,7 +80,7 @@ impl Flow {
         Self::start(spec, wire, Side::Receive, broken)
     }
 
-    /// `broken` is told when the flow breaks.
+    /// `broken` is notified when the flow breaks.
     fn start(spec: FlowSpec, wire: Wire, side: Side, broken: &Rc<Notify>) -> Self {
         let (orders, work) = mpsc::unbounded_channel();
         let state = Rc::new(RefCell::new(State {
@@ -113,7 +113,7 @@ impl Flow {
         }
     }
 
-    /// Orders a message of so many bytes. What is returned ends when it has been moved, with an
+    /// Orders a message of this many bytes. What is returned ends when it has been moved, with an
     /// error when it never will be.
     pub(crate) fn order(&self, bytes: u64) -> oneshot::Receiver<()> {
         let (done, moved) = oneshot::channel();
@@ -189,7 +189,7 @@ impl Mover {
                 Side::Send => self.send(bytes, &mut buffer).await?,
                 Side::Receive => self.receive(bytes, &mut buffer).await?,
             }
-            // Nobody waits any more when the rank has been stopped.
+            // Nothing waits any longer when the rank has been stopped.
             let _ = done.send(());
         }
         Ok(())

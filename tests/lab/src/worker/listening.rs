@@ -1,4 +1,4 @@
-//! How a rank's sessions come to be: first everybody listens, then everybody connects.
+//! How a rank's sessions are opened: first all ranks listen, then all connect.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -13,7 +13,7 @@ use super::rank::RankFlows;
 use super::{datagram, quic, tcp};
 use crate::error::LabError;
 
-/// A rank that others can reach, and that has reached nobody yet.
+/// A rank that others can reach, and that has reached none yet.
 pub(crate) struct Listening {
     outgoing: Vec<FlowSpec>,
     incoming: Incoming,

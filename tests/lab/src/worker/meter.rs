@@ -1,4 +1,4 @@
-//! How well a flow is served, told from when its bytes arrive. Pure: time is an argument.
+//! How well a flow is served, by when its bytes arrive. Pure: time is an argument.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(crate) struct Meter {
     paced: Duration,
 }
 
-/// A rate needs so many bursts: a timer of the kernel that is late lets another part of one pass.
+/// A rate needs this many bursts: a timer of the kernel that is late lets another part of one pass.
 const MIN_BURSTS: u64 = 20;
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -37,7 +37,7 @@ enum Message {
 enum Pace {
     /// They may have lain here before this end was ready.
     Unknown,
-    /// This end waits for each of them; so many more may have been let pass at once.
+    /// This end waits for each of them; this many more may have been let pass at once.
     Burst {
         left: u64,
     },
@@ -123,7 +123,7 @@ impl Meter {
     }
 
     /// The flow will bring nothing more. A message that was under way has stalled until now, and so
-    /// has one that was awaited: nobody will ever know whether it had been sent.
+    /// has one that was awaited: whether it had been sent stays unknown.
     pub(crate) fn interrupted(&mut self, now: Duration) {
         if let Message::Awaited { since } = self.message {
             self.longest_stall = self.longest_stall.max(now.saturating_sub(since));

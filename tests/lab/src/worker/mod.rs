@@ -68,13 +68,13 @@ impl Worker {
             None => return Ok(0),
         };
         say(&Event::Report(report))?;
-        // The sessions stay open until everybody has reported: closing them would look to the
+        // The sessions stay open until all ranks have reported: closing them would look to the
         // others like a failure.
         while self.line().await?.is_some() {}
         Ok(0)
     }
 
-    /// Opens all sessions in two steps, so that nobody connects before everybody listens.
+    /// Opens all sessions in two steps, so that none connects before all listen.
     async fn open(&mut self, assignment: &Assignment) -> Result<Option<RankFlows>, LabError> {
         let Assignment { rank, flows, .. } = assignment;
         let [outgoing, incoming] = [FlowSpec::sender, FlowSpec::receiver]

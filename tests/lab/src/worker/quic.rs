@@ -31,7 +31,7 @@ use crate::error::LabError;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A job that computes for long has not gone.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(1);
-/// Nobody tells that a process was killed: who says nothing for so long has gone.
+/// A killed process says no farewell: one that is silent for this long has gone.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 const SERVER_NAME: &str = "rank";
 /// A stream is there for the other end when something has come over it.
@@ -127,7 +127,7 @@ fn wire(connection: Connection, read: RecvStream, write: SendStream) -> Wire {
 fn statistics(connection: &Connection) -> Statistics {
     let path = connection.stats().path;
     Statistics {
-        // Whatever is taken for lost is sent again.
+        // All that is taken for lost is sent again.
         retransmits: Some(path.lost_packets),
         rtt_us: Some(path.rtt.as_micros() as u64),
         ..Statistics::default()

@@ -18,12 +18,12 @@ use super::protocol::{Event, FlowBytes, RankReport};
 pub(crate) struct RankFlows {
     pub(crate) outgoing: Vec<Flow>,
     pub(crate) incoming: Vec<Flow>,
-    /// Told by the first flow that breaks.
+    /// Notified by the first flow that breaks.
     pub(crate) broken: Rc<Notify>,
 }
 
 impl RankFlows {
-    /// Ends when a session has broken, which may be one that nobody is using.
+    /// Ends when a session has broken, which may be one that is not in use.
     pub(crate) async fn broken(&self) {
         self.broken.notified().await;
     }

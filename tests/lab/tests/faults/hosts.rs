@@ -36,7 +36,7 @@ fn killed_host_loses_processes_and_links() {
     let lab = &play.lab;
     let sleeper = |node| Beside::start(lab.command(node, &["sleep", SLEEP_MARK]));
     let (doomed, spared) = (sleeper("h0"), sleeper("h1"));
-    // One that nobody waits for, and one that starts others all the time.
+    // One that nothing waits for, and one that starts others all the time.
     lab.output(
         "h0",
         &[

@@ -80,7 +80,7 @@ impl Play {
         }
     }
 
-    /// Waits until the lab has told of this event, and returns the second in which it happened.
+    /// Waits until the lab has reported this event, and returns the second in which it happened.
     #[track_caller]
     pub(crate) fn wait_for(&self, event: &str) -> f64 {
         let deadline = Instant::now() + FAULT_TIMEOUT;
@@ -216,7 +216,7 @@ impl Counters {
     }
 }
 
-/// Makes the command find a program that fails whatever it is asked.
+/// Makes the command find a program that fails at any request.
 pub(crate) fn break_program(command: &mut Command, home: &Home, program: &str) {
     let file = home.file(program, "#!/bin/sh\necho not today >&2\nexit 1\n");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("it is ours");

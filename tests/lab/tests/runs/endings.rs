@@ -1,4 +1,4 @@
-//! However a run ends, it is told truly, and nothing that was found out is lost.
+//! However a run ends, it is reported truly, and nothing that was found out is lost.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -71,14 +71,14 @@ fn jobs_do_as_they_are_told() {
     assert!((1.4..3.0).contains(&apart), "{apart} s");
 }
 
-/// When a rank first told how it was doing.
+/// When a rank first reported how it was doing.
 fn first_sample_s(log: &std::path::Path) -> f64 {
     let log = std::fs::read_to_string(log).expect("it was kept");
     let mut events = log
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let sample = events.find_map(|event| event["sample"]["at_us"].as_f64());
-    sample.expect("it told") / 1e6
+    sample.expect("it reported") / 1e6
 }
 
 /// One link loses 2 % of the packets, both ways.

@@ -95,7 +95,7 @@ fn leaves_nothing(victim: Victim) {
     let alive: BTreeSet<_> = alive.collect();
     assert!(
         alive.is_disjoint(&net_spaces),
-        "somebody lives on in {net_spaces:?}"
+        "a process lives on in {net_spaces:?}"
     );
     assert_eq!(Traces::of_machine(), before);
 
@@ -230,7 +230,7 @@ fn kill_at_any_stage_leaves_nothing() {
         assert_ne!(finish(child, "up").code, Some(0), "{victim:?} at {stage:?}");
         home.wait_until_empty();
     }
-    // All used one name; that it was used before is in nobody's way.
+    // All used one name; that it was used before is in no test's way.
     let child = start_up(&home, &fabric);
     home.wait_until_ready("rings");
     run(home.lab(&["down"])).expect_code(0);
@@ -245,7 +245,7 @@ fn leftover_state_is_swept() {
     home.wait_until_empty();
     assert!(
         home.state("ideal").join("lab.json").exists(),
-        "nobody was left to remove it"
+        "no process was left to remove it"
     );
     let none = run(home.lab(&["exec", "h0", "--", "true"])).expect_code(2);
     assert!(

@@ -259,7 +259,7 @@ fn state_in_anothers_hands() {
     std::os::unix::fs::chown(&state, Some(65534), None).expect("root may give away");
     let mut command = home.lab(&["up"]);
     command.arg(scenario("ideal"));
-    assert_refused(&home, run(command), 1, &["belongs to somebody else"]);
+    assert_refused(&home, run(command), 1, &["belongs to another user"]);
 }
 
 /// The kernel's limit is set for a user namespace of this test alone.
@@ -288,7 +288,7 @@ fn a_kernel_that_forbids() {
     assert_refused(&home, run(command), 1, &words);
 }
 
-/// Run as root, the other tests say nothing about everybody else.
+/// Run as root, the other tests say nothing about ordinary users.
 fn an_ordinary_user() {
     let home = Home::new();
     // What root built may lie where others cannot read.

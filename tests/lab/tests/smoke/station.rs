@@ -161,7 +161,7 @@ fn a_job_runs_until_told() {
     assert_eq!(told[0]["began"]["job"], "endless");
     let progress: Vec<_> = told.iter().map(|line| &line["progress"]).collect();
     let last = progress.iter().rfind(|progress| progress.is_object());
-    let last = last.expect("it told how it did");
+    let last = last.expect("it reported how it did");
     let way: Value = ["h0", "leaf0", "spine0", "leaf1", "h2"].into();
     assert_eq!(last["flows"][0]["path"], way);
     assert!(last["iterations"].as_u64() > Some(5), "{last}");

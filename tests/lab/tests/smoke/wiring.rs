@@ -56,7 +56,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     ]
 }
 
-/// Every address of every node answers every node at once, and nobody had to ask for a neighbour.
+/// Every address of every node answers every node at once, without a request for a neighbour.
 fn all_reach_all(scenario: &str) {
     let lab = Lab::up(scenario);
     let nodes = lab.nodes();

@@ -2,7 +2,7 @@
 //!
 //! Every test has a home of its own, in which its labs keep their state: labs of other tests, or of
 //! a person at work, are not in its way. All that a test starts carries the home in its
-//! environment, so what is left of it can be told from everything else on the machine.
+//! environment, so what is left of it is distinguished from everything else on the machine.
 
 #![allow(dead_code, unused_imports, reason = "each test file uses a part of it")]
 

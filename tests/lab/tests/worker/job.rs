@@ -64,7 +64,7 @@ impl Order {
     }
 }
 
-/// One flow of the job, as its ranks are told of it.
+/// One flow of the job, as its ranks get it.
 #[derive(Clone, Copy)]
 pub(crate) struct Flow {
     pub(crate) id: u32,
@@ -119,7 +119,7 @@ impl Job {
         job
     }
 
-    /// All ranks started and told what to do, no session open yet.
+    /// All ranks started and given their order, no session open yet.
     pub(crate) fn told(order: &Order) -> Self {
         let programs = order.programs();
         let flows = flows(&programs, order.transport);
@@ -251,7 +251,7 @@ pub(crate) fn refusal(input: &Value) -> (Option<i32>, String) {
     (process.child.wait().expect("it is our child").code(), said)
 }
 
-/// What the first rank of a job would be told.
+/// What the first rank of a job would get.
 pub(crate) fn first_assignment(order: &Order) -> Value {
     let programs = order.programs();
     let flows = flows(&programs, order.transport);

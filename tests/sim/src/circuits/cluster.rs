@@ -1,5 +1,5 @@
-//! Everybody who takes part, and one thing that any of them may do at a time. When it is done, and
-//! which messages arrive, others decide.
+//! All programs that take part, and one thing that any of them may do at a time. When it is done,
+//! and which messages arrive, others decide.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -48,7 +48,7 @@ pub enum Did {
     Rested,
     Worked,
     Says(Report),
-    /// This step was not taken any more.
+    /// This step was not taken any longer.
     Died,
 }
 
@@ -235,7 +235,7 @@ impl Cluster {
         (&mut self.laws, sight, state)
     }
 
-    /// All that an agent has to say, after it has mended what went astray.
+    /// All that an agent has to say, after it has repaired what went astray.
     pub fn sample(&mut self, now: Moment, id: NodeId) -> Sample {
         let Self {
             cabling,

@@ -13,7 +13,7 @@ pub struct Device {
     ports: u16,
     pub circuits: CircuitSet,
     pub ails: Ailment,
-    /// No light leaves these, whatever is joined.
+    /// No light leaves these, with any circuits.
     blind: BTreeSet<PortId>,
     /// Light leaves these every other moment.
     flapping: BTreeSet<PortId>,
@@ -43,7 +43,7 @@ pub enum Ailment {
     Refuses,
     /// What is to go goes; what is to come does not, and is said to be done.
     MovesHalf,
-    /// Light leaves at another port that nobody uses.
+    /// Light leaves at another port that is not in use.
     WrongPort,
     /// What comes to be joined stays dark for as long as this lasts.
     StaysDark,

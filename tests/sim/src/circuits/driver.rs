@@ -12,7 +12,7 @@ use reweave_driver::moves::Moves;
 use super::device::Device;
 use crate::actor::{Life, Step};
 
-/// A device that has not moved yet is looked at so often.
+/// A device that has not moved yet is looked at this often.
 const MAX_POLLS: usize = 3;
 
 #[derive(Debug, Clone)]
@@ -81,7 +81,7 @@ impl Driver {
         });
     }
 
-    /// Under this token it has done something that nobody else knows of any more.
+    /// Under this token it has done something that no other knows of any longer.
     pub fn has_followed(&mut self, token: Token) {
         let circuits = self.device.circuits.clone();
         let followed = Switchover {

@@ -9,7 +9,7 @@ use reweave_core::State;
 use super::cluster::Cluster;
 use super::device::Ailment;
 use super::light::{Plug, Port};
-use super::world::{Event, PLAN_TIMEOUT, RHYTHM, World};
+use super::world::{DELAYS, Event, PLAN_TIMEOUT, World};
 use crate::chance::Chance;
 use crate::coordinator::{Death, Guest};
 use crate::wire::Weather;
@@ -26,22 +26,22 @@ pub enum Fault {
         is_durable: bool,
     },
     Dies(Guest),
-    /// In the midst of what it is told, after so many further steps.
+    /// In the midst of following an instruction, after this many further steps.
     DiesAfter(Guest, usize),
     SessionBreaks(Guest),
-    /// It does nothing for so long.
+    /// It does nothing for this long.
     Hangs(Guest, Duration),
     DiskIsFull(Guest, bool),
-    /// Its kernel takes so many more changes, or any number of them again.
+    /// Its kernel takes this many more changes, or any number of them again.
     KernelRefuses(Guest, Option<usize>),
     Ails(OpticalId, Ailment),
-    /// Somebody's packets go out by this port whatever their node holds, or nobody's do.
+    /// Some node's packets go out by this port under any table, or no node's do.
     IsStubborn(Option<Port>),
     WeatherTurns(Weather),
     /// A cable or a fibre, which is whole again after some time.
     Breaks(Plug),
     IsWhole(Plug),
-    /// A person wants this of whatever plan is on its way.
+    /// An operator wants this of any plan that is on its way.
     Steers(Steering),
 }
 
@@ -108,7 +108,7 @@ impl World {
         }
     }
 
-    /// While nobody leads, nobody hears it.
+    /// Without a leader it is not heard.
     fn steer(&mut self, how: Steering) {
         let rollouts = self.state().into_iter().flat_map(State::rollouts);
         let under_way: Vec<_> = rollouts.map(|it| it.plan.generation).collect();
@@ -130,7 +130,7 @@ impl World {
         self.cluster.look_at_ways(self.schedule.now());
     }
 
-    /// Everything works again from now on, and somebody looks after what does not by itself.
+    /// Everything works again from now on, and an operator looks after what does not by itself.
     pub fn heal(&mut self) {
         self.note("all is well again".to_owned());
         self.wire.weather = Weather::FAIR_WEATHER;
@@ -149,14 +149,14 @@ impl World {
         self.schedule.after(Duration::ZERO, Event::LetGoOn);
     }
 
-    /// L1: a plan that is under way ends in time. Then everybody holds what is in force, and goes on
-    /// doing so when late copies of messages have come.
+    /// L1: a plan that is under way ends in time. Then every node holds what is in force, and goes on doing so when
+    /// late copies of messages have come.
     pub fn rest(&mut self) {
         self.heal();
         if !self.run_until(PLAN_TIMEOUT, |world| !world.is_busy()) {
             self.fail("it never ends");
         }
-        self.run_for(RHYTHM.echoes);
+        self.run_for(DELAYS.echoes);
         self.cluster.look_at_rest(self.schedule.now());
         self.run_for(Duration::from_millis(1));
     }
@@ -180,7 +180,7 @@ pub fn plague(world: &mut World, chance: &mut Chance, span: Duration, count: usi
     }
 }
 
-/// From the beginning on: nobody can know of traffic that begins when a port was just seen idle.
+/// From the beginning on: traffic that begins when a port was just seen idle cannot be known.
 fn stand_in_the_way(world: &mut World, chance: &mut Chance, span: Duration) {
     let ports: Vec<_> = world.cluster.lit_ports().collect();
     let port = *chance.one_of(&ports);

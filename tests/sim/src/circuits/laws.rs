@@ -1,4 +1,4 @@
-//! What must hold whatever happens, looked at after every change of a kernel, a device or the log.
+//! What must hold after any fault, looked at after every change of a kernel, a device or the log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::light::{Cabling, Drivers, Lost, Nodes, Port};
 use super::wishes::Wishes;
 use crate::laws::Acted;
 
-/// A port is idle for so long before anything of it moves.
+/// A port is idle for this long before anything of it moves.
 const MIN_IDLE_TIME: Duration = Duration::from_millis(200);
 /// The share of its capacity that every node keeps while circuits move.
 pub const MIN_CAPACITY_SHARE: f64 = 0.25;
@@ -44,11 +44,11 @@ pub enum Breach {
     ActedOnOlder(Doer),
     /// A crash just then would have let it forget what it has promised.
     ActedUnnoted(Doer),
-    /// Both of these plans have told it something, and neither has ended.
+    /// Both of these plans have instructed it, and neither has ended.
     OfTwoPlans(Doer, [Generation; 2]),
     /// An answer that had been heard was taken for another one.
     HeardTwice(Doer, Token),
-    /// It was told again what it held already, and something changed.
+    /// It got an instruction again that it held already, and something changed.
     NotIdempotent(NodeId),
     /// A plan is over, and this node holds something else than is in force.
     Mixed(Doer),
@@ -62,14 +62,14 @@ pub enum Breach {
     },
 }
 
-/// Who does what it is told.
+/// A receiver of instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Doer {
     Node(NodeId),
     Optical(OpticalId),
 }
 
-/// How often each law was looked at, so that nobody believes in laws that nobody looks at.
+/// How often each law was looked at: a law that is never looked at proves nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Looks {
     pub walks: u64,
@@ -90,12 +90,12 @@ pub struct Laws {
     /// Ports that packets pass now, and when they last did.
     used: BTreeSet<Port>,
     last_used: BTreeMap<Port, Moment>,
-    /// Traffic that goes on whatever nodes hold, as that of a card with a fixed next hop.
+    /// Traffic that goes on under any table of its node, as that of a card with a fixed next hop.
     pub stubborn: BTreeSet<Port>,
     acted: Acted<Doer>,
     heard: BTreeSet<(Doer, Token)>,
     wishes: Wishes,
-    /// Plans on their way, and whom they have told something.
+    /// Plans on their way, and the receivers that they have instructed.
     open: BTreeMap<Generation, BTreeSet<Doer>>,
     /// How many entries of the log have been looked at.
     read: usize,
@@ -137,7 +137,7 @@ impl Laws {
         was_used || self.used.contains(&port) || self.stubborn.contains(&port)
     }
 
-    /// S5 and S7, when a node begins to do what it was told.
+    /// S5 and S7, when a node begins to follow an instruction.
     pub fn look_at_act(&mut self, sight: Sight<'_>, node: NodeId, install: &Install) {
         self.looks.acts += 1;
         let noted = &sight.nodes[&node].disk;
@@ -217,7 +217,7 @@ impl Laws {
             .extend(later.map(|_| Breach::ActedOnOlder(doer)));
     }
 
-    /// S11, whatever a device did.
+    /// S11, after any move of a device.
     pub fn look_at_device(&mut self, optical: OpticalId, circuits: &CircuitSet) {
         if let Some(port) = contested(circuits) {
             self.breaches.push(Breach::NoMatching { optical, port });
@@ -272,7 +272,7 @@ impl Laws {
         }
     }
 
-    /// Nothing begins that somebody has stopped, and nothing is kept that was given up.
+    /// Nothing begins that an operator has stopped, and nothing is kept that was aborted.
     fn look_at_wishes(&mut self, change: &Change) {
         if let Change::Steered { generation, .. } = change {
             self.looks.steered += u64::from(self.open.contains_key(generation));
@@ -287,7 +287,7 @@ impl Laws {
         }
     }
 
-    /// S6: whoever is told something by a plan belongs to it until that has ended.
+    /// S6: a receiver of a plan's instruction belongs to it until that has ended.
     fn look_at_told(&mut self, plan: Generation, told: impl Iterator<Item = Doer>) {
         for doer in told {
             let mut others = self.open.iter().filter(|(other, _)| **other != plan);
@@ -299,8 +299,8 @@ impl Laws {
         }
     }
 
-    /// S4: what is left of each node while these circuits move, of what it has when all is well. Where
-    /// something is broken, nobody need know what there is.
+    /// S4: what is left of each node while these circuits move, of what it has when all is well. Where something is
+    /// broken, it need not be known what there is.
     fn look_at_floor(&mut self, sight: Sight<'_>, moves: &BTreeMap<OpticalId, Move>) {
         let goes = |(optical, port): Port| {
             let moved = moves.get(&optical);

@@ -1,4 +1,4 @@
-//! Where packets go: by what kernels hold, and from there by light, whatever next hop was meant.
+//! Where packets go: by what kernels hold, and from there by light, independent of the next hop that was meant.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -31,7 +31,7 @@ pub struct Cabling {
     pub fabric: Arc<Fabric>,
     plugs: BTreeMap<NodeId, BTreeMap<String, Plug>>,
     owners: BTreeMap<Port, NodeId>,
-    /// Ways that were set up by hand before anybody was asked: by destination.
+    /// Routes that were set up by hand before the first instruction: by destination.
     own: BTreeMap<(NodeId, Ipv4Addr), Vec<String>>,
 }
 
@@ -194,7 +194,7 @@ impl Cabling {
         own.map(String::as_str).collect()
     }
 
-    /// All ports that any packet passes, if everybody sends to everybody.
+    /// All ports that any packet passes, if every host sends to every other.
     pub fn used(&self, nodes: &Nodes, drivers: &Drivers) -> BTreeSet<Port> {
         let mut used = BTreeSet::new();
         for node in nodes.values() {
@@ -216,7 +216,7 @@ impl Cabling {
         others.filter_map(|node| self.fabric.address(node))
     }
 
-    /// What is lost on its way to anybody, by any of the ways there are.
+    /// What is lost on its way to any host, by any of the ways there are.
     pub fn lost(&self, nodes: &Nodes, drivers: &Drivers) -> Option<(NodeId, Lost)> {
         self.fabric.endpoints().find_map(|to| {
             let mut walk = Walk {
@@ -232,7 +232,7 @@ impl Cabling {
     }
 }
 
-/// From everybody to one node.
+/// From all hosts to one node.
 struct Walk<'a> {
     cabling: &'a Cabling,
     nodes: &'a Nodes,
@@ -254,7 +254,7 @@ impl Walk<'_> {
         if ways.is_empty() {
             return Err(Lost::At(at));
         }
-        // What a break takes is nobody's mistake.
+        // What a break takes is no program's mistake.
         let is_whole = |it: &&str| !cabling.is_broken(self.drivers, at, it);
         for interface in ways.into_iter().filter(is_whole) {
             let next = cabling.far(self.drivers, at, interface);

@@ -26,7 +26,7 @@ pub struct Node {
     /// While its agent runs.
     shell: Option<Shell<RouteOp>>,
     pub disk_is_full: bool,
-    /// Its kernel takes so many more changes, and then none.
+    /// Its kernel takes this many more changes, and then none.
     pub patience: Option<usize>,
     /// How often it took back what was not confirmed.
     pub went_back: usize,
@@ -80,7 +80,7 @@ impl Node {
         }
     }
 
-    /// Waits for as long as an unconfirmed install has, whatever the time elsewhere.
+    /// Waits for as long as an unconfirmed install has, at any time elsewhere.
     pub fn expire(&mut self) {
         let timeout = self.disk.fallback.as_ref();
         let timeout_ms = timeout.map_or(0, |it| u64::from(it.confirm_timeout_ms));
@@ -89,7 +89,7 @@ impl Node {
         }
     }
 
-    /// Mends what has gone astray, when there is nothing else to do; whether nothing has.
+    /// Repairs what has gone astray, when there is nothing else to do; whether nothing has.
     pub fn keep(&mut self, is_up: impl Fn(&str) -> bool) -> bool {
         let Some(shell) = self.shell.as_mut().filter(|shell| shell.is_idle()) else {
             return false;

@@ -14,12 +14,12 @@ use super::laws::Breach;
 pub(super) struct Wishes {
     stopped: BTreeSet<Generation>,
     aborted: BTreeSet<Generation>,
-    /// What each plan has told last: that may be told again.
-    told: BTreeMap<Generation, Told>,
+    /// The last instructions of each plan: they may be sent again.
+    told: BTreeMap<Generation, InstructedState>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Told {
+enum InstructedState {
     Round(BTreeMap<NodeId, ForwardingState>),
     Moves(BTreeMap<OpticalId, Move>),
 }
@@ -35,11 +35,11 @@ impl Wishes {
             }
             Change::Departed(departure) => self.begun(departure.generation),
             Change::StepIntent(intent) => {
-                let told = Told::Round(intent.targets.clone());
+                let told = InstructedState::Round(intent.targets.clone());
                 self.told(intent.plan, told)
             }
             Change::CircuitIntent { plan, moves, .. } => {
-                self.told(*plan, Told::Moves(moves.clone()))
+                self.told(*plan, InstructedState::Moves(moves.clone()))
             }
             Change::Verified {
                 generation,
@@ -64,7 +64,7 @@ impl Wishes {
         };
     }
 
-    fn told(&mut self, plan: Generation, told: Told) -> Option<Breach> {
+    fn told(&mut self, plan: Generation, told: InstructedState) -> Option<Breach> {
         let is_again = self.told.get(&plan) == Some(&told);
         self.told.insert(plan, told);
         if is_again { None } else { self.begun(plan) }

@@ -24,22 +24,22 @@ use crate::journal::Journal;
 use crate::leaders::Leaders;
 use crate::schedule::Schedule;
 use crate::wire::{SessionId, Weather, Wire};
-use crate::{Rhythm, TICK_INTERVAL};
+use crate::{SimulatedDelays, TICK_INTERVAL};
 
-pub(super) const RHYTHM: Rhythm = Rhythm::DEFAULT_RHYTHM;
-/// What an agent or a driver does step by step takes so long.
+pub(super) const DELAYS: SimulatedDelays = SimulatedDelays::DEFAULT_DELAYS;
+/// What an agent or a driver does step by step takes this long.
 const STEP_TIMES: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(8)];
 /// A plan ends so soon once everything works again.
 pub const PLAN_TIMEOUT: Duration = Duration::from_mins(1);
-/// For so long light is there, and then not, where it comes and goes.
+/// For this long light is there, and then not, where it comes and goes.
 const FLICKER_INTERVAL: Duration = Duration::from_millis(200);
-/// Until everybody has been heard often enough for a plan.
+/// Until every agent has been heard often enough for a plan.
 const WARM_UP_TIME: Duration = Duration::from_secs(4);
 
 #[derive(Debug, Clone)]
 pub enum Event {
     Tick,
-    /// The coordinator starts anew.
+    /// The coordinator restarts.
     Lead,
     Start(Guest),
     Dial(Guest, u64),
@@ -48,7 +48,7 @@ pub enum Event {
     Left(Guest, SessionId),
     Report(NodeId, u64),
     Work(Guest, u64),
-    /// Without a session it is from somebody who led once.
+    /// Without a session it is from a former leader.
     Told(Option<SessionId>, Order),
     Heard(SessionId, Report),
     Fault(Fault),
@@ -56,7 +56,7 @@ pub enum Event {
     Flicker,
     /// A person looks whether something has to be put right by hand.
     PutRight,
-    /// Whoever has stopped a plan lets it go on, as soon as somebody leads.
+    /// An operator who has stopped a plan lets it go on, as soon as a coordinator leads.
     LetGoOn,
 }
 
@@ -70,12 +70,12 @@ pub struct World {
     working: BTreeMap<Guest, u64>,
     pub hangs_until: BTreeMap<Guest, Moment>,
     journal: Journal,
-    /// So many entries of the log stand in the journal.
+    /// This many entries of the log stand in the journal.
     noted: usize,
     /// How often a node was asked to look closely at its interfaces.
     pub asked_closely: u64,
     pub events: u64,
-    /// For so long nobody takes the place of a coordinator that died.
+    /// For this long no other takes the place of a coordinator that died.
     pub absence: Option<Duration>,
 }
 
@@ -117,18 +117,18 @@ impl World {
         self.cluster.laws.looks
     }
 
-    /// Whether a plan is under way; so it is while nobody knows.
+    /// Whether a plan is under way; so it is while that is unknown.
     pub fn is_busy(&self) -> bool {
         let under_way = |state: &State| state.rollouts().any(|it| it.approved.is_some());
         self.state().is_none_or(under_way)
     }
 
-    /// Whether somebody has to put something right.
+    /// Whether an operator has to put something right.
     pub fn is_held(&self) -> bool {
         self.journeys().any(Migration::is_held)
     }
 
-    /// Whether a device that does not hold what it shall is said to be the reason.
+    /// Whether a device that does not hold what it should is said to be the reason.
     pub fn is_held_for_a_device(&self) -> bool {
         let mut reasons = self.journeys().filter_map(|it| it.held.as_ref()).flatten();
         reasons.any(|reason| matches!(reason, Reason::NotSwitched { .. }))
@@ -145,7 +145,7 @@ impl World {
         ended.map(|ended| ended.outcome.clone())
     }
 
-    /// An operator wants these circuits, and approves whatever plan that makes.
+    /// An operator wants these circuits, and approves any plan that makes them.
     pub fn rewire(&mut self, circuits: &Circuits) {
         let circuits = named(&self.cluster.cabling.fabric, circuits);
         if let Some(Response::Plan {
@@ -157,7 +157,7 @@ impl World {
         }
     }
 
-    /// Somebody has approved a plan for any tables and circuits.
+    /// An operator has approved a plan for any tables and circuits.
     pub fn propose(&mut self, tables: Tables, circuits: Circuits) {
         let Some(state) = self
             .state()
@@ -271,7 +271,7 @@ impl World {
             }
             Event::Lead => {
                 if !self.cluster.coordinator.is_running() {
-                    self.note("the coordinator starts anew".to_owned());
+                    self.note("the coordinator restarts".to_owned());
                     self.cluster.coordinator.start();
                 }
             }
@@ -306,7 +306,7 @@ impl World {
         self.schedule
             .after(Duration::ZERO, Event::Dial(guest, life));
         if let Guest::Agent(node) = guest {
-            let soon = self.a_while([Duration::ZERO, RHYTHM.reports]);
+            let soon = self.a_while([Duration::ZERO, DELAYS.reports]);
             self.schedule.after(soon, Event::Report(node, life));
         }
         self.stir(guest);
@@ -315,10 +315,10 @@ impl World {
     /// It comes back after a while; the coordinator notices that it is gone.
     pub fn mourn(&mut self, guest: Guest) {
         self.note(format!("{guest:?} dies"));
-        let back = self.a_while(RHYTHM.comes_back);
+        let back = self.a_while(DELAYS.comes_back);
         self.schedule.after(back, Event::Start(guest));
         if let Some(session) = self.sessions.remove(&guest) {
-            let noticed = self.a_while(RHYTHM.idle);
+            let noticed = self.a_while(DELAYS.idle);
             self.schedule.after(noticed, Event::Left(guest, session));
         }
     }
@@ -326,11 +326,11 @@ impl World {
     /// It comes back after a while; its sessions are lost, which others notice one by one.
     pub fn mourn_coordinator(&mut self) {
         self.note("the coordinator dies".to_owned());
-        let soon = self.a_while(RHYTHM.comes_back);
+        let soon = self.a_while(DELAYS.comes_back);
         let back = self.absence.unwrap_or(soon);
         self.schedule.after(back, Event::Lead);
         for (guest, session) in self.sessions.clone() {
-            let noticed = self.a_while(RHYTHM.idle);
+            let noticed = self.a_while(DELAYS.idle);
             self.schedule.after(noticed, Event::Lost(guest, session));
         }
     }
@@ -340,7 +340,7 @@ impl World {
             return;
         }
         if !self.cluster.coordinator.is_running() {
-            let again = self.a_while(RHYTHM.comes_back);
+            let again = self.a_while(DELAYS.comes_back);
             return self.schedule.after(again, Event::Dial(guest, life));
         }
         let (now, session) = (self.now(), self.wire.new_session());
@@ -355,7 +355,7 @@ impl World {
         }
         self.sessions.remove(&guest);
         let life = self.cluster.life(guest).number;
-        let [noticed, again] = [RHYTHM.idle, RHYTHM.comes_back].map(|span| self.a_while(span));
+        let [noticed, again] = [DELAYS.idle, DELAYS.comes_back].map(|span| self.a_while(span));
         self.schedule.after(noticed, Event::Left(guest, session));
         self.schedule.after(again, Event::Dial(guest, life));
     }
@@ -366,7 +366,7 @@ impl World {
             return;
         }
         self.schedule
-            .after(RHYTHM.reports, Event::Report(node, life));
+            .after(DELAYS.reports, Event::Report(node, life));
         if self.hangs(guest).is_some() {
             return;
         }
@@ -425,7 +425,7 @@ impl World {
         if !is_there || !self.cluster.is_running(guest) {
             return;
         }
-        self.note(format!("{guest:?} is told {order}"));
+        self.note(format!("{guest:?} gets {order}"));
         self.cluster.tell(order);
         self.stir(guest);
     }
@@ -474,7 +474,7 @@ impl World {
         }
     }
 
-    /// What holds neither the old nor the new is put back, once everybody waits for it.
+    /// What holds neither the old nor the new is put back, once everything waits for it.
     fn put_right(&mut self) {
         self.schedule.after(Duration::from_secs(1), Event::PutRight);
         let held = self.journeys().filter(|journey| journey.is_held());
@@ -488,7 +488,7 @@ impl World {
             let known = [&moved.expected, &moved.desired];
             if driver.is_idle() && !known.contains(&&driver.device.circuits) {
                 driver.device.circuits = moved.expected;
-                self.note(format!("somebody puts {optical} right"));
+                self.note(format!("an operator puts {optical} right"));
             }
         }
     }

@@ -26,12 +26,12 @@ pub enum Lost {
 
 /// Links towards each node that sends and receives, by the node that has the choice.
 #[derive(Debug, Clone)]
-pub struct Ways {
+pub struct LinkChoices {
     towards: BTreeMap<NodeId, Vec<Vec<LinkId>>>,
     salt: u64,
 }
 
-impl Ways {
+impl LinkChoices {
     /// Switches with another `salt` choose otherwise.
     pub fn new(fabric: &Fabric, salt: u64) -> Self {
         let towards = fabric.endpoints().map(|to| (to, tree(fabric, to)));

@@ -16,7 +16,7 @@ pub struct Kernel {
     rules: Vec<PinRule>,
     /// It takes no rule while this is set.
     pub(super) refuses: bool,
-    /// Somebody else took its rules away, and its agent has not put them back yet.
+    /// Another program removed its rules, and its agent has not put them back yet.
     is_robbed: bool,
 }
 

@@ -19,7 +19,7 @@ use reweave_common::units::Bytes;
 use super::chance::Chance;
 use addresses::Addresses;
 use fluid::{Stream, levels};
-use forwarding::{Kernels, Lost, Ways};
+use forwarding::{Kernels, LinkChoices, Lost};
 
 pub mod addresses;
 mod fluid;
@@ -41,14 +41,14 @@ pub struct Network {
     pub fabric: Arc<Fabric>,
     pub addresses: Addresses,
     pub kernels: Kernels,
-    ways: Ways,
+    ways: LinkChoices,
     flows: BTreeMap<FlowKey, Flow>,
     /// By hop: bytes that have passed.
     carried: Vec<f64>,
     now: Moment,
     /// How often flows came or went.
     turnovers: u64,
-    /// Pins have changed since somebody asked.
+    /// Pins have changed since the last question.
     rerouted: bool,
 }
 
@@ -72,7 +72,7 @@ impl Network {
         Self {
             addresses: Addresses::new(&fabric),
             kernels,
-            ways: Ways::new(&fabric, salt),
+            ways: LinkChoices::new(&fabric, salt),
             flows: BTreeMap::new(),
             carried: vec![0.0; hops],
             now,
@@ -94,7 +94,7 @@ impl Network {
         Ok(())
     }
 
-    /// Somebody else, who should not, takes all pins of a switch away.
+    /// Another program, which should not, removes all pins of a switch.
     pub fn flush(&mut self, switch: NodeId) {
         self.kernel(switch).flush();
         self.reroute();
@@ -212,7 +212,7 @@ impl Network {
         }
     }
 
-    /// Finds the rates anew: flows have begun or ended, or go other ways.
+    /// Finds the rates again: flows have begun or ended, or go other ways.
     pub fn settle(&mut self) {
         let capacities = self.capacities();
         let sending = self

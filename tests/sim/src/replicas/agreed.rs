@@ -1,5 +1,5 @@
-//! What was agreed on, as one coordinator would know it that never failed, and what follows from that
-//! for all who are told anything: people, newcomers, agents.
+//! What was agreed on, as one coordinator would know it that never failed, and what follows from that for all
+//! receivers: operators, new members, agents.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,17 +25,17 @@ pub struct Agreed {
     approved: BTreeSet<Generation>,
     /// What each step wants nodes to hold.
     intended: BTreeMap<(Generation, NodeId), ForwardingState>,
-    /// By token: with which key somebody was told that it is let in, and as whom.
+    /// By token: with which key a member got the answer that it is admitted, and as whom.
     let_in: BTreeMap<Digest, (Digest, Pass)>,
-    /// By term, how much was agreed on when its leader answered somebody last.
+    /// By term, how much was agreed on when its leader last answered.
     promised: BTreeMap<u64, u64>,
-    /// So many were told that they are let in, by one leader or another.
+    /// This many got the answer that they are admitted, by one leader or another.
     pub passes: u64,
     pub answers: u64,
-    /// So many plans were given up by people, and so often an earlier coordinator was in the way of that.
+    /// This many plans were given up by people, and this often an earlier coordinator was in the way of that.
     pub steered: u64,
     pub too_early: u64,
-    /// So often the cluster version was lowered.
+    /// How often the cluster version was lowered.
     pub lowered: u64,
 }
 
@@ -56,8 +56,7 @@ impl Agreed {
         &self.state
     }
 
-    /// Somebody has applied this, which led it to this state. Whoever is the first has agreed with
-    /// most of the others.
+    /// A member has applied this, which led it to this state. The first one has agreed with most of the others.
     pub fn applied(&mut self, index: u64, command: &Command, state: &State) {
         self.all_stay_out(state);
         if index <= self.last {
@@ -70,7 +69,7 @@ impl Agreed {
         self.lowered += u64::from(now < version);
         assert!(
             now <= version || self.lowered == 0,
-            "nobody has asked for 1.{now} since it was lowered: {command:?}"
+            "no operator has asked for 1.{now} since it was lowered: {command:?}"
         );
         assert_eq!(
             &self.state, state,
@@ -107,11 +106,11 @@ impl Agreed {
         }
     }
 
-    /// Whatever it was let in with before is worth nothing.
+    /// All that it was admitted with before is worth nothing.
     fn shut_out(&mut self, member: &Member) {
         let mut denied = self.state.membership().denied().iter();
         let named = denied.find(|(it, _)| *it == member);
-        let (_, up_to) = named.expect("whoever is shut out is named");
+        let (_, up_to) = named.expect("a revoked member is named");
         let passes = self.let_in.values().map(|(_, pass)| pass);
         for pass in passes.filter(|pass| pass.member == *member) {
             assert!(pass.admission <= up_to, "{member} stays in by {pass:?}");
@@ -121,7 +120,7 @@ impl Agreed {
         self.let_in.retain(|_, (_, pass)| pass.member != *member);
     }
 
-    /// Whoever was ever shut out is so in every later state.
+    /// A member that was ever revoked is so in every later state.
     fn all_stay_out(&self, state: &State) {
         let denied = state.membership().denied();
         for (member, (entry, up_to)) in &self.shut_out {
@@ -133,12 +132,12 @@ impl Agreed {
         }
     }
 
-    /// How much of it somebody was told of.
+    /// How much of it was answered.
     pub fn promised(&self) -> u64 {
         self.promised.values().max().copied().unwrap_or_default()
     }
 
-    /// Somebody who leads, or thinks so, answers what was asked when so much was promised.
+    /// A coordinator that leads, or thinks so, answers what was asked when this much was promised.
     pub fn answers(
         &mut self,
         (term, state): (u64, &State),
@@ -171,7 +170,7 @@ impl Agreed {
     pub fn lets_in(&mut self, (term, state): (u64, &State), by: [Digest; 2], pass: &Pass) {
         let [token, key] = by;
         let denied = self.state.membership().denied();
-        // What somebody was let in with is worth nothing any more: that one may be invited again.
+        // What a member was admitted with is worth nothing any longer: it may be invited again.
         if denied.denies(&pass.member, pass.admission) {
             return;
         }
@@ -189,7 +188,7 @@ impl Agreed {
         *promised = applied.max(*promised);
     }
 
-    /// Whoever leads has all that was promised by leaders before.
+    /// A leader has all that was promised by leaders before.
     pub fn leads(&self, node: u64, term: u64, state: &State) {
         for (before, promised) in self.promised.range(..term) {
             let applied = state.applied();
@@ -205,7 +204,7 @@ impl Agreed {
         let intended = self.intended.get(&(install.generation, node));
         assert!(
             intended.is_some_and(|holding| holding.is_same_as(&install.holding)),
-            "{node} is told {install:?}, and nobody agreed on that"
+            "{node} gets {install:?}, which was not agreed on"
         );
     }
 
@@ -215,7 +214,7 @@ impl Agreed {
         self.state.rollouts().next().is_none() && self.approved.is_subset(&ended)
     }
 
-    /// How many plans were kept, and how many taken back.
+    /// How many plans were kept, and how many rolled back.
     pub fn ended(&self) -> [u64; 2] {
         use reweave_core::Outcome::{Committed, RolledBack};
         let count = |is: &dyn Fn(&reweave_core::Outcome) -> bool| {

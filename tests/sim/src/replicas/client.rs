@@ -12,7 +12,7 @@ const KEY_COUNT: usize = 3;
 const VALUE_COUNT: usize = 4;
 /// Numbers of clients begin here; those of nodes are lower.
 const FIRST_CLIENT_ID: u64 = 1000;
-/// After so many attempts a client may have had enough.
+/// After this many attempts a client may have had enough.
 const MIN_ATTEMPTS: u64 = 6;
 
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub struct Client {
     id: u64,
     /// Of its requests so far.
     number: u64,
-    pub asked: Option<Asked>,
+    pub asked: Option<PendingCall>,
     pub attempt: u64,
     attempts: u64,
     pub answered: u64,
@@ -28,7 +28,7 @@ pub struct Client {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Asked {
+pub struct PendingCall {
     pub request: RequestId,
     pub key: u8,
     pub op: Op,
@@ -65,7 +65,7 @@ impl Client {
         };
         self.number += 1;
         history.calls += 1;
-        let asked = Asked {
+        let asked = PendingCall {
             request: RequestId {
                 client: self.id,
                 number: self.number,
@@ -89,7 +89,7 @@ impl Client {
         self.attempt
     }
 
-    /// Nobody can tell what becomes of it then.
+    /// What becomes of it then is unknown.
     pub fn may_give_up(&mut self, chance: &mut Chance) {
         if self.attempts > MIN_ATTEMPTS && chance.happens(0.1) {
             self.asked = None;

@@ -223,9 +223,10 @@ impl Platter {
     }
 
     fn expect_power(&self) -> io::Result<()> {
-        match self.has_power {
-            true => Ok(()),
-            false => Err(io::Error::other("the power is gone")),
+        if self.has_power {
+            Ok(())
+        } else {
+            Err(io::Error::other("the power is gone"))
         }
     }
 

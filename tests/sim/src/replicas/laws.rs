@@ -1,5 +1,5 @@
-//! What holds at every moment, whatever goes wrong. Each law is looked at after every event, on the
-//! node that the event has touched.
+//! What holds at every moment, after any fault. Each law is looked at after every event, on the node that the event has
+//! touched.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,13 +16,13 @@ pub struct Laws {
     entries: BTreeMap<(u64, u64), (u64, Option<u64>)>,
     /// What the state was after each entry that was applied anywhere.
     states: BTreeMap<u64, [u64; 2]>,
-    /// By term, the last request of each client that the leader told it was done.
+    /// By term, the last request of each client that the leader acknowledged.
     acknowledged: BTreeMap<u64, BTreeMap<u64, u64>>,
     /// How far each node's log has been looked at.
     looked: BTreeMap<u64, (u64, u64)>,
     /// While most disks are full and all know: the last entry of any log when it had come to that.
     decided_until: Option<u64>,
-    /// So often it came to that.
+    /// How often it came to that.
     pub undecided: u64,
     /// Nodes whose disks were full at a look.
     found_full: BTreeSet<u64>,
@@ -31,7 +31,7 @@ pub struct Laws {
 }
 
 impl Laws {
-    /// A node that starts anew may have less of the log than it had.
+    /// A node that restarts may have less of the log than it had.
     pub fn started(&mut self, node: u64) {
         self.looked.remove(&node);
     }
@@ -58,7 +58,8 @@ impl Laws {
         );
     }
 
-    /// When most disks are full, all know it, and nothing is on its way any more, nothing of a client or the core is decided.
+    /// When most disks are full, all know it, and nothing is on its way any longer, nothing of a client or the core is
+    /// decided.
     pub fn look_at_disks(&mut self, nodes: &BTreeMap<u64, Node>) {
         let full = nodes.iter().filter(|(_, node)| node.is_full());
         let full: BTreeSet<_> = full.map(|(id, _)| *id).collect();
@@ -90,7 +91,7 @@ impl Laws {
         if looked == Some(last) {
             return;
         }
-        // What was cut off and written anew begins somewhere before.
+        // What was cut off and written again begins somewhere before.
         let has_grown = looked.filter(|looked| looked.0 < last.0 && looked.1 <= last.1);
         let mut log = replica.log(has_grown.map_or(0, |looked| looked.0.saturating_sub(1)));
         if has_grown.is_some_and(|looked| {
@@ -153,7 +154,7 @@ impl Laws {
         *last = request.number.max(*last);
     }
 
-    /// Whoever leads has all that leaders before told clients was done.
+    /// A leader has all that leaders before it acknowledged.
     pub fn leads(&self, node: u64, term: u64, machine: &Machine) {
         let before = self.acknowledged.range(..term);
         for (client, number) in before.flat_map(|(_, of_term)| of_term) {

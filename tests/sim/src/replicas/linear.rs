@@ -1,5 +1,5 @@
-//! Whether a history can be told as if everything had happened at once, at some moment between its
-//! call and its return: linearizability, judged by nothing but calls, returns and a model.
+//! Whether a history can be explained as if everything had happened at once, at some moment between
+//! its call and its return: linearizability, judged by nothing but calls, returns and a model.
 //!
 //! The method is that of Wing and Gong, breadth first: all ways to tell the history so far are kept,
 //! each a state and the pending calls that have led to it. When a call returns, it must have happened
@@ -31,10 +31,10 @@ pub struct NotLinearizable {
 }
 
 /// A state, and the pending calls that have led to it, with the answers they have to get.
-type Way<M> = (<M as Model>::State, BTreeMap<u64, <M as Model>::Answer>);
+type Linearization<M> = (<M as Model>::State, BTreeMap<u64, <M as Model>::Answer>);
 
 pub struct Judge<M: Model> {
-    ways: BTreeSet<Way<M>>,
+    ways: BTreeSet<Linearization<M>>,
     /// A call that never returns may happen at any time, or never.
     pending: BTreeMap<u64, M::Call>,
     events: usize,
@@ -81,7 +81,12 @@ impl<M: Model> Judge<M> {
     }
 
     /// Any of the pending calls may be the next to happen.
-    fn go_on(&self, state: &M::State, happened: &BTreeMap<u64, M::Answer>, open: &mut Vec<Way<M>>) {
+    fn go_on(
+        &self,
+        state: &M::State,
+        happened: &BTreeMap<u64, M::Answer>,
+        open: &mut Vec<Linearization<M>>,
+    ) {
         for (next, call) in &self.pending {
             if happened.contains_key(next) {
                 continue;

@@ -89,7 +89,7 @@ impl Lines {
         cut(&letter, self.part_bytes).collect()
     }
 
-    /// Where it goes. Both ends begin anew after a connection was lost.
+    /// Where it goes. Both ends begin again after a connection was lost.
     pub fn stream(&mut self, message: &Message) -> (Lane, &mut Stream) {
         let (line, is_large) = (direction(message), message.is_large());
         let found = self.connections.entry(line).or_insert_with(|| {

@@ -31,7 +31,7 @@ pub struct Asker {
     pub attempt: u64,
 }
 
-/// Which of its attempts somebody made here, at what, and how much was promised by then.
+/// Which of its attempts a client made here, at what, and how much was promised by then.
 #[derive(Debug, Clone)]
 pub struct Plea {
     pub person: usize,
@@ -45,16 +45,19 @@ pub struct Plea {
 pub struct Running {
     pub durable: DurableReplica<SimulatedDisk>,
     pub machine: Machine,
-    /// Whoever waits for a request to be applied.
+    /// The clients that wait for a request to be applied.
     pub waiting: BTreeMap<RequestId, Asker>,
     /// With what they found.
     pub reads: BTreeMap<ReadId, (Asker, u64)>,
-    /// People who asked, and newcomers who knocked.
+    /// People who asked, and new members who knocked.
     pub people: BTreeMap<u64, Plea>,
-    /// Whatever is asked here has a number of its own.
+    /// Every request here has a number of its own.
     pub last_request: u64,
     /// What each peer reads, and when it was heard last.
     pub read_by: BTreeMap<u64, (u16, Moment)>,
+    /// Members to come: there is a connection to them.
+    pub awaited: BTreeSet<MemberId>,
+    pub ticks: u64,
     /// Peers whose disks were full when they were last heard.
     full: BTreeSet<MemberId>,
     /// As the office heard it last.
@@ -79,6 +82,8 @@ impl Running {
             people: BTreeMap::new(),
             last_request: 0,
             read_by: BTreeMap::new(),
+            awaited: BTreeSet::new(),
+            ticks: 0,
             full: BTreeSet::new(),
             may_decide: true,
             seats: BTreeMap::new(),
@@ -188,7 +193,7 @@ fn decided(saved: &Saved) -> impl Iterator<Item = (u64, Vec<u8>)> {
     })
 }
 
-/// The minor version of the protocol that a build has to read for this, whatever the product says of it.
+/// The minor version of the protocol that a build has to read for this, independent of what the product says of it.
 pub fn came_with(change: &Change) -> u16 {
     let is_later = |part: &Change| {
         matches!(
@@ -196,6 +201,7 @@ pub fn came_with(change: &Change) -> u16 {
             Change::Steered { .. }
                 | Change::ConfirmIntent { .. }
                 | Change::ClusterVersionLowered { .. }
+                | Change::CoordinatorsRemoved { .. }
         )
     };
     u16::from(change.parts().iter().any(is_later))
@@ -322,7 +328,7 @@ impl Node {
         Ok(())
     }
 
-    /// Of what was on its way to the disk, some gets there. Agents that had a session have none any more.
+    /// Of what was on its way to the disk, some gets there. Agents that had a session have none any longer.
     pub fn lose_power(&mut self) -> BTreeMap<NodeId, SessionId> {
         let is_whole = self.writing.as_ref().is_some_and(|batch| batch.is_whole);
         // A file that is replaced takes more operations than one that is appended to.
@@ -346,7 +352,7 @@ impl Node {
         }
     }
 
-    /// By the clock of this machine, which anybody may set.
+    /// By the clock of this machine, which may be set at any time.
     pub fn time_of_day(&self, now: Moment) -> Moment {
         let hours = self.clock_ahead_h.unsigned_abs();
         let jump = Duration::from_secs(3600 * hours);

@@ -1,5 +1,5 @@
-//! People who invite, shut out, look and approve, and newcomers who knock. Each wants one thing after
-//! the other, and asks again until there is an answer or its patience ends.
+//! Operators who invite, revoke, look and approve, and new members who knock. Each wants one thing
+//! after the other, and asks again until there is an answer or its patience ends.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use reweave_core::{LATEST_MINOR, NoEntry, Pass};
 use crate::chance::Chance;
 
 const TOKEN_TTL: Duration = Duration::from_mins(10);
-/// So few that they are shut out and invited again.
+/// So few that they are revoked and invited again.
 const NAME_COUNT: usize = 4;
 const MAX_ATTEMPTS: u64 = 8;
 
-/// What somebody wants.
+/// What an operator wants.
 #[derive(Debug, Clone)]
 pub enum Matter {
     Ask(Request),
@@ -23,7 +23,7 @@ pub enum Matter {
     Knock([Digest; 2]),
 }
 
-/// What somebody is told.
+/// The answer to an operator.
 #[derive(Debug, Clone)]
 pub enum Word {
     Response(Box<Response>),
@@ -44,9 +44,9 @@ pub struct Gossip {
     tokens: Vec<Digest>,
     offered: Option<Generation>,
     latest: Option<Generation>,
-    /// Whether anybody gives up plans on their way.
+    /// Whether operators abort plans on their way.
     pub steers: bool,
-    /// How often somebody wants the cluster version lowered.
+    /// How often an operator wants the cluster version lowered.
     pub lowers: f64,
     keys: u64,
 }
@@ -128,7 +128,7 @@ impl Person {
         self.matter.clone()
     }
 
-    /// Whether that is what it waited for. A newcomer may forget what it was told, and come again.
+    /// Whether that is what it waited for. A new member may forget its answer, and come again.
     pub fn hear(
         &mut self,
         attempt: u64,

@@ -1,6 +1,7 @@
 //! Everything that may go wrong, several things at once, as chance wants it: with coordinators and
 //! their disks and lines, and with the agents that they lead.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use reweave_common::moment::Moment;
@@ -14,20 +15,20 @@ use crate::chance::Chance;
 use crate::counts;
 use crate::faults::plague;
 use crate::wire;
-use crate::{Rhythm, World};
+use crate::{SimulatedDelays, World};
 
 const MIN_PAUSE: Duration = Duration::from_millis(20);
 /// Agents notice and come back sooner than usual, so that a short life sees more.
-const FAST_RHYTHM: Rhythm = Rhythm {
+const FAST_DELAYS: SimulatedDelays = SimulatedDelays {
     reports: Duration::from_millis(200),
     comes_back: [Duration::from_millis(20), Duration::from_millis(300)],
     idle: [Duration::from_millis(1), Duration::from_millis(300)],
     echoes: Duration::from_secs(1),
 };
-/// Everything works again; then so long at most until all is well.
+/// Everything works again; then this long at most until all is well.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(10);
 const REST_TIME: Duration = Duration::from_millis(500);
-/// One strike is so many troubles, at most.
+/// One strike is this many troubles, at most.
 const MAX_FAULTS_PER_STRIKE: usize = 3;
 /// Bytes that others leave of a disk: nothing, less and more than the log keeps ahead of it, and nearly enough.
 const FREE_BYTES: [u64; 4] = [0, 1 << 20, 3 << 20, 17 << 20];
@@ -43,20 +44,22 @@ counts! {
         killed,
         replaced,
         haunted,
+        /// Members that knew none of those that were left.
+        stranded,
         added,
         removed,
-        /// So many people were answered, and newcomers let in.
+        /// This many people were answered, and new members let in.
         heard,
         let_in,
         instructed,
         kept,
         taken_back,
-        /// So often somebody came to lead in the middle of a rollout.
+        /// How often another came to lead in the middle of a rollout.
         inherited,
-        /// So many plans were given up by people, and so often an earlier coordinator was in the way of that.
+        /// This many plans were given up by people, and this often an earlier coordinator was in the way of that.
         steered,
         too_early,
-        /// So often the cluster version was lowered, and so many coordinators went back amid trouble.
+        /// How often the cluster version was lowered, and this many coordinators went back amid trouble.
         lowered,
         went_back,
         /// Disks that were full at a look, and disks that were refused because they were damaged.
@@ -65,7 +68,7 @@ counts! {
         /// Letters of several parts that came, and those that were cut off with their connection.
         in_parts,
         cut_off,
-        /// How often most disks were full, and nothing was decided any more.
+        /// How often most disks were full, and nothing was decided any longer.
         undecided,
     }
     max {
@@ -129,7 +132,7 @@ impl Trouble {
         let now = cluster.now();
         let lines = lines(&mut chance);
         Self {
-            world: World::led_by(cluster, now, scenario(), seed, lines, FAST_RHYTHM),
+            world: World::led_by(cluster, now, scenario(), seed, lines, FAST_DELAYS),
             every: Duration::from_millis(*chance.one_of(&[250, 600, 1500])),
             founders: nodes,
             life: Life::default(),
@@ -151,7 +154,7 @@ impl Trouble {
         self
     }
 
-    /// Trouble for so long, then calm: then everybody is answered, and all come to be the same.
+    /// Trouble for this long, then calm: then every client is answered, and all become the same.
     pub fn live(self, duration: Duration) -> (Life, Cluster) {
         let end = self.world.now() + duration;
         self.live_while(|cluster| cluster.now() < end)
@@ -360,7 +363,7 @@ impl Trouble {
         })
     }
 
-    /// Once in a life, and only while nobody else is on the way.
+    /// Once in a life, and only while no other is on the way.
     fn replace(&mut self, old: u64) {
         if !self.may_replace || !self.is_idle() || !self.can_spare(old) {
             return;
@@ -451,6 +454,22 @@ impl Trouble {
             pairs.all(|(client, before)| client.answered > before + 2)
         };
         self.comes_to_be("clients are answered", all_answered);
+        self.finish_errand();
+        self.replace_stranded();
+        if self.cluster().goes_back() {
+            self.go_back();
+        } else {
+            self.comes_to_be("entries have the latest version", Cluster::is_upgraded);
+        }
+        self.cluster().is_closing = true;
+        // Former leaders may still be heard for a while.
+        self.world.run_for(FAST_DELAYS.echoes);
+        self.comes_to_be("nothing is under way", |cluster| cluster.agreed.is_over());
+        self.world.look_at_rest();
+        self.comes_to_be("states are the same", same_everywhere);
+    }
+
+    fn finish_errand(&mut self) {
         let end = self.world.now() + RECOVERY_TIMEOUT;
         while self.world.now() < end && self.errand.is_some() {
             self.world.run_for(REST_TIME);
@@ -459,17 +478,18 @@ impl Trouble {
         let errand = format!("{:?} is done", self.errand);
         let is_done = self.errand.is_none();
         self.comes_to_be(&errand, |_| is_done);
-        if self.cluster().goes_back() {
-            self.go_back();
-        } else {
-            self.comes_to_be("entries have the latest version", Cluster::is_upgraded);
+    }
+
+    /// A coordinator was away while all were replaced that it knows, and so none vouches for those that came. An operator puts
+    /// another in its place.
+    fn replace_stranded(&mut self) {
+        while let Some(old) = stranded(self.cluster()) {
+            self.life.stranded += 1;
+            self.cluster().lose(old);
+            let new = self.newcomer();
+            self.errand = Some(Errand::Replace { old, new });
+            self.finish_errand();
         }
-        self.cluster().is_closing = true;
-        // Former leaders may still be heard for a while.
-        self.world.run_for(FAST_RHYTHM.echoes);
-        self.comes_to_be("nothing is under way", |cluster| cluster.agreed.is_over());
-        self.world.look_at_rest();
-        self.comes_to_be("states are the same", same_everywhere);
     }
 
     /// The rest of them do, too.
@@ -530,7 +550,29 @@ impl Errand {
     }
 }
 
-/// All that take part have applied the same, and nobody waits.
+/// One that knows neither the leader nor any other from which the way leads there.
+fn stranded(cluster: &Cluster) -> Option<u64> {
+    let (members, leader) = (cluster.members()?, cluster.leader()?);
+    let mut reached = BTreeSet::from([MemberId(leader)]);
+    let knows_any = |id: &MemberId, reached: &BTreeSet<MemberId>| {
+        let running = cluster.nodes.get(&id.0).and_then(|it| it.running.as_ref());
+        running.is_none_or(|it| {
+            let known = &it.replica().members().of;
+            known.is_empty() || known.keys().any(|other| reached.contains(other))
+        })
+    };
+    let mut found = usize::MAX;
+    while found > 0 {
+        let left = members.of.keys().filter(|id| !reached.contains(id));
+        let more: Vec<_> = left.filter(|id| knows_any(id, &reached)).copied().collect();
+        found = more.len();
+        reached.extend(more);
+    }
+    let mut left = members.of.keys().filter(|id| !reached.contains(id));
+    left.next().map(|id| id.0)
+}
+
+/// All that take part have applied the same, and no client waits.
 fn same_everywhere(cluster: &Cluster) -> bool {
     let Some(members) = cluster.members() else {
         return false;
@@ -547,7 +589,7 @@ fn same_everywhere(cluster: &Cluster) -> bool {
 /// Between agents and coordinators.
 fn lines(chance: &mut Chance) -> wire::Weather {
     let foul = wire::Weather {
-        latest_ghost: FAST_RHYTHM.echoes,
+        latest_ghost: FAST_DELAYS.echoes,
         ..wire::Weather::FOUL_WEATHER
     };
     *chance.one_of(&[wire::Weather::FAIR_WEATHER, foul])

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use crate::error::CliError;
 use crate::json;
-use crate::plan::show::{self, Asked, Degrees};
+use crate::plan::show::{self, Degrees, PlanInputs};
 use crate::plan::summary::Patched;
 use crate::plan::tables::{self, Tables};
 use crate::plan::topology::hosts;
@@ -32,7 +32,7 @@ struct Plan {
     patches: Vec<Patched>,
     parallelism: Option<Degrees>,
     tables: Tables,
-    asked: Asked,
+    asked: PlanInputs,
 }
 
 pub(super) struct Given {
@@ -45,7 +45,7 @@ pub(super) struct Given {
     pub(super) routes: Routes,
     source: Source,
     deal: Deal,
-    pub(super) asked: Asked,
+    pub(super) asked: PlanInputs,
 }
 
 impl Given {
@@ -60,7 +60,7 @@ impl Given {
             path: path.to_owned(),
             problem,
         };
-        // Bad numbers of hosts are told as bad options are.
+        // Bad numbers of hosts are reported as bad options are.
         plan.asked.ports.request()?;
         plan.check().map_err(untrue)?;
         let wiring = Wiring::of(plan.asked.ports.hosts, plan.links.iter().copied());
@@ -180,9 +180,10 @@ impl Plan {
                 "a patch names panel{panel}, but the request has {panels}"
             ));
         }
-        match self.parallelism.is_none_or(|it| it.are_some()) {
-            true => Ok(()),
-            false => Err("a degree of its parallelism is 0".to_owned()),
+        if self.parallelism.is_none_or(|it| it.are_some()) {
+            Ok(())
+        } else {
+            Err("a degree of its parallelism is 0".to_owned())
         }
     }
 }

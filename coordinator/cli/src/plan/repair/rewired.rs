@@ -1,6 +1,6 @@
 //! Other circuits for what failed, and whether they are worth it.
 
-use reweave_design::topology::{Choice, Moved, Proposal, Rewiring, Way};
+use reweave_design::topology::{Choice, Moved, Proposal, Rewiring, RewiringMethod};
 use serde::Serialize;
 
 use crate::page::Page;
@@ -14,7 +14,7 @@ pub(super) struct Rewired {
     rewired: Vec<Weighed>,
     /// Which of them is worth it; nothing where the routes alone will do.
     best: Option<usize>,
-    /// Why nothing could be planned anew.
+    /// Why no new plan could be made.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
 }
@@ -73,15 +73,15 @@ impl Rewired {
 }
 
 impl Weighed {
-    /// The tables of what is not worth it tell nobody anything.
+    /// The tables of what is not worth it are of no use.
     fn of(choice: &Choice, rewiring: &Rewiring, is_best: bool) -> Self {
         let Moved { kept, torn, set } = choice.moved;
         let hosts = rewiring.names.len() as u32;
         let told: Vec<_> = (0..if is_best { hosts } else { 0 }).collect();
         Self {
             how: match choice.way {
-                Way::Mended => "mended",
-                Way::Anew => "anew",
+                RewiringMethod::Repaired => "mended",
+                RewiringMethod::Redesigned => "anew",
             },
             kept,
             torn,

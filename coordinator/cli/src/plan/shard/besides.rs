@@ -21,7 +21,7 @@ pub(super) struct Experts {
     pub(super) job: String,
     /// Nothing where too few iterations were counted, or there is nothing to lay circuits on.
     advice: Option<Advice>,
-    /// Why circuits laid anew pay or do not, or why that cannot be told.
+    /// Why new circuits pay or do not, or why that is unknown.
     pub(super) why: String,
     /// For the next iteration, by the last counts, on the ports that are kept for it.
     circuits: Vec<Circuit>,
@@ -179,7 +179,7 @@ impl Besides<'_> {
         }
     }
 
-    /// Of jobs that have somebody to send to.
+    /// Of jobs that have another host to send to.
     pub(super) fn degrees(&self) -> Vec<Beside> {
         let running = self
             .fleet

@@ -117,7 +117,7 @@ impl Shard {
     }
 }
 
-/// Half of all ports where there are gates, and nobody says how many.
+/// Half of all ports where there are gates, and no number is given.
 fn kept_ports(entry: &JobEntry, ports: usize) -> usize {
     match (&entry.gates, entry.gate_ports) {
         (None, _) => 0,

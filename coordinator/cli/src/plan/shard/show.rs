@@ -20,7 +20,7 @@ use crate::plan::topology::others_as_given;
 pub(super) struct Answer {
     shards: Vec<Shard>,
     waiting: Vec<Queued>,
-    /// Jobs that ran before and are not wanted any more.
+    /// Jobs that ran before and are not wanted any longer.
     ended: Vec<String>,
     free: Vec<String>,
     /// What is done, in order, and why.
@@ -107,7 +107,7 @@ fn shard(fleet: &Fleet, running: &Running, explain: bool) -> Result<Shard, CliEr
     let mut summary = Summary::of(&shard.proposal, &hosts, &told);
     summary.interval_ms = Some([estimate.low_ms, estimate.high_ms]);
     summary.ideal_switch_ms = shard.ideal_ms;
-    // Whoever is alone has no links, and nothing that could fail between hosts.
+    // A job alone has no links, and nothing that could fail between hosts.
     let explain = explain && !shard.circuits.is_empty();
     Ok(Shard {
         job: running.job.name.clone(),

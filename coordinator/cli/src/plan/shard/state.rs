@@ -146,9 +146,10 @@ impl Before {
         let one = |name: &String| {
             let server = ground.find(name);
             let server = server.ok_or_else(|| format!("the cluster has no server {name}"))?;
-            match taken.insert(server) {
-                true => Ok(server),
-                false => Err(format!("{name} is allocated twice")),
+            if taken.insert(server) {
+                Ok(server)
+            } else {
+                Err(format!("{name} is allocated twice"))
             }
         };
         let servers = self
@@ -156,9 +157,10 @@ impl Before {
             .iter()
             .map(one)
             .collect::<Result<Vec<_>, _>>()?;
-        match servers.is_empty() || !self.samples_left.is_finite() {
-            true => Err("it has no servers".to_owned()),
-            false => Ok(servers),
+        if servers.is_empty() || !self.samples_left.is_finite() {
+            Err("it has no servers".to_owned())
+        } else {
+            Ok(servers)
         }
     }
 }

@@ -67,7 +67,7 @@ impl Trained {
         })
     }
 
-    /// The best that is known for so many servers, before there is a topology for them.
+    /// The best that is known for this many servers, before there is a topology for them.
     fn deal(&self, servers: usize) -> Result<Rc<Deal>, Unfit> {
         if let Some(known) = self.known.borrow().get(&servers) {
             return Ok(Rc::clone(known));

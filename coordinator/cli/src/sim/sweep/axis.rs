@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::error::CliError;
 
-/// More than this nobody waits for.
+/// No operator waits for more than this.
 const MAX_POINTS: usize = 1_000_000;
 
 /// A setting and its values.
@@ -30,9 +30,10 @@ impl FromStr for Axis {
             Some((first, last)) => range(first, last).ok_or_else(usage)?,
             None => values.split(',').map(value).collect(),
         };
-        match key.is_empty() || values.is_empty() {
-            true => Err(usage()),
-            false => Ok(Self { key, values }),
+        if key.is_empty() || values.is_empty() {
+            Err(usage())
+        } else {
+            Ok(Self { key, values })
         }
     }
 }

@@ -15,7 +15,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
 
 use clap::Args;
-use reweave_sim::sim;
+use reweave_sim::engine;
 use serde_json::{Map, Number, Value, json};
 
 use super::input;
@@ -117,7 +117,7 @@ fn in_words(answer: &Value) -> String {
     format!("{}: {}{error}", figures("point"), figures("answer"))
 }
 
-/// Nobody reads more digits of what is not whole.
+/// More digits of what is not whole are not read.
 const SIGNIFICANT_DIGITS: i32 = 6;
 
 fn in_short(number: &Number) -> String {
@@ -126,9 +126,10 @@ fn in_short(number: &Number) -> String {
             let before_point = figure.abs().log10().floor() as i32 + 1;
             let decimals = (SIGNIFICANT_DIGITS - before_point).clamp(0, 12) as usize;
             let short = format!("{figure:.decimals$}");
-            match short.contains('.') {
-                true => short.trim_end_matches('0').trim_end_matches('.').to_owned(),
-                false => short,
+            if short.contains('.') {
+                short.trim_end_matches('0').trim_end_matches('.').to_owned()
+            } else {
+                short
             }
         }
         _ => number.to_string(),
@@ -154,7 +155,7 @@ impl<'o> Asker<'o> {
         })
     }
 
-    /// The answers in the order of the points, whoever is first.
+    /// The answers in the order of the points, in any order of their ends.
     fn ask_all(&self, points: &[(usize, Point)]) -> Vec<Value> {
         let next = AtomicUsize::new(0);
         let cores = thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -165,7 +166,7 @@ impl<'o> Asker<'o> {
                 scope.spawn(move || {
                     let take = || next.fetch_add(1, Ordering::Relaxed);
                     while let Some((place, (nth, point))) = at(points, take()) {
-                        // Whoever asked waits for all answers.
+                        // The receiver waits for all answers.
                         let _ = sender.send((place, self.ask(*nth, point)));
                     }
                 });
@@ -253,7 +254,7 @@ fn gathered(points: usize, receiver: &Receiver<(usize, Value)>) -> Vec<Value> {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
         }
-        progress.see(sim::Progress {
+        progress.see(engine::Progress {
             done,
             tasks: points,
         });

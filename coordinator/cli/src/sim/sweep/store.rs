@@ -45,9 +45,10 @@ impl Gather {
                 page.line(&in_words(&answer));
             })?)?;
         }
-        Ok(match failed {
-            true => ExitCode::FAILURE,
-            false => ExitCode::SUCCESS,
+        Ok(if failed {
+            ExitCode::FAILURE
+        } else {
+            ExitCode::SUCCESS
         })
     }
 

@@ -37,8 +37,8 @@ impl State {
         self.rollouts().filter(|it| it.phase == Phase::Proposed)
     }
 
-    /// The generation that a plan has to name as its parent. One that waits or is on its way stands on what
-    /// it was made for, whatever others have done beside it.
+    /// The generation that a plan has to name as its parent. One that waits or is on its way stands on what it was made
+    /// for, independent of plans beside it.
     pub(crate) fn base_of(&self, plan: &Plan) -> Generation {
         let known = self.rollout(plan.generation);
         known.map_or(self.in_force.generation, |it| it.plan.parent)
@@ -54,8 +54,8 @@ impl State {
         }
     }
 
-    /// Offers that were made for what this plan has changed are of no use any more; all others stand, on what
-    /// is in force now.
+    /// Offers that were made for what this plan has changed are of no use any longer; all others stand, on what is in
+    /// force now.
     pub(super) fn make_room(&mut self, at: Moment, claims: &ResourceSet, by: Generation) {
         let reasons = vec![Reason::Superseded { by }];
         self.drop_offers_sharing(at, claims, &Outcome::Withdrawn { reasons });

@@ -1,10 +1,10 @@
 //! Invited and revoked members.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::time::Duration;
 
-use reweave_common::member::{Admission, DenyList, Digest, Member, Role};
+use reweave_common::member::{Admission, DenyList, DenyLists, Digest, Member, Role};
 use reweave_common::moment::Moment;
 use reweave_common::operator::Refused;
 use serde::{Deserialize, Serialize};
@@ -15,8 +15,8 @@ use crate::log::command::Author;
 pub(crate) const MAX_TOKENS: usize = 8192;
 /// Every member gets all of them.
 pub(crate) const MAX_REVOKED_MEMBERS: usize = 1 << 16;
-/// Secrets that let somebody in are remembered for so long, and this many of them: whoever asks late for the
-/// same token to be made, since no answer came, would open it a second time.
+/// Secrets that admitted a member are remembered for this long, and this many of them: a late request for the same
+/// token to be made, since no answer came, would open it a second time.
 const SPENT_TOKEN_TTL: Duration = Duration::from_hours(24);
 const MAX_SPENT_TOKENS: usize = 1 << 16;
 /// People with a browser, and scripts.
@@ -31,8 +31,10 @@ pub struct Membership {
     denied: DenyList,
     /// Until they expire.
     visitors: BTreeMap<Digest, Visitor>,
-    /// The latest admission, or the latest one up to which a member was revoked.
+    /// The latest admission, or the latest one up to which a member was revoked or removed.
     newest: Admission,
+    /// Removed coordinators, each up to its removal: that is the moment too.
+    removed: DenyList,
 }
 
 /// In whose name a token asks.
@@ -109,6 +111,25 @@ pub(crate) enum AdmissionStatus {
 impl Membership {
     pub fn denied(&self) -> &DenyList {
         &self.denied
+    }
+
+    pub fn removed(&self) -> &DenyList {
+        &self.removed
+    }
+
+    /// By which members refuse certificates.
+    pub fn deny_lists(&self) -> DenyLists {
+        DenyLists {
+            as_of: self.newest,
+            revoked: self.denied.clone(),
+            removed: self.removed.clone(),
+        }
+    }
+
+    /// Whether these coordinators are removed, and no others.
+    pub(crate) fn has_removed(&self, coordinators: &BTreeSet<String>) -> bool {
+        let held = self.removed.iter().map(|(member, _)| &member.name);
+        held.eq(coordinators)
     }
 
     pub(crate) fn has_room_for(&self, shut_out: &Member) -> bool {
@@ -204,8 +225,8 @@ impl Membership {
         }
     }
 
-    /// Tokens made for it before are worth nothing either, and neither are those that it made and nobody
-    /// has used: it would come back by them. What was promised is kept, whatever was promised beside it.
+    /// Tokens made for it before are worth nothing either, and neither are unused ones that it made: it would come back
+    /// by them. What was promised is kept, with any other promises beside it.
     pub(super) fn revoke(&mut self, at: Moment, member: Member) {
         let up_to = self.next_admission(at);
         let maker = (member.role == Role::Operator).then(|| Author::Operator(member.name.clone()));
@@ -216,7 +237,21 @@ impl Membership {
         self.denied.deny(member, up_to);
     }
 
-    /// Whatever clocks say.
+    /// These coordinators are removed now, and no others. One that was added again is admitted as before, and one that a token
+    /// has admitted since its removal is as well.
+    pub(super) fn handle_removed(&mut self, at: Moment, coordinators: &BTreeSet<String>) {
+        let up_to = self.next_admission(at);
+        self.removed
+            .retain(|member| coordinators.contains(&member.name));
+        for name in coordinators {
+            let member = Member::new(Role::Coordinator, name);
+            if !self.removed.names(&member) {
+                self.removed.deny(member, up_to);
+            }
+        }
+    }
+
+    /// Independent of clocks.
     fn next_admission(&mut self, at: Moment) -> Admission {
         let after = self.newest.0.saturating_add(1);
         self.newest = Admission(after.max(at.as_micros()));

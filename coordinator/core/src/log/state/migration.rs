@@ -52,7 +52,8 @@ pub struct Migration {
     pub circuits: Circuits,
     /// Instructions to nodes during the migration.
     pub installs: BTreeMap<NodeId, Install>,
-    /// On the way back: nodes that are known to hold what they held before the plan, whatever they refuse later.
+    /// On the way back: nodes that are known to hold what they held before the plan, also when they refuse later
+    /// instructions.
     clean: BTreeSet<NodeId>,
 }
 
@@ -112,8 +113,8 @@ impl Migration {
         }
     }
 
-    /// Unless circuits may be moving, for nobody knows then where things are. During a rollback that is another
-    /// way, for the same reasons as before.
+    /// Unless circuits may be moving, as their state is unknown then. During a rollback that is another way, for the
+    /// same reasons as before.
     pub(super) fn turn_back(&mut self, course: MigrationPlan, reasons: Vec<Reason>) -> bool {
         if self.is_moving() {
             return false;
@@ -150,7 +151,7 @@ impl Migration {
         is_whole && legs.next().is_none()
     }
 
-    /// Over the steps that it has begun, to where it started from. During a rollback nobody knows those any more.
+    /// Over the steps that it has begun, to where it started from. During a rollback those are no longer known.
     pub(crate) fn retraced(&self, start: (&Tables, &Circuits)) -> Option<MigrationPlan> {
         (!self.leads_back()).then(|| retraced(&self.course, self.begun(), start))
     }
@@ -279,13 +280,14 @@ impl Migration {
         matches!(self.stage, Stage::Unconfirmed(_))
     }
 
-    /// Nodes that were told and have not answered that they hold their part of the round for good may hold it, or not.
+    /// Nodes that were instructed and have not answered that they hold their part of the round for good may hold it, or
+    /// not.
     pub(crate) fn unsure_now(&self) -> Round {
         let mut unsure = self.unsure.clone();
         if let (Some(step), Some(MigrationStep::Round(round))) = (self.step(), self.leg()) {
             let is_sure = |node| step.is_done(node) && !self.is_unconfirmed();
             let may_hold = round.iter().filter(|(node, _)| !is_sure(**node));
-            // Where it is told to hold what it held first, what it may hold besides is the other one still.
+            // Where it is instructed to hold what it held first, what it may hold besides is the other one still.
             let is_known = |node: &NodeId| {
                 unsure.contains_key(node) && leads_alike(self.tables.get(node), round.get(node))
             };
@@ -309,9 +311,10 @@ impl Migration {
         let is_round = matches!(self.leg(), Some(MigrationStep::Round(_)));
         if is_due && is_round {
             self.note_sent();
-            self.stage = match is_confirmed_later && !self.leads_back() {
-                true => Stage::Unconfirmed(step),
-                false => Stage::Telling(step),
+            self.stage = if is_confirmed_later && !self.leads_back() {
+                Stage::Unconfirmed(step)
+            } else {
+                Stage::Telling(step)
             };
             self.settle_round();
         }

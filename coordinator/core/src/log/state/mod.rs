@@ -229,7 +229,7 @@ impl State {
                 plan,
                 generation,
                 moves,
-            } => self.switch(plan, (generation, token), moves),
+            } => self.switch(plan, generation, token, moves),
             Change::CircuitObserved { optical, readback } => self.observe(optical, readback),
             Change::LightCame { generation } => self.on_journey(generation, Migration::light_came),
             Change::Held {
@@ -252,7 +252,8 @@ impl State {
             | Change::Froze { .. }
             | Change::Registered { .. }
             | Change::ClusterVersion { .. }
-            | Change::ClusterVersionLowered { .. } => self.obey(at, change),
+            | Change::ClusterVersionLowered { .. }
+            | Change::CoordinatorsRemoved { .. } => self.obey(at, change),
             Change::Together(parts) => self.take_all(at, token, parts),
         }
     }
@@ -284,6 +285,9 @@ impl State {
                 expires,
             } => self.membership.let_visit(at, token, member, expires),
             Change::Revoked { member, .. } => self.membership.revoke(at, member),
+            Change::CoordinatorsRemoved { coordinators } => {
+                self.membership.handle_removed(at, &coordinators);
+            }
             Change::Maintained {
                 place,
                 stage,
@@ -511,7 +515,8 @@ impl State {
     fn switch(
         &mut self,
         plan: Generation,
-        (generation, token): (Generation, Token),
+        generation: Generation,
+        token: Token,
         moves: BTreeMap<OpticalId, Move>,
     ) {
         let is_newer = generation > self.newest;
@@ -573,7 +578,7 @@ impl State {
         self.history.drain(..forgotten);
     }
 
-    /// What it has changed is not there any more for offers that were made for it.
+    /// What it has changed is not there any longer for offers that were made for it.
     fn end(&mut self, at: Moment, generation: Generation, outcome: Outcome) {
         let mut rollouts = self.rollouts.iter();
         let found = rollouts.position(|it| it.plan.generation == generation);

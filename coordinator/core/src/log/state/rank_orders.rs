@@ -32,7 +32,7 @@ impl State {
         unfit.map(reason).collect()
     }
 
-    /// Where ranks are now is not touched: they stay there until whoever starts them has asked again.
+    /// Where ranks are now is not touched: they stay there until the orchestrator that starts them asks again.
     pub(super) fn reorder(&mut self, orders: Vec<RankOrder>) {
         for RankOrder { job, after, .. } in orders {
             if let Some(told) = self.registered.get_mut(&job) {

@@ -1,4 +1,4 @@
-//! A rollout: a plan from proposal to end, whatever it changes.
+//! A rollout: a plan of any kind, from proposal to end.
 //!
 //! ```text
 //! Proposed --> Approved --> Migrating forth --> Migrating forth, over --> committed

@@ -572,7 +572,7 @@ fn kept(number: u64) -> Change {
     }
 }
 
-/// Both in one log, each answered where it was told.
+/// Both in one log, each answered in its own words.
 fn both() -> Vec<Change> {
     let told = [beside(1, 0), beside(2, 1)].concat();
     [told, vec![done(0, 1, 2), done(1, 2, 5)]].concat()

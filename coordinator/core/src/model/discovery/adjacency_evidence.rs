@@ -58,7 +58,7 @@ pub(super) fn signs(world: &World<'_>) -> Signs {
         .map(|(node, observed)| (fabric.name(node).to_owned(), observed))
         .collect();
     let seats = seats(&nodes);
-    let mut found = Found::default();
+    let mut found = SignCollector::default();
     for (node, observed) in &nodes {
         for neighbour in observed.host.neighbours.values() {
             found.neighbour(fabric, node, &neighbour.value);
@@ -99,11 +99,11 @@ fn called(fabric: &Fabric, system: &str) -> String {
 }
 
 #[derive(Default)]
-struct Found {
+struct SignCollector {
     signs: Signs,
 }
 
-impl Found {
+impl SignCollector {
     fn note(&mut self, one: Seat, other: Seat, sign: Sign) {
         if one.node != other.node {
             let mut pair = [one, other];
@@ -128,8 +128,8 @@ impl Found {
         }
     }
 
-    /// A router names itself by the interface that the packet came in by; by which it left the one before,
-    /// nobody says.
+    /// A router names itself by the interface that the packet came in by; by which interface it left the one before is
+    /// unknown.
     fn traces(&mut self, node: &str, observed: &NodeObservations, seats: &Seats) {
         for path in observed.paths.values() {
             let mut at = Some(node.to_owned());

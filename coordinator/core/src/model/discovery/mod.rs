@@ -67,9 +67,10 @@ impl Chosen {
             by_weight.entry(weight).or_default().insert(ends, signs);
         }
         for (weight, pairs) in by_weight.into_iter().rev() {
-            match weight > Sign::Subnet.weight() {
-                true => self.take(pairs),
-                false => self.leave_out(&pairs),
+            if weight > Sign::Subnet.weight() {
+                self.take(pairs);
+            } else {
+                self.leave_out(&pairs);
             }
         }
         self.take_traced(traced);
@@ -206,15 +207,16 @@ impl<'p> Sight<'p> {
         doubts
     }
 
-    /// Those of the fabric, and whoever else is named at the end of a link.
+    /// Those of the fabric, and all others that are named at the end of a link.
     fn nodes(&self, links: &[DiscoveredLink]) -> Vec<DiscoveredNode> {
         let fabric = self.world.fabric();
         let known = fabric.nodes().map(|(_, node)| DiscoveredNode {
             name: node.name.clone(),
             role: node.role,
-            doubts: match self.reporting.contains(&node.name) {
-                true => vec![],
-                false => vec!["its agent does not report".to_owned()],
+            doubts: if self.reporting.contains(&node.name) {
+                vec![]
+            } else {
+                vec!["its agent does not report".to_owned()]
             },
         });
         let ends = links.iter().flat_map(|link| &link.ends);

@@ -16,7 +16,8 @@ use reweave_common::rdma::RdmaReading;
 use reweave_common::snapshot::{FlowState, Hop};
 use reweave_common::units::Rate;
 use reweave_repair::causes::{
-    Evidence, FlowFacts, HostFacts, JobFacts, PairFacts, Probed, Trace, UnsentFacts, Way, losses,
+    Evidence, EvidencePath, FlowFacts, HostFacts, JobFacts, PairFacts, Probed, Trace, UnsentFacts,
+    losses,
 };
 
 use crate::estimate::rank_reports::Ranks;
@@ -73,7 +74,7 @@ pub(crate) fn name(known: Measurements<'_>, node: NodeId) -> String {
 }
 
 /// The nodes that a way passes, from the one where it begins, and its links where names of nodes do not say them.
-pub(crate) fn named(known: Measurements<'_>, way: &[Hop]) -> Way {
+pub(crate) fn named(known: Measurements<'_>, way: &[Hop]) -> EvidencePath {
     let fabric = known.fabric;
     let ends = way
         .iter()
@@ -81,7 +82,7 @@ pub(crate) fn named(known: Measurements<'_>, way: &[Hop]) -> Way {
     let first = way.first().map(|hop| hop.from);
     let is_plain = way.iter().all(|hop| !fabric.is_parallel(hop.link));
     let links = way.iter().filter(|_| !is_plain);
-    Way {
+    EvidencePath {
         nodes: first
             .into_iter()
             .chain(ends)
@@ -98,7 +99,7 @@ fn end(known: Measurements<'_>, way: &[Hop]) -> Option<NodeId> {
 }
 
 /// The way of a flow, where all of it is known.
-pub(crate) fn way(known: Measurements<'_>, flow: &FlowState) -> Option<Way> {
+pub(crate) fn way(known: Measurements<'_>, flow: &FlowState) -> Option<EvidencePath> {
     Some(named(known, flow.path.as_deref()?))
 }
 
@@ -144,10 +145,10 @@ fn probes(world: &World<'_>) -> Vec<Probed> {
 }
 
 /// Each direction by itself, where it is known which of them lost a probe.
-fn told(window: &ProbeWindow, there: Way, back: Way) -> Vec<Probed> {
+fn told(window: &ProbeWindow, there: EvidencePath, back: EvidencePath) -> Vec<Probed> {
     let ((answered, lost), large) = (window.outcome(), window.large());
     let sent = answered.saturating_add(lost.count());
-    let probed = |way: Way, sent, lost| Probed {
+    let probed = |way: EvidencePath, sent, lost| Probed {
         path: way.nodes,
         links: way.links,
         sent,

@@ -2,7 +2,7 @@
 
 use reweave_common::flow::FlowKey;
 use reweave_common::ids::NodeId;
-use reweave_repair::causes::Way;
+use reweave_repair::causes::EvidencePath;
 
 use super::{end, name, named};
 use crate::model::world::World;
@@ -12,7 +12,7 @@ const UNKNOWN_HOP: &str = "*";
 
 /// A probe's way there and its way back, as far as they are known. Nothing where no trace
 /// has ended before its time, or where the receiver is not there to answer.
-pub(super) fn ways(world: &World<'_>, from: NodeId, flow: &FlowKey) -> Option<[Way; 2]> {
+pub(super) fn ways(world: &World<'_>, from: NodeId, flow: &FlowKey) -> Option<[EvidencePath; 2]> {
     let known = world.known;
     let to = known.ingest.owner(*flow.destination.ip())?;
     let (there, back) = (
@@ -24,7 +24,7 @@ pub(super) fn ways(world: &World<'_>, from: NodeId, flow: &FlowKey) -> Option<[W
 }
 
 struct Seen {
-    way: Way,
+    way: EvidencePath,
     is_cut_short: bool,
 }
 
@@ -41,14 +41,15 @@ impl Seen {
         let is_cut_short = beginning.is_some();
         let seen = beginning.unwrap_or_default();
         let at = name(known, end(known, &seen).unwrap_or(from));
-        let out_of_sight = Way {
+        let out_of_sight = EvidencePath {
             nodes: vec![at, UNKNOWN_HOP.to_owned(), name(known, to)],
             links: vec![],
         };
         Self {
-            way: match seen.is_empty() {
-                true => out_of_sight,
-                false => named(known, &seen).and_on(out_of_sight),
+            way: if seen.is_empty() {
+                out_of_sight
+            } else {
+                named(known, &seen).and_on(out_of_sight)
             },
             is_cut_short,
         }

@@ -134,7 +134,7 @@ fn latencies(world: &World<'_>) -> impl Iterator<Item = Series> {
     courses.map(move |(place, values)| {
         let (at, link) = match place {
             PathSegment::Host(host) => (vec![host], None),
-            // Whoever hears of it first.
+            // The receiving end comes first.
             PathSegment::Hop(hop) => (vec![far(&hop), hop.from], parallel(known, hop.link)),
         };
         Series {
@@ -169,7 +169,7 @@ fn counted(
     ends(world).filter_map(course)
 }
 
-/// The bus of the NIC on the fabric that is worst off, and what hosts are told apart by.
+/// The bus of the NIC on the fabric that is worst off, and what distinguishes hosts.
 pub(super) fn of_nics(world: &World<'_>, host: NodeId) -> HostFacts {
     let known = world.known;
     let links = known.fabric.links_of(host).iter();

@@ -132,12 +132,12 @@ impl<'a> Measurements<'a> {
 
 /// The world of one decision, built when it is first needed and not again until the decision is made. In a
 /// cluster of thousands building it takes milliseconds, and most inputs need none.
-pub(crate) struct LazyWorld<'a> {
+pub(crate) struct DecisionWorld<'a> {
     pub(crate) known: Measurements<'a>,
     world: OnceCell<World<'a>>,
 }
 
-impl<'a> LazyWorld<'a> {
+impl<'a> DecisionWorld<'a> {
     pub(crate) fn new(known: Measurements<'a>) -> Self {
         Self {
             known,
@@ -230,7 +230,7 @@ impl World<'_> {
         })
     }
 
-    /// What may be wrong without evidence, and what cannot be mended.
+    /// What may be wrong without evidence, and what cannot be repaired.
     pub(crate) fn not_seen(&self) -> NotSeen {
         let nodes = self.known.fabric.nodes();
         let silent = nodes.filter(|(node, _)| !self.known.is_heard(*node));
@@ -404,7 +404,7 @@ impl World<'_> {
         observed.flat_map(|it| it.flows.keys().chain(it.paths.keys()).copied())
     }
 
-    /// All addresses that somebody's routes lead to as the next hop.
+    /// All addresses that are a next hop of any node's routes.
     pub(crate) fn gateways(&self) -> BTreeSet<Ipv4Addr> {
         let nodes = self.nodes.values();
         let interfaces = nodes.flat_map(|node| node.interfaces.values());

@@ -1,9 +1,8 @@
 //! Which interface is which end of which link.
 //!
-//! Two interfaces are joined when their addresses lie in one /31, or when the gateway of one is an
-//! address of the other, and the fabric has a link between their nodes. Addresses alone say less than
-//! routes: loopbacks that were numbered one after the other look like the two of one /31. Whatever is
-//! ambiguous is left out.
+//! Two interfaces are joined when their addresses lie in one /31, or when the gateway of one is an address of the
+//! other, and the fabric has a link between their nodes. Addresses alone say less than routes: loopbacks that were
+//! numbered one after the other look like the two of one /31. Ambiguous pairs are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
@@ -103,8 +102,8 @@ impl Wiring {
         self.links.get(self.seats.get(&address)?).copied()
     }
 
-    /// Parallel links are alike; they are told apart by their addresses, in ascending order, once
-    /// all of them are known.
+    /// Parallel links are alike; they are distinguished by their addresses, in ascending order,
+    /// once all of them are known.
     fn join(&mut self, fabric: &Fabric, nodes: [NodeId; 2], mut pairs: Vec<Pair<'_>>) {
         let links: Vec<_> = cables(fabric, nodes[0], nodes[1]).collect();
         if pairs.len() > links.len() {

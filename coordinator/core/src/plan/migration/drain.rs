@@ -9,11 +9,11 @@ use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::migration_plan::Tables;
 
 use super::rounds::{hops_of, ways_towards};
-use super::{Position, Ways};
+use super::{NextLinksByNode, Position};
 use crate::log::migration_steps::own_table;
 
-/// Complete: every node that may be told knows a way to every endpoint, and all others go on as they do.
-/// None where that cannot be.
+/// Complete: every node that may be instructed knows a path to every endpoint, and all others go on as they do. None
+/// where that cannot be.
 pub(super) fn drained(at: &Position<'_>, dark: &BTreeSet<LinkId>) -> Option<Tables> {
     let is_told = |node: &NodeId| at.from.told.contains(node);
     let mut tables = at.tables.clone();
@@ -41,7 +41,7 @@ pub(super) fn drained(at: &Position<'_>, dark: &BTreeSet<LinkId>) -> Option<Tabl
 struct Harbour<'a> {
     at: &'a Position<'a>,
     to: NodeId,
-    old: Ways,
+    old: NextLinksByNode,
     /// Open, and not about to go dark.
     kept: BTreeSet<LinkId>,
     /// How far the nodes are from which all is as it was.
@@ -89,7 +89,7 @@ impl<'a> Harbour<'a> {
         any
     }
 
-    /// None when somebody has no way.
+    /// None when a node has no path.
     fn hops(&self) -> Option<BTreeMap<NodeId, Vec<NextHop>>> {
         let distances = self.distances();
         let hops = self.old.keys().map(|&node| {

@@ -7,32 +7,11 @@ use reweave_common::circuit::{Circuit, PortId};
 use reweave_common::fabric::{Circuits, Fabric};
 use reweave_common::forwarding::{ForwardingTable, NextHop};
 use reweave_common::migration_plan::Tables;
-
-/// Pseudo-random numbers for examples: Knuth's and splitmix's constants.
-pub(crate) struct Chance(pub(crate) u64);
-
-impl Chance {
-    pub(crate) fn below(&mut self, limit: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) % limit as u64) as usize
-    }
-
-    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
-        for last in (1..items.len()).rev() {
-            items.swap(last, self.below(last + 1));
-        }
-    }
-}
+use reweave_common::split_mix::SplitMix64;
 
 /// Three to six hosts with two to four fibres each, and some cables.
-pub(crate) fn some_fabric(chance: &mut Chance) -> Fabric {
-    let (hosts, fibres, opticals) = (
-        3 + chance.below(4),
-        2 + chance.below(3),
-        1 + chance.below(2),
-    );
+pub(crate) fn some_fabric(rng: &mut SplitMix64) -> Fabric {
+    let (hosts, fibres, opticals) = (3 + rng.below(4), 2 + rng.below(3), 1 + rng.below(2));
     let mut text = "kind = \"graph\"\n".to_owned();
     for host in 0..hosts {
         let _ = writeln!(
@@ -49,7 +28,7 @@ pub(crate) fn some_fabric(chance: &mut Chance) -> Fabric {
     }
     let mut port = vec![0; opticals];
     for (host, fibre) in (0..hosts).flat_map(|host| (0..fibres).map(move |fibre| (host, fibre))) {
-        let optical = chance.below(opticals);
+        let optical = rng.below(opticals);
         port[optical] += 1;
         let _ = writeln!(
             text,
@@ -59,8 +38,8 @@ pub(crate) fn some_fabric(chance: &mut Chance) -> Fabric {
         );
     }
     let mut joined = BTreeSet::new();
-    for _ in 0..chance.below(2 * hosts) {
-        let (a, b) = (chance.below(hosts), chance.below(hosts));
+    for _ in 0..rng.below(2 * hosts) {
+        let (a, b) = (rng.below(hosts), rng.below(hosts));
         if a < b && joined.insert((a, b)) {
             let _ = writeln!(text, "[[link]]\na = \"h{a}\"\nb = \"h{b}\"\ngbps = 1");
         }
@@ -69,10 +48,10 @@ pub(crate) fn some_fabric(chance: &mut Chance) -> Fabric {
 }
 
 /// As many as can be, or fewer.
-pub(crate) fn some_circuits(fabric: &Fabric, chance: &mut Chance) -> Circuits {
+pub(crate) fn some_circuits(fabric: &Fabric, rng: &mut SplitMix64) -> Circuits {
     let of_switch = |(optical, _)| {
         let mut ports: Vec<_> = fabric.fibres().filter(|it| it.optical == optical).collect();
-        chance.shuffle(&mut ports);
+        rng.shuffle(&mut ports);
         let mut circuits: Vec<Circuit> = Vec::new();
         let mut left: Vec<PortId> = Vec::new();
         for fibre in ports {
@@ -83,7 +62,7 @@ pub(crate) fn some_circuits(fabric: &Fabric, chance: &mut Chance) -> Circuits {
                     .node
                     != fibre.node
             });
-            match partner.filter(|_| chance.below(8) > 0) {
+            match partner.filter(|_| rng.below(8) > 0) {
                 Some(index) => circuits.push(Circuit::new(left.swap_remove(index), fibre.port)),
                 None => left.push(fibre.port),
             }
@@ -94,16 +73,16 @@ pub(crate) fn some_circuits(fabric: &Fabric, chance: &mut Chance) -> Circuits {
 }
 
 /// A tree to every host, drawn; in some cases all shortest ways.
-pub(crate) fn some_tables(fabric: &Fabric, circuits: &Circuits, chance: &mut Chance) -> Tables {
-    let several = chance.below(4) == 0;
-    tables(fabric, circuits, chance, several)
+pub(crate) fn some_tables(fabric: &Fabric, circuits: &Circuits, rng: &mut SplitMix64) -> Tables {
+    let several = rng.below(4) == 0;
+    tables(fabric, circuits, rng, several)
 }
 
 /// To every host by all shortest ways, or by a tree that is drawn.
 pub(crate) fn tables(
     fabric: &Fabric,
     circuits: &Circuits,
-    chance: &mut Chance,
+    rng: &mut SplitMix64,
     several: bool,
 ) -> Tables {
     let dark = fabric.dark(circuits);
@@ -113,7 +92,7 @@ pub(crate) fn tables(
         let mut open = vec![to];
         while !open.is_empty() {
             // Shortest ways take the oldest first, trees any.
-            let at = open.remove(if several { 0 } else { chance.below(open.len()) });
+            let at = open.remove(if several { 0 } else { rng.below(open.len()) });
             for &link in fabric
                 .links_of(at)
                 .iter()

@@ -33,7 +33,7 @@ pub(crate) struct MigrationStart<'a> {
     pub(crate) circuits: &'a Circuits,
     /// The share of its capacity that every node keeps while circuits move.
     pub(crate) floor: f64,
-    /// Nobody else is told anything.
+    /// No other node gets an instruction.
     pub(crate) told: &'a BTreeSet<NodeId>,
     pub(crate) pace: RoundWidth,
 }
@@ -43,7 +43,7 @@ pub(crate) struct MigrationStart<'a> {
 pub(crate) struct NoSafeOrder;
 
 /// By destination and node: the links over which it is sent on.
-type Ways = BTreeMap<NodeId, Vec<LinkId>>;
+type NextLinksByNode = BTreeMap<NodeId, Vec<LinkId>>;
 
 pub(crate) fn course(
     from: MigrationStart<'_>,

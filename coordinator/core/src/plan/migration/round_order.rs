@@ -42,7 +42,7 @@ impl Change {
             if left.is_empty() {
                 break;
             }
-            let going = Row::new((self, pace), &left, &far).going();
+            let going = RoundQueue::new(self, pace, &left, &far).going();
             turns.extend(going.into_iter().map(|node| (node, round)));
         }
         Some(turns)
@@ -68,10 +68,10 @@ fn depths(next: &Next, to: NodeId) -> Option<BTreeMap<NodeId, usize>> {
     Some(depths)
 }
 
-/// Of nodes that can be next, who is nearest by the new ways comes first. So no node is put in the row before
-/// those that its new way leads over, where these have none but new ways before them; whoever is nearest
-/// of those that are left can always follow.
-struct Row<'a> {
+/// Of nodes that can be next, the one that is nearest by the new paths comes first. So no node is put in the queue
+/// before those that its new path leads over, where these have none but new paths before them. The nearest of those
+/// that are left can always follow.
+struct RoundQueue<'a> {
     change: &'a Change,
     pace: RoundWidth,
     left: &'a BTreeSet<NodeId>,
@@ -87,9 +87,10 @@ struct Row<'a> {
     settled: BTreeSet<NodeId>,
 }
 
-impl<'a> Row<'a> {
+impl<'a> RoundQueue<'a> {
     fn new(
-        (change, pace): (&'a Change, RoundWidth),
+        change: &'a Change,
+        pace: RoundWidth,
         left: &'a BTreeSet<NodeId>,
         far: &'a BTreeMap<NodeId, usize>,
     ) -> Self {
@@ -118,9 +119,10 @@ impl<'a> Row<'a> {
             self.tails.entry(head).or_default().push(node);
         }
         self.missing.insert(node, heads.len());
-        let queue = match heads.is_empty() {
-            true => &mut self.ready,
-            false => &mut self.waiting,
+        let queue = if heads.is_empty() {
+            &mut self.ready
+        } else {
+            &mut self.waiting
         };
         queue.insert((self.far[&node], node));
     }
@@ -147,8 +149,8 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Where something circles already, there is no such row. It may be cured by whoever is nearest, and
-    /// whoever sends there waits until it is.
+    /// Where something circles already, there is no such queue. The nearest node may cure it, and nodes that send there
+    /// wait until it does.
     fn next(&mut self) -> Option<NodeId> {
         if self.ready.is_empty() {
             self.pace = RoundWidth::Narrow;

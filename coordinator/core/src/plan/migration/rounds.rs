@@ -8,7 +8,7 @@ use reweave_common::ids::{LinkId, NodeId};
 use reweave_common::migration_plan::{Round, Tables};
 
 use super::round_order::{Change, Next};
-use super::{Position, Ways};
+use super::{NextLinksByNode, Position};
 use crate::log::migration_steps::own_table;
 
 /// None when the tables wanted circle by themselves.
@@ -98,14 +98,14 @@ fn change((at, wanted): (&Position<'_>, &Tables), to: NodeId, changed: BTreeSet<
 }
 
 /// Of every node but the destination: the links by its table, or by the network's own routes.
-pub(super) fn ways_towards(at: &Position<'_>, tables: &Tables, to: NodeId) -> Ways {
+pub(super) fn ways_towards(at: &Position<'_>, tables: &Tables, to: NodeId) -> NextLinksByNode {
     let own = Own::new(at, to);
     let nodes = at.from.fabric.nodes().map(|(node, _)| node);
     let others = nodes.filter(|&node| node != to);
     others.map(|node| (node, own.links(tables, node))).collect()
 }
 
-/// The network's own routes to one destination. Where all have been told, nobody asks.
+/// The network's own routes to one destination. They are not computed where all nodes have tables.
 struct Own<'a> {
     at: &'a Position<'a>,
     to: NodeId,
@@ -132,7 +132,12 @@ impl<'a> Own<'a> {
 }
 
 /// With the weights that the tables have.
-pub(super) fn hops_of(tables: &Tables, ways: &Ways, node: NodeId, to: NodeId) -> Vec<NextHop> {
+pub(super) fn hops_of(
+    tables: &Tables,
+    ways: &NextLinksByNode,
+    node: NodeId,
+    to: NodeId,
+) -> Vec<NextHop> {
     let hop = |&link: &LinkId| NextHop { link, weight: 1 };
     let own = || ways[&node].iter().map(hop).collect();
     entry(tables, node, to).cloned().unwrap_or_else(own)

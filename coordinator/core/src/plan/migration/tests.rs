@@ -1,12 +1,13 @@
 //! Migrations of small random fabrics, against a walker that tries every mixture of nodes that have followed a round
 //! and nodes that have not, and every path that a packet may take through it.
 
-use reweave_check::{Network, Unsound, check_course};
+use reweave_check::{Network, Unsound, check_migration};
 use reweave_common::forwarding::NextHop;
 use reweave_common::ids::OpticalId;
 use reweave_common::migration_plan::MigrationStep;
+use reweave_common::split_mix::SplitMix64;
 
-use super::examples::{Chance, some_circuits, some_fabric, some_tables};
+use super::examples::{some_circuits, some_fabric, some_tables};
 use super::*;
 use crate::log::migration_steps::retraced;
 
@@ -21,11 +22,11 @@ struct Case {
 
 impl Case {
     fn of(seed: u64) -> Self {
-        let mut chance = Chance(seed);
-        let fabric = some_fabric(&mut chance);
+        let mut rng = SplitMix64::new(seed);
+        let fabric = some_fabric(&mut rng);
         let [before, after] = [0, 1].map(|_| {
-            let circuits = some_circuits(&fabric, &mut chance);
-            let tables = some_tables(&fabric, &circuits, &mut chance);
+            let circuits = some_circuits(&fabric, &mut rng);
+            let tables = some_tables(&fabric, &circuits, &mut rng);
             (tables, circuits)
         });
         Self {
@@ -57,7 +58,7 @@ impl Case {
             floor: 0.25,
             ..Network::untouched(&self.fabric)
         };
-        check_course(&network, course, (&self.after.0, &self.after.1))
+        check_migration(&network, course, (&self.after.0, &self.after.1))
     }
 
     /// Whether at every moment of this migration every packet arrives, and none passes what moves.
@@ -133,14 +134,14 @@ fn in_both(one: &Circuits, other: &Circuits) -> Circuits {
     one.iter().map(both).collect()
 }
 
-/// Those in which everybody reaches everybody, before and after.
+/// Those in which every host reaches every other, before and after.
 fn sensible(seed: u64) -> Option<Case> {
     let case = Case::of(seed);
     let whole = |(tables, circuits): &(Tables, Circuits)| case.all_arrive(tables, circuits);
     (whole(&case.before) && whole(&case.after)).then_some(case)
 }
 
-/// All at once and in any order, as whoever knows nothing of rounds would.
+/// All at once and in any order, as a planner without rounds would do.
 fn unordered(case: &Case) -> MigrationPlan {
     let first = BTreeMap::from_iter(case.after.1.clone());
     let wave = |circuits, drain| Wave {
@@ -191,8 +192,8 @@ fn is_narrow(unsound: &Unsound) -> bool {
     matches!(unsound, Unsound::TooNarrow { .. })
 }
 
-/// From behind each of its steps, a migration leads back to where it began. Whoever has gained capacity on the way may
-/// lose too much of it at once, and waits then.
+/// From behind each of its steps, a migration leads back to where it began. A node that has gained capacity on the way
+/// may lose too much of it at once, and waits then.
 #[test]
 fn retraced_migration_loses_nothing() {
     let mut retraced_ones = 0;

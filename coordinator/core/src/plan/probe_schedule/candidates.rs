@@ -49,7 +49,7 @@ impl Share {
         }
     }
 
-    /// The nth host's pair with the peer at this of so many places.
+    /// The nth host's pair with the peer at this of all places.
     pub(super) fn pair(
         self,
         nth: usize,
@@ -58,9 +58,10 @@ impl Share {
     ) -> Pair {
         let is_open = self.is_open((place + nth * PEER_STRIDE) % places.max(1), places);
         let by = FIRST_SOURCE_PORT + ((nth + place) % usize::from(self.ports)) as u16;
-        let ports = match is_open {
-            true => FIRST_SOURCE_PORT..FIRST_SOURCE_PORT + self.ports,
-            false => by..by + 1,
+        let ports = if is_open {
+            FIRST_SOURCE_PORT..FIRST_SOURCE_PORT + self.ports
+        } else {
+            by..by + 1
         };
         Pair {
             peer,

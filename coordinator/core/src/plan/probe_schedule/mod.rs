@@ -40,8 +40,8 @@ const MIN_RATE_DIVISOR: u64 = 1000;
 const PROBE_LIST_TTL: Duration = Duration::from_secs(30);
 const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
 
-/// A list is long where hosts are many, so that few are told at a time: what else there is to say would
-/// wait for all of them. All of the largest cluster have theirs well before it would run out.
+/// A list is long where hosts are many, so few are sent at a time: other messages would wait for all of them. All of
+/// the largest cluster have theirs well before it would run out.
 const MAX_LISTS_PER_TICK: usize = 64;
 
 #[derive(Debug, Clone, Default)]
@@ -61,7 +61,7 @@ pub(crate) struct ProbeSchedule {
 
 /// A flow of probes that may be asked for, between two addresses.
 #[derive(Debug, Clone, Copy)]
-struct Asked {
+struct ProbeCandidate {
     pair: usize,
     flow: FlowKey,
 }
@@ -102,8 +102,7 @@ impl ProbeSchedule {
         }
     }
 
-    /// Whether a host would answer another one: its roster names it. Of one that is gone, nobody knows
-    /// better.
+    /// Whether a host would answer another one: its roster names it. Of one that is gone, nothing better is known.
     fn answers(&self, known: Measurements<'_>, node: NodeId, prober: NodeId) -> bool {
         let since = self.since.get(&prober);
         let told = self.told.get(&node).map(|(_, edition)| edition);
@@ -161,15 +160,15 @@ impl ProbeSchedule {
         })
     }
 
-    /// All that there is to choose from, by whomever.
-    fn asked(&self, known: Measurements<'_>) -> Vec<Asked> {
+    /// All that there is to choose from, for any prober.
+    fn asked(&self, known: Measurements<'_>) -> Vec<ProbeCandidate> {
         let addresses = self.addresses_in_all();
         let hosts = self.addresses.keys();
         let pairs = hosts.flat_map(|&node| self.pairs(known, node, addresses));
         let open = pairs.filter(|pair| pair.is_open).enumerate();
         let asked = open.flat_map(|(nth, pair)| {
             let flows = pair.flows();
-            flows.map(move |flow| Asked { pair: nth, flow })
+            flows.map(move |flow| ProbeCandidate { pair: nth, flow })
         });
         asked.collect()
     }
@@ -215,8 +214,8 @@ fn addresses(known: Measurements<'_>) -> Addresses {
     addresses
 }
 
-/// Each with the address by which all others reach it over cables: the one that the fabric's file has, or else one
-/// that is not there for the neighbour on a link alone. Of probes over fibres nobody could tell the way.
+/// Each with the address by which all others reach it over cables: the one that the fabric's file has, or else one that
+/// is not there for the neighbour on a link alone. The path of probes over fibres could not be known.
 fn relays(world: &World<'_>) -> Addresses {
     let (fabric, wiring) = (world.fabric(), &world.wiring);
     let is_relay = |node: &NodeId| fabric.node(*node).role == Role::Relay;

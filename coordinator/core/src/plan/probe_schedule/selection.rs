@@ -14,7 +14,7 @@ use reweave_common::snapshot::Hop;
 use reweave_repair::paths::Atlas;
 use reweave_repair::probes::{Candidate, choose};
 
-use super::Asked;
+use super::ProbeCandidate;
 use crate::estimate::interval_timer::IntervalTimer;
 use crate::model::world::Measurements;
 
@@ -72,7 +72,7 @@ impl Selection {
     pub(super) fn advance(
         &mut self,
         known: Measurements<'_>,
-        asked: impl Fn() -> Vec<Asked>,
+        asked: impl Fn() -> Vec<ProbeCandidate>,
     ) -> bool {
         if !self.looks.is_due(known.now, SELECTION_INTERVAL) {
             return false;
@@ -86,7 +86,7 @@ impl Selection {
         }
         let since = *self.exploring_since.get_or_insert(known.now);
         let asked = asked();
-        let is_known = |it: &Asked| ways(known, &it.flow).is_some();
+        let is_known = |it: &ProbeCandidate| ways(known, &it.flow).is_some();
         let is_time = known.now.since(since) >= EXPLORATION_TIMEOUT || asked.iter().all(is_known);
         if is_time && !asked.is_empty() {
             self.chosen = Some(Chosen::of(known, &asked));
@@ -97,10 +97,10 @@ impl Selection {
 
 impl Chosen {
     /// Of two hosts between which not all ways are known, all flows stay.
-    fn of(known: Measurements<'_>, asked: &[Asked]) -> Self {
+    fn of(known: Measurements<'_>, asked: &[ProbeCandidate]) -> Self {
         let unknown = asked.iter().filter(|it| ways(known, &it.flow).is_none());
         let unknown: BTreeSet<_> = unknown.map(|it| it.pair).collect();
-        let (open, settled): (Vec<Asked>, Vec<Asked>) =
+        let (open, settled): (Vec<ProbeCandidate>, Vec<ProbeCandidate>) =
             asked.iter().partition(|it| unknown.contains(&it.pair));
         let (atlas, mut flows) = (Atlas::new(known.fabric), Vec::new());
         let candidates = settled.iter().filter_map(|it| {

@@ -78,7 +78,7 @@ fn way(fabric: &Fabric, flow: &FlowKey) -> Vec<Hop> {
     nodes.windows(2).map(hop).collect()
 }
 
-/// All hosts have reported, and whatever is there to choose from has been traced.
+/// All hosts have reported, and all that there is to choose from has been traced.
 #[test]
 fn few_flows_cover_every_link() {
     let text = format!(
@@ -141,7 +141,7 @@ fn few_flows_cover_every_link() {
     assert_eq!((coverage.directions, coverage.seldom), (crossed.len(), 0));
 }
 
-/// Nothing was traced of one uplink: it is said that nobody is known to cross it.
+/// Nothing was traced of one uplink: the answer says that no flow is known to cross it.
 #[test]
 fn rarely_crossed_links_are_reported() {
     let text = "kind = \"leaf-spine\"\nleaves = 32\nspines = 8\nhosts_per_leaf = 32\n\
@@ -167,7 +167,7 @@ fn rarely_crossed_links_are_reported() {
     };
     assert!(probing.selection.advance(known, || asked.clone()));
     let coverage = probing.coverage(&fabric).unwrap();
-    // Two racks of 32 hosts have 8 uplinks each; nobody is in the other thirty.
+    // Two racks of 32 hosts have 8 uplinks each; the other thirty are empty.
     let silent = 2 * 30 * (32 + 8);
     assert_eq!((coverage.wanted, coverage.seldom), (4, silent));
     assert_eq!(coverage.seldom_hops.len(), 64);
@@ -208,7 +208,7 @@ fn two_relays(told: &str) -> (Arc<Fabric>, Core) {
     (fabric, core)
 }
 
-/// What a neighbour sends to on their link, nobody else has a route to.
+/// To the address that a neighbour uses on their link, no other node has a route.
 #[test]
 fn relay_is_probed_by_loopback_address() {
     for (told, last) in [("", 10), (", address = \"10.0.0.20\"", 20)] {

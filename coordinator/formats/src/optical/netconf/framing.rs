@@ -21,13 +21,14 @@ pub enum FramingError {
 
 /// As it is sent.
 pub fn framed(message: &str, chunks: bool) -> String {
-    match chunks {
-        true => format!("\n#{}\n{message}\n##\n", message.len()),
-        false => format!("{message}]]>]]>"),
+    if chunks {
+        format!("\n#{}\n{message}\n##\n", message.len())
+    } else {
+        format!("{message}]]>]]>")
     }
 }
 
-/// Takes messages out of what comes in, whatever pieces it comes in.
+/// Takes messages out of what comes in, in pieces of any size.
 #[derive(Debug, Default)]
 pub struct Deframer {
     chunks: bool,
@@ -55,9 +56,10 @@ impl Deframer {
 
     /// The next message, if all of it is there.
     pub fn poll_message(&mut self) -> Result<Option<String>, FramingError> {
-        let message = match self.chunks {
-            true => self.poll_chunks()?,
-            false => self.poll_marked()?,
+        let message = if self.chunks {
+            self.poll_chunks()?
+        } else {
+            self.poll_marked()?
         };
         let text = message.map(String::from_utf8).transpose();
         text.map_err(|_| FramingError::NotText)

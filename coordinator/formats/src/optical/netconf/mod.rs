@@ -126,9 +126,10 @@ impl Datastore {
 /// nothing, and to say that it did.
 fn edit_config(server: Server, edits: &[Edit]) -> String {
     let edits: String = edits.iter().map(Edit::text).collect();
-    let tried = match server.validates {
-        true => "<test-option>test-then-set</test-option>",
-        false => "",
+    let tried = if server.validates {
+        "<test-option>test-then-set</test-option>"
+    } else {
+        ""
     };
     // Nothing happens to what is not named; where there is no circuit yet, the list has to begin.
     format!(

@@ -41,7 +41,7 @@ impl Circuit {
 pub struct Lying<'l> {
     /// Of the job that is looked at.
     pub own: &'l [Circuit],
-    /// Of all others: fibres between blocks are nobody's.
+    /// Of all others: fibres between blocks belong to none of them.
     pub others: &'l [Circuit],
 }
 
@@ -130,7 +130,7 @@ pub fn lay(room: &Room, pairs: &[Pair], old: &[Circuit]) -> Laid {
     laying.circuits()
 }
 
-/// So many places of links are tried when chains do not get by without moving what lies already.
+/// This many places of links are tried when chains do not get by without moving what lies already.
 const MAX_LINK_TRIES: usize = 100_000;
 
 /// What has only so much room on a switch.

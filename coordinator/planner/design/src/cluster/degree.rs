@@ -8,7 +8,7 @@ use super::ground::{Block, Ground, Host, Server};
 use super::shard::{Forming, Shard, Training, Unfit};
 use crate::topology::prices::PUBLISHED_PRICES;
 
-/// More ports than so many times those there are, nobody buys for one job.
+/// No operator buys more ports than this many times those there are for one job.
 const MAX_PORT_FACTOR: usize = 4;
 
 /// A job over circuits, and over a fat tree of the same cost.
@@ -17,8 +17,8 @@ pub struct Degree {
     pub ports: usize,
     pub iteration_ms: f64,
     pub fat_tree_ms: f64,
-    /// Where the fat tree is faster: with how many ports it would not be any more. Nothing when no
-    /// number of ports that was tried will do.
+    /// Where the fat tree is faster: with how many ports it would not be any longer. Nothing when
+    /// no number of ports that was tried will do.
     pub enough_ports: Option<usize>,
 }
 
@@ -76,7 +76,7 @@ impl Forming {
         Ok(degree)
     }
 
-    /// Of a fat tree that costs as much as circuits for so many ports.
+    /// Of a fat tree that costs as much as circuits for this many ports.
     fn affordable(&self, ports: usize) -> Rate {
         let whole = self.ground.rate.bits_per_s() as f64 * ports as f64;
         Rate::from_bits_per_s((whole / PUBLISHED_PRICES.fat_tree) as u64)

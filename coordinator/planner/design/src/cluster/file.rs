@@ -88,7 +88,7 @@ struct JobTable {
 
 const NO_SWITCHES_ERROR: &str = "what finds no circuit goes over packet switches: say under [[block]] how fast, as switched_gbps";
 
-/// What starting anew costs when nobody says.
+/// What a restart costs when the file does not say.
 const DEFAULT_RESTART_TIME: Duration = Duration::from_secs(30);
 
 impl ClusterFile {

@@ -36,7 +36,7 @@ impl Switching {
         known.map(|(_, switching)| *switching)
     }
 
-    /// To move so many circuits.
+    /// To move this many circuits.
     pub fn time_ms(&self, circuits: usize) -> f64 {
         match circuits {
             0 => 0.0,

@@ -3,7 +3,7 @@
 //!
 //! A [`Ground`] is what there is: blocks of hosts whose ports lie on the same optical switches. A
 //! [`Fleet`] is what runs on it: each job has a [`Shard`], servers and ports that are its own. The
-//! fleet is told what happens, job by job, and answers with what it does about it and why.
+//! fleet takes what happens, job by job, and answers with what it does about it and why.
 
 mod circuits;
 mod degree;

@@ -13,7 +13,7 @@ pub struct Packed {
     pub servers: usize,
 }
 
-/// So many places of jobs are tried.
+/// This many places of jobs are tried.
 const MAX_PLACEMENTS: usize = 200_000;
 
 /// `free` servers by block; `jobs` by the block that each is in and its servers. The fewest servers

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::ground::{Ground, Server};
 use crate::topology::{Pair, Wiring, pair};
 
-/// So many free servers of one block, on as few hosts as it takes: what slices of one host send
+/// This many free servers of one block, on as few hosts as it takes: what slices of one host send
 /// each other crosses no circuit. Hosts that are in use already are filled up first.
 pub(super) fn seats(
     ground: &Ground,
@@ -39,7 +39,8 @@ pub(super) fn in_one(
     seats(ground, free, block, count)
 }
 
-/// So many free servers of blocks that trunks join: all of the fullest, and then of those beside it.
+/// This many free servers of blocks that trunks join: all of the fullest, and then of those beside
+/// it.
 pub(super) fn across(
     ground: &Ground,
     free: &BTreeSet<Server>,

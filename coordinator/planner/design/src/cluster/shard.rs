@@ -39,7 +39,7 @@ pub trait Training: fmt::Debug {
 
     fn on(&self, servers: usize) -> Result<Spread, Unfit>;
 
-    /// What is gone when some of so many servers fail, where that is known.
+    /// What is gone when some of this many servers fail, where that is known.
     fn losses(&self, _servers: usize, _dead: &BTreeSet<u32>) -> Option<Losses> {
         None
     }
@@ -210,7 +210,8 @@ impl Forming {
             .laid(&formed, lying.own)
     }
 
-    /// The shard that a wiring of these servers' hosts makes, with so many circuits for each link.
+    /// The shard that a wiring of these servers' hosts makes, with this many circuits for each
+    /// link.
     pub fn along(
         &self,
         training: &dyn Training,
@@ -223,7 +224,7 @@ impl Forming {
         bare.laid(&formed, lying.own)
     }
 
-    /// Whatever is to be found out about the job of a shard, as it is dealt out there.
+    /// All that is to be found out about the job of a shard, as it is dealt out there.
     pub fn told<T>(
         &self,
         training: &dyn Training,
@@ -538,11 +539,12 @@ fn panels(kinds: &[Kind]) -> Vec<Panel> {
         Panel::numbered(format!("switch {switch}"), &counts)
     };
     let panels: Vec<_> = (0..all).map(panel).collect();
-    match panels
+    if panels
         .iter()
         .all(|panel| panel.ports.iter().all(|ports| !ports.is_empty()))
     {
-        true => Vec::new(),
-        false => panels,
+        Vec::new()
+    } else {
+        panels
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::topology::{Design, Wiring, pair};
 
-/// A design with one host more, the last, of so many ports: it goes in between two neighbours on each
-/// ring, and then on other links.
+/// A design with one host more, the last, of this many ports: it goes in between two neighbours on
+/// each ring, and then on other links.
 pub(super) fn insert(design: &Design, ports: usize) -> Design {
     let hosts = design.wiring.hosts();
     let mut splicing = Splicing {

@@ -5,8 +5,8 @@ use reweave_sim::workload::job::operators::timing;
 use super::operators::Search;
 
 impl Search<'_> {
-    /// However they are split and wherever they run, all servers together compute so long, and the
-    /// operators of a chain wait for one another, on the way forward and on the way back.
+    /// However they are split and wherever they run, all servers together compute this long, and
+    /// the operators of a chain wait for one another, on the way forward and on the way back.
     pub(super) fn bound_ms(&self) -> f64 {
         let count = self.model.operators.len();
         let shared: f64 = (0..count).map(|nth| self.least_work_ms(nth)).sum();

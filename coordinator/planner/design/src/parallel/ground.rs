@@ -20,8 +20,8 @@ use crate::topology::{
 #[derive(Clone, Copy)]
 pub struct Help<'h> {
     pub crew: &'h dyn Crew,
-    /// Is told now and then how far it is, and says whether to go on. Whoever always says yes gets
-    /// the same answer every time.
+    /// Gets how far it is now and then, and says whether to go on. A function that always says yes
+    /// gets the same answer every time.
     pub go_on: &'h (dyn Fn(&Progress) -> bool + Sync),
     /// Whether there is time, where there is nothing to tell.
     pub in_time: InTime<'h>,
@@ -36,14 +36,14 @@ pub struct Progress {
     pub best_ms: f64,
 }
 
-/// A topology that was found, with routes for whatever may be sent.
-struct Found {
+/// A topology that was found, with routes for anything that may be sent.
+struct RoutedDesign {
     design: Design,
     routes: Routes,
     known: Known,
 }
 
-impl Found {
+impl RoutedDesign {
     fn wired(&self) -> Wired<'_> {
         Wired {
             design: &self.design,
@@ -55,7 +55,7 @@ impl Found {
 
 /// At first the ideal switch, as any topology is still open, and then the topology that was found.
 pub struct Ground<'g> {
-    found: Option<Found>,
+    found: Option<RoutedDesign>,
     fabric: Fabric,
     placement: Vec<NodeId>,
     place: Vec<u32>,
@@ -85,7 +85,7 @@ impl<'g> Ground<'g> {
     ) -> Result<Self, TopologyError> {
         let design = proposal.design.clone();
         let fabric = design.wiring.fabric(request.rate, Duration::ZERO)?;
-        let found = Found {
+        let found = RoutedDesign {
             routes: to_all(&design, help.in_time),
             known: Known::nothing(&design),
             design,
@@ -112,7 +112,7 @@ impl<'g> Ground<'g> {
     }
 
     fn on(
-        found: Option<Found>,
+        found: Option<RoutedDesign>,
         fabric: Fabric,
         place: Vec<u32>,
         settings: &'g Settings,
@@ -173,8 +173,8 @@ impl<'g> Ground<'g> {
         simulate(&network, self.request.work, go_on).map_err(TopologyError::from)
     }
 
-    /// What an iteration takes at least with these ports: the busiest processor computes so long, or
-    /// the busiest host sends so long over all of its ports.
+    /// What an iteration takes at least with these ports: the busiest processor computes this long,
+    /// or the busiest host sends this long over all of its ports.
     pub fn bound_ms(&self, iteration: &Iteration) -> f64 {
         let busiest = self.demand(iteration).busiest_host();
         let sending_ms = busiest * 8.0 / self.request.whole_rate().bits_per_s() as f64 * 1e3;
@@ -192,7 +192,7 @@ pub(super) fn computing_ms(iteration: &Iteration) -> f64 {
     longest.unwrap_or_default().as_secs_f64() * 1e3
 }
 
-/// Routes for whatever pairs may send.
+/// Routes for any pairs that may send.
 fn to_all(design: &Design, in_time: InTime<'_>) -> Routes {
     let wiring = &design.wiring;
     let hosts = wiring.hosts() as u32;

@@ -1,7 +1,7 @@
 //! Random changes of splits.
 
 use reweave_common::ids::Rank;
-use reweave_repair::dice::Dice;
+use reweave_common::split_mix::SplitMix64;
 use reweave_sim::workload::job::operators::{Split, timing};
 
 use super::operators::Search;
@@ -9,28 +9,28 @@ use super::towers::Towers;
 
 impl Search<'_> {
     /// One operator, or a few in a row, or towers that stand side by side.
-    pub(super) fn mutate(&self, splits: &mut [Split], towers: &Towers, dice: &mut Dice) {
-        let first = dice.below(splits.len());
-        let length = match dice.below(4) {
+    pub(super) fn mutate(&self, splits: &mut [Split], towers: &Towers, rng: &mut SplitMix64) {
+        let first = rng.below(splits.len());
+        let length = match rng.below(4) {
             0 | 1 => 1,
-            2 => 2 + dice.below(6),
-            _ => 1 + dice.below(splits.len()),
+            2 => 2 + rng.below(6),
+            _ => 1 + rng.below(splits.len()),
         };
         let run = first..(first + length).min(splits.len());
-        match dice.below(8) {
-            0 => self.follow(splits, run, dice),
-            1 => self.turn(splits, run, dice),
-            2 | 3 => self.halve_two(splits, dice),
-            4 | 5 => self.deal_out(splits, towers, dice),
-            _ => self.resize(splits, run, dice),
+        match rng.below(8) {
+            0 => self.follow(splits, run, rng),
+            1 => self.turn(splits, run, rng),
+            2 | 3 => self.halve_two(splits, rng),
+            4 | 5 => self.deal_out(splits, towers, rng),
+            _ => self.resize(splits, run, rng),
         }
     }
 
     /// Two operators that each do with half of the servers: the one takes those that the other
     /// leaves, as either alone would only load half of them more.
-    fn halve_two(&self, splits: &mut [Split], dice: &mut Dice) {
+    fn halve_two(&self, splits: &mut [Split], rng: &mut SplitMix64) {
         let half = self.servers / 2;
-        let [first, second] = [0, 1].map(|_| dice.below(splits.len()));
+        let [first, second] = [0, 1].map(|_| rng.below(splits.len()));
         if half == 0 || first == second || !self.can(first, half) || !self.can(second, half) {
             return;
         }
@@ -42,11 +42,11 @@ impl Search<'_> {
     }
 
     /// Where one of the operators that they read runs.
-    fn follow(&self, splits: &mut [Split], run: std::ops::Range<usize>, dice: &mut Dice) {
+    fn follow(&self, splits: &mut [Split], run: std::ops::Range<usize>, rng: &mut SplitMix64) {
         for nth in run {
             let inputs = &self.model.operators[nth].inputs;
             if !inputs.is_empty() {
-                let input = inputs[dice.below(inputs.len())];
+                let input = inputs[rng.below(inputs.len())];
                 if self.can(nth, splits[input].len()) {
                     splits[nth] = splits[input].clone();
                 }
@@ -55,22 +55,22 @@ impl Search<'_> {
     }
 
     /// As many servers as before, but others.
-    fn turn(&self, splits: &mut [Split], run: std::ops::Range<usize>, dice: &mut Dice) {
-        let by = 1 + dice.below(self.servers);
+    fn turn(&self, splits: &mut [Split], run: std::ops::Range<usize>, rng: &mut SplitMix64) {
+        let by = 1 + rng.below(self.servers);
         for rank in splits[run].iter_mut().flatten() {
             *rank = Rank::from_index((rank.index() + by) % self.servers);
         }
     }
 
     /// More or fewer servers, side by side or spread.
-    fn resize(&self, splits: &mut [Split], run: std::ops::Range<usize>, dice: &mut Dice) {
+    fn resize(&self, splits: &mut [Split], run: std::ops::Range<usize>, rng: &mut SplitMix64) {
         let sizes = self.sizes(run.start);
         if sizes.is_empty() {
             return;
         }
-        let parts = sizes[dice.below(sizes.len())];
-        let offset = dice.below(self.servers);
-        let stride = if dice.below(2) == 0 {
+        let parts = sizes[rng.below(sizes.len())];
+        let offset = rng.below(self.servers);
+        let stride = if rng.below(2) == 0 {
             self.servers / parts
         } else {
             1
@@ -87,8 +87,8 @@ impl Search<'_> {
     /// Towers that stand side by side go to groups of servers, so that all compute alike. Each
     /// operator is then reduced by its group alone, and only a tower that has no group to itself
     /// passes from one to another.
-    fn deal_out(&self, splits: &mut [Split], towers: &Towers, dice: &mut Dice) {
-        let Some(mut side_by_side) = towers.some(dice) else {
+    fn deal_out(&self, splits: &mut [Split], towers: &Towers, rng: &mut SplitMix64) {
+        let Some(mut side_by_side) = towers.some(rng) else {
             return;
         };
         let sizes = self.sizes(side_by_side[0][0]);
@@ -96,10 +96,10 @@ impl Search<'_> {
         if sizes.is_empty() {
             return;
         }
-        let parts = sizes[dice.below(sizes.len())];
-        let mut groups = Groups::new(self.servers, parts, dice.below(2) == 0);
-        dice.shuffle(&mut side_by_side);
-        if dice.below(2) == 0 {
+        let parts = sizes[rng.below(sizes.len())];
+        let mut groups = Groups::new(self.servers, parts, rng.below(2) == 0);
+        rng.shuffle(&mut side_by_side);
+        if rng.below(2) == 0 {
             // What is left over stays where it is.
             let whole = side_by_side.len() / groups.loads.len() * groups.loads.len();
             side_by_side.truncate(if whole == 0 {
@@ -160,9 +160,12 @@ impl Groups {
     }
 
     fn servers(&self, group: usize) -> Split {
-        let server = |part| match self.close {
-            true => group * self.parts + part,
-            false => group + part * self.loads.len(),
+        let server = |part| {
+            if self.close {
+                group * self.parts + part
+            } else {
+                group + part * self.loads.len()
+            }
         };
         (0..self.parts)
             .map(|part| Rank::from_index(server(part)))

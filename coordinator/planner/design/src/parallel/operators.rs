@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use reweave_common::iteration::Iteration;
+use reweave_common::split_mix::SplitMix64;
 use reweave_common::timings::Timings;
 use reweave_common::units::Bytes;
-use reweave_repair::dice::Dice;
 use reweave_sim::workload::Timeline;
 use reweave_sim::workload::job::operators::{Model, Split, timing};
 
@@ -26,13 +26,12 @@ pub struct Search<'s> {
     /// Of a server; no limit where there is no figure.
     pub memory: Option<Bytes>,
     pub seed: u64,
-    /// How many changes are simulated at most in each turn; as many as are worth the wait where nobody
-    /// says.
+    /// How many changes are simulated at most in each turn; as many as are worth the wait where no number is given.
     pub tries: Option<u32>,
 }
 
-/// What the changes of a turn may take in all when nobody says how many are tried: links that
-/// simulations look at, and for each task what it takes to think of it.
+/// What the changes of a turn may take in all when no number of tries is given: links that simulations look at, and for
+/// each task what it takes to think of it.
 const MAX_WORK_PER_TURN: u64 = 1 << 28;
 const WORK_PER_TASK: u64 = 100;
 const TRIES_RANGE: std::ops::RangeInclusive<u64> = 20..=300;
@@ -60,9 +59,9 @@ impl fmt::Display for Crowded {
 
 /// A change that costs this part of an iteration more is taken once in e times.
 const ANNEALING_TEMPERATURE: f64 = 0.004;
-/// So many changes are thought of for each that is simulated: most cannot be.
+/// This many changes are thought of for each that is simulated: most cannot be.
 const PROPOSALS_PER_TRY: u32 = 16;
-/// So many changes of the same splits are simulated side by side. The first that is taken counts.
+/// This many changes of the same splits are simulated side by side. The first that is taken counts.
 const PARALLEL_SIMULATIONS: usize = 4;
 
 impl Dealing for Search<'_> {
@@ -94,12 +93,12 @@ impl Dealing for Search<'_> {
             tried: 1,
             bettered: 0,
         };
-        let mut dice = Dice::new(self.seed);
+        let mut rng = SplitMix64::new(self.seed);
         let towers = Towers::of(self.model);
         let mut thoughts = tries.saturating_mul(PROPOSALS_PER_TRY);
         while walk.goes_on(tries) && thoughts > 0 {
             let (now, now_ms) = &walk.now;
-            let changes = self.changes(now, *now_ms, &towers, &mut thoughts, &mut dice);
+            let changes = self.changes(now, *now_ms, &towers, &mut thoughts, &mut rng);
             let time = |change: Change| {
                 let ms = ground.time_within(&change.iteration, change.patience_ms)?;
                 Ok((change.splits, ms))
@@ -141,7 +140,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// So many changes in a row may be for nothing.
+    /// This many changes in a row may be for nothing.
     fn goes_on(&self, tries: u32) -> bool {
         let patience = (tries / 2).max(10);
         self.tried < tries.min(self.bettered + patience)
@@ -169,7 +168,7 @@ impl Walk {
 }
 
 impl Search<'_> {
-    /// Changes take as much work as what they change, by and large.
+    /// Changes take as much work as what they change, roughly.
     fn tries(&self, iteration: &Iteration, course: &Timeline) -> u32 {
         let one = course.work + WORK_PER_TASK * iteration.tasks().len() as u64;
         let most = (MAX_WORK_PER_TURN / one.max(1)).clamp(*TRIES_RANGE.start(), *TRIES_RANGE.end());
@@ -187,7 +186,7 @@ impl Search<'_> {
         held
     }
 
-    /// What one part of an operator needs that is split so often.
+    /// What one part of an operator needs that is split this often.
     pub(super) fn part(&self, nth: usize, parts: usize) -> Bytes {
         let kind = &self.model.operators[nth].timing;
         timing(self.timings, kind, parts as u32).map_or(Bytes::ZERO, |timing| timing.memory)
@@ -206,13 +205,14 @@ impl Search<'_> {
         ms: f64,
         towers: &Towers,
         thoughts: &mut u32,
-        dice: &mut Dice,
+        rng: &mut SplitMix64,
     ) -> Vec<Change> {
         let mut changes = Vec::with_capacity(PARALLEL_SIMULATIONS);
         while changes.len() < PARALLEL_SIMULATIONS && *thoughts > 0 {
             *thoughts -= 1;
-            let patience_ms = ms * (1.0 - ANNEALING_TEMPERATURE * libm::log(dice.part()));
-            changes.extend(self.change(splits, patience_ms, towers, dice));
+            let patience_ms =
+                ms * (1.0 - ANNEALING_TEMPERATURE * libm::log(rng.nonzero_fraction()));
+            changes.extend(self.change(splits, patience_ms, towers, rng));
         }
         changes
     }
@@ -223,10 +223,10 @@ impl Search<'_> {
         splits: &[Split],
         patience_ms: f64,
         towers: &Towers,
-        dice: &mut Dice,
+        rng: &mut SplitMix64,
     ) -> Option<Change> {
         let mut changed = splits.to_vec();
-        self.mutate(&mut changed, towers, dice);
+        self.mutate(&mut changed, towers, rng);
         if changed == splits || !self.fits(&changed) {
             return None;
         }

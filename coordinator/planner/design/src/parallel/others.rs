@@ -15,8 +15,8 @@ pub struct Other<D> {
     pub best: Option<(D, f64)>,
 }
 
-/// From this way on, no rival is slower than with it. A fat tree that blocks nobody costs `fat_tree`
-/// times as much as patch panels.
+/// From this way on, no rival is slower than with it. A non-blocking fat tree costs `fat_tree` times as much as patch
+/// panels.
 pub fn at_their_best<M: Dealing>(
     model: &M,
     deal: &M::Deal,

@@ -29,7 +29,7 @@ pub struct NoRoom {
     /// The least that a processor needs of these, and how.
     pub least: Bytes,
     pub spread: Parallelism,
-    /// So many hosts would do.
+    /// This many hosts would do.
     pub hosts: Option<usize>,
 }
 
@@ -60,9 +60,9 @@ pub fn spelled(bytes: Bytes) -> String {
     }
 }
 
-/// So many spreads are simulated side by side.
+/// This many spreads are simulated side by side.
 const PARALLEL_SIMULATIONS: usize = 4;
-/// Nobody is told to buy more times the hosts.
+/// No operator is advised to buy more times the hosts.
 const MAX_HOST_FACTOR: usize = 64;
 
 impl Search {
@@ -216,8 +216,8 @@ impl Dealing for Search {
         iteration.map_err(TopologyError::Preset)
     }
 
-    /// Spreads are simulated in the order of what they take at least, until all that are left take
-    /// longer than the best, and each no longer than anybody wants to know.
+    /// Spreads are simulated in the order of what they take at least, until all that are left take longer than the
+    /// best, and each no longer than is of use.
     fn better(
         &self,
         _: &Parallelism,
@@ -232,7 +232,7 @@ impl Dealing for Search {
             if few[0].0 >= timed.best_ms() {
                 break;
             }
-            // Those that go side by side know nothing of each other, whoever is done first.
+            // Those that go side by side know nothing of each other, in any order of their ends.
             let patience_ms = timed.patience_ms();
             let time = |(least_ms, spread): (f64, Parallelism)| {
                 if least_ms > patience_ms {
@@ -279,7 +279,7 @@ impl Timed {
         self.known.first().map_or(f64::INFINITY, |(_, ms)| *ms)
     }
 
-    /// What takes longer than this is not among those that somebody wants to know.
+    /// What takes longer than this is not among those that are asked for.
     fn patience_ms(&self) -> f64 {
         let last = self.wanted.best.checked_sub(1);
         let last = last.and_then(|last| self.known.get(last));
@@ -303,7 +303,7 @@ impl Timed {
         }
     }
 
-    /// Of so many that there are.
+    /// Of this many in all.
     fn better(self, all: usize) -> Better<Parallelism> {
         let Progress { tried, .. } = self.progress();
         Better {

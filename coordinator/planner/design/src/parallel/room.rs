@@ -69,9 +69,12 @@ impl Search<'_> {
             .min_by_key(|&server| held[server]);
         let to = emptiest.filter(|&it| held[it] + self.part(nth, split.len()) < most);
         if let Some(to) = to {
-            let moved = |&rank: &Rank| match rank.index() == fullest {
-                true => Rank::from_index(to),
-                false => rank,
+            let moved = |&rank: &Rank| {
+                if rank.index() == fullest {
+                    Rank::from_index(to)
+                } else {
+                    rank
+                }
             };
             return Some(split.iter().map(moved).collect());
         }

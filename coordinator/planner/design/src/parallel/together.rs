@@ -31,7 +31,7 @@ pub trait Dealing {
 /// Of which ways it must be known exactly what an iteration takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Wanted {
-    /// So many of the best.
+    /// This many of the best.
     pub best: usize,
     /// And only where it is no more than this.
     pub most_ms: f64,
@@ -40,14 +40,13 @@ pub struct Wanted {
 /// Ways to deal out, the best first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Better<D> {
-    /// Each with the milliseconds of an iteration, or what it takes at least where nobody wanted to
-    /// know.
+    /// Each with the milliseconds of an iteration, or what it takes at least where it was not asked for.
     pub deals: Vec<(D, f64)>,
     /// Whether there are no others.
     pub all: bool,
     /// How many were simulated.
     pub tried: u32,
-    /// No way to deal out is faster, whatever the wiring; nothing where that is not known.
+    /// No way to deal out is faster, with any wiring; nothing where that is not known.
     pub bound_ms: Option<f64>,
 }
 
@@ -71,14 +70,14 @@ pub struct Pairing<D> {
     /// What an iteration took with the way that was asked for, and then from gain to gain.
     pub course: Vec<f64>,
     pub tried: u32,
-    /// No way to deal out that is searched is faster on these ports, whatever the wiring; nothing where
-    /// there was no time to find out.
+    /// No way to deal out that is searched is faster on these ports, with any wiring; nothing where there was no time
+    /// to find out.
     pub bound_ms: Option<f64>,
 }
 
-/// So often topology and ways to deal out take turns at most.
+/// How often topology and ways to deal out take turns at most.
 const MAX_TURNS: usize = 6;
-/// For so many of the ways of a turn a topology is sought.
+/// For this many of the ways of a turn a topology is sought.
 const MAX_CANDIDATES_PER_TURN: usize = 3;
 /// What a turn must gain to be worth another.
 const MAX_WORTHWHILE_RATIO: f64 = 0.998;
@@ -101,7 +100,7 @@ pub fn search<M: Dealing>(
     let searching = Searching {
         model,
         settings,
-        // How sure all this is can be told of what is found in the end.
+        // How sure all this is, is reported of what is found in the end.
         request: &Request {
             interval: false,
             ..request.clone()

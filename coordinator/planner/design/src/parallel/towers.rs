@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use reweave_repair::dice::Dice;
+use reweave_common::split_mix::SplitMix64;
 use reweave_sim::workload::job::operators::Model;
 
 /// Runs of operators of which each is read by the next alone; in sets of those that are read by the
@@ -38,10 +38,10 @@ impl Towers {
         }
     }
 
-    pub(super) fn some(&self, dice: &mut Dice) -> Option<Vec<Vec<usize>>> {
+    pub(super) fn some(&self, rng: &mut SplitMix64) -> Option<Vec<Vec<usize>>> {
         match self.sets.len() {
             0 => None,
-            sets => Some(self.sets[dice.below(sets)].clone()),
+            sets => Some(self.sets[rng.below(sets)].clone()),
         }
     }
 }

@@ -13,9 +13,9 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// What the ranks of an iteration send, so many of them on each host: collectives around rings
-    /// in the order of their groups, which cross between hosts once where ranks of one follow each
-    /// other; all-to-alls between all.
+    /// What the ranks of an iteration send, this many of them on each host: collectives around
+    /// rings in the order of their groups, which cross between hosts once where ranks of one follow
+    /// each other; all-to-alls between all.
     pub fn of(iteration: &Iteration, ranks_per_host: usize) -> Self {
         let mut demand = Self {
             places: iteration.ranks().div_ceil(ranks_per_host.max(1)),

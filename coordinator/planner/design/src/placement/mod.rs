@@ -1,5 +1,5 @@
-//! Which host takes which place in a job: those that exchange much close to each other, over narrow
-//! links as little as can be, and nobody behind a slow link who need not be there.
+//! Which host takes which place in a job: those that exchange much close to each other, over narrow links as little as
+//! can be, and no rank behind a slow link that need not be there.
 //!
 //! What is judged is the slowest of all that an iteration brings onto ports of hosts, links and measured
 //! pairs; of equals, the time of all links together. Few places are tried in all orders; many by
@@ -36,7 +36,7 @@ pub struct Request<'a> {
     pub hosts: &'a [NodeId],
     pub pairs: &'a Pairs,
     pub seed: u64,
-    /// So many exchanges may be weighed.
+    /// This many exchanges may be weighed.
     pub work: usize,
 }
 

@@ -13,7 +13,7 @@ use reweave_common::fabric::{Fabric, Role};
 use reweave_common::ids::NodeId;
 use reweave_common::input::{InputError, Number};
 use reweave_common::units::Rate;
-use reweave_repair::columns::{Columns, Row};
+use reweave_repair::columns::{CsvColumns, CsvRow};
 
 use super::Pairs;
 
@@ -23,7 +23,7 @@ const RAIL_COLUMN: &str = "rail";
 
 /// Reads measured pairs; `file` is the name that errors call it by.
 pub fn read_pairs(file: &str, text: &str, fabric: &Fabric) -> Result<Pairs, InputError> {
-    let columns = Columns::parse(file, text, &KNOWN_COLUMNS, &REQUIRED_COLUMNS)?;
+    let columns = CsvColumns::parse(file, text, &KNOWN_COLUMNS, &REQUIRED_COLUMNS)?;
     let mut pairs: BTreeMap<_, BTreeMap<u32, f64>> = BTreeMap::new();
     for row in columns.rows(text) {
         let row = row?;
@@ -61,7 +61,7 @@ fn over_all(rails: &BTreeMap<u32, f64>) -> Option<f64> {
     Some(slowest * rails.len() as f64)
 }
 
-fn host(row: &Row<'_>, key: &str, fabric: &Fabric) -> Result<NodeId, InputError> {
+fn host(row: &CsvRow<'_>, key: &str, fabric: &Fabric) -> Result<NodeId, InputError> {
     let name = row.text(key)?;
     let host = fabric.find(name);
     let host = host.filter(|&node| fabric.node(node).role != Role::Switch);

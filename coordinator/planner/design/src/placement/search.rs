@@ -1,13 +1,13 @@
 //! The search for an order.
 
-use reweave_repair::dice::Dice;
+use reweave_common::split_mix::SplitMix64;
 
 use super::Request;
 use super::judge::{Judge, Score};
 
-/// All orders of so many hosts are tried: 40 320.
+/// All orders of this many hosts are tried: 40 320.
 const MAX_EXHAUSTIVE_HOSTS: usize = 8;
-/// From so many spots chains begin, the largest first.
+/// From this many spots chains begin, the largest first.
 const MAX_CHAINS: usize = 16;
 /// What is exchanged with another spot only decides between equals.
 const TIE_WEIGHT: f64 = 1e-3;
@@ -30,8 +30,8 @@ pub(super) fn best(judge: &Judge, request: &Request<'_>, present: &[usize]) -> (
     }
     let work = request.work / starts.len();
     let climbed = starts.into_iter().enumerate().map(|(nth, start)| {
-        let dice = Dice::new(request.seed.wrapping_add(nth as u64));
-        climb(judge, start, request.demand.places, dice, work)
+        let rng = SplitMix64::new(request.seed.wrapping_add(nth as u64));
+        climb(judge, start, request.demand.places, rng, work)
     });
     (climbed.fold(began, better).1, false)
 }
@@ -131,13 +131,13 @@ fn climb(
     judge: &Judge,
     mut order: Vec<usize>,
     places: usize,
-    mut dice: Dice,
+    mut rng: SplitMix64,
     work: usize,
 ) -> (Score, Vec<usize>) {
     let mut loads = judge.loads(&order);
     let mut score = judge.score_of(&loads, &order);
     for _ in 0..work {
-        let pair = [dice.below(places), dice.below(order.len())];
+        let pair = [rng.below(places), rng.below(order.len())];
         if judge.spot(order[pair[0]]) == judge.spot(order[pair[1]]) && pair[1] < places {
             continue;
         }

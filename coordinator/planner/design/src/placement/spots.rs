@@ -21,7 +21,7 @@ pub(super) struct Spots {
     pub(super) of_host: Vec<usize>,
     pub(super) ports: Vec<f64>,
     pub(super) count: usize,
-    /// So many links, those that are alike counted once.
+    /// This many links, those that are alike counted once.
     pub(super) links: usize,
     /// By spots from and to: links that are crossed, and how long a byte takes each.
     ways: Vec<Vec<(usize, f64)>>,
@@ -125,7 +125,7 @@ struct Spreading<'f> {
 }
 
 impl Spreading<'_> {
-    /// Of what a host sends to another; its own port and the other's are everybody's own matter.
+    /// Of what a host sends to another; ports of its own are left out on both sides.
     fn shares(&mut self, [from, to]: [NodeId; 2]) -> Shares {
         let fabric = self.atlas.fabric;
         let is_own =

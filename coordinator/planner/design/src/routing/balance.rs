@@ -53,7 +53,7 @@ impl Effort {
 
 /// How steeply a full lane costs more than an empty one.
 const PRICE_STEEPNESS: f64 = 24.0;
-/// What a hop costs besides, so that nobody goes far for nothing.
+/// What a hop costs besides, so that no flow goes far for nothing.
 const PRICE_PER_HOP: f64 = 1e-3;
 
 /// Routes for this demand; hosts that have nothing to send get shortest ways.

@@ -1,4 +1,4 @@
-//! What takes over when a cable fails, before anybody has planned anything.
+//! What takes over when a cable fails, before the planner has planned anything.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -42,8 +42,8 @@ impl Routes {
     }
 }
 
-/// The fewest entries that must change so that nothing crosses a cable any more, in either direction.
-/// Changed in this order, no circle arises on the way. Nothing where some have no other way.
+/// The fewest entries that must change so that nothing crosses a cable any longer, in either direction. Changed in this
+/// order, no circle arises on the way. Nothing where some have no other way.
 pub fn detours(routes: &Routes, [a, b]: Pair) -> Option<Vec<Entry>> {
     let hosts = 0..routes.lanes().hosts() as u32;
     let mut entries = Vec::new();
@@ -87,9 +87,10 @@ impl Detour<'_> {
         }
         let free = self.neighbours(self.at).filter(|&it| self.leads_away(it));
         let free: Vec<_> = free.map(|it| (it, 1)).collect();
-        match free.is_empty() {
-            false => Some(vec![self.entry(self.at, free)]),
-            true => self.turned(),
+        if free.is_empty() {
+            self.turned()
+        } else {
+            Some(vec![self.entry(self.at, free)])
         }
     }
 

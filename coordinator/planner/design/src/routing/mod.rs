@@ -20,6 +20,6 @@ pub use coins::{Change, by_coins};
 pub use detours::{Entry, detours};
 pub use lanes::Lanes;
 pub use order::{Order, up_and_down};
-pub use picked::{Known, Ways, all_ways, one_way_each};
-pub use splits::{Routes, Way};
+pub use picked::{Known, PathsByPair, all_paths, one_path_each};
+pub use splits::{Routes, WeightedPath};
 pub use table::Ground;

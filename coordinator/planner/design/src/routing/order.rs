@@ -1,10 +1,10 @@
 //! Routes on which no circle of full buffers can arise.
 //!
 //! On a lossless fabric a full buffer stops the one before it. When these stops form a circle,
-//! nothing moves any more. Hosts are put in an order; a hop goes up or down in it. Ways that never
-//! go up after they went down cannot form a circle. Where a way does, it moves to the next class of
-//! service, whose buffers are its own: within a class all ways go up first and down then, and between
-//! classes they only rise.
+//! nothing moves any longer. Hosts are put in an order; a hop goes up or down in it. Ways that
+//! never go up after they went down cannot form a circle. Where a way does, it moves to the next
+//! class of service, whose buffers are its own: within a class all ways go up first and down then,
+//! and between classes they only rise.
 
 use std::collections::VecDeque;
 

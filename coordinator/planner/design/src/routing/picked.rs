@@ -3,28 +3,28 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use super::splits::{Routes, Way};
+use super::splits::{Routes, WeightedPath};
 
 /// By pair of hosts.
-pub type Ways = BTreeMap<(u32, u32), Vec<Way>>;
+pub type PathsByPair = BTreeMap<(u32, u32), Vec<WeightedPath>>;
 
 /// For each pair that sends, its ways with their shares.
-pub fn all_ways(routes: &Routes, demand: &BTreeMap<(u32, u32), f64>, most: usize) -> Ways {
+pub fn all_paths(routes: &Routes, demand: &BTreeMap<(u32, u32), f64>, most: usize) -> PathsByPair {
     let ways = demand
         .keys()
         .map(|&pair| (pair, routes.ways(pair.0, pair.1, most)));
     ways.collect()
 }
 
-/// Between any two hosts, the lanes of each of their ways, once somebody has asked for them. Routes
-/// have many pairs, and whoever asks again asks for the same.
+/// Between any two hosts, the lanes of each of their ways, once they were asked for. Routes have
+/// many pairs, and the same caller asks for the same ones again.
 #[derive(Debug)]
 pub struct Known {
-    rows: Vec<OnceLock<Row>>,
+    rows: Vec<OnceLock<PathsFromHost>>,
 }
 
 /// By destination.
-type Row = Vec<OnceLock<Vec<Vec<u32>>>>;
+type PathsFromHost = Vec<OnceLock<Vec<Vec<u32>>>>;
 
 impl Known {
     pub fn nothing(hosts: usize) -> Self {
@@ -37,7 +37,7 @@ impl Known {
     fn ways(&self, routes: &Routes, [from, to]: [u32; 2], most: usize) -> &[Vec<u32>] {
         let hosts = self.rows.len();
         let unknown = || std::iter::repeat_with(OnceLock::new).take(hosts).collect();
-        let row: &Row = self.rows[from as usize].get_or_init(unknown);
+        let row: &PathsFromHost = self.rows[from as usize].get_or_init(unknown);
         let ways = || routes.hops(from, to, most).into_iter();
         row[to as usize].get_or_init(|| ways().map(|(lanes, _)| lanes).collect())
     }
@@ -48,12 +48,12 @@ const CHOICE_ROUNDS: usize = 4;
 
 /// For each pair that sends, the one of its ways that leaves all lanes most alike. What is known must
 /// be of the same routes, and of as many ways at most.
-pub fn one_way_each(
+pub fn one_path_each(
     routes: &Routes,
     known: &Known,
     demand: &BTreeMap<(u32, u32), f64>,
     most: usize,
-) -> Ways {
+) -> PathsByPair {
     let mut loads = vec![0.0; routes.lanes().count()];
     let pair = |(&(from, to), &amount)| Choice {
         ends: [from, to],
@@ -71,7 +71,7 @@ pub fn one_way_each(
         let ends = choice.picked()?.iter();
         let ends = ends.map(|&lane| routes.lanes().end(lane as usize));
         let hosts = std::iter::once(choice.ends[0]).chain(ends).collect();
-        Some((choice.ends.into(), vec![Way { hosts, share: 1.0 }]))
+        Some((choice.ends.into(), vec![WeightedPath { hosts, share: 1.0 }]))
     };
     choices.iter().filter_map(way).collect()
 }

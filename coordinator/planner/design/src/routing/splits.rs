@@ -14,7 +14,7 @@ pub struct Routes {
 
 /// Hosts from one end to the other, and what part of the traffic goes there.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Way {
+pub struct WeightedPath {
     pub hosts: Vec<u32>,
     pub share: f64,
 }
@@ -51,31 +51,32 @@ impl Routes {
         lanes.filter(|(_, weight)| *weight > 0)
     }
 
-    /// Sets the weights of a host from what it shall send over each of its lanes.
+    /// Sets the weights of a host from what it should send over each of its lanes.
     pub(super) fn split(&mut self, at: u32, to: u32, amounts: &[f64]) {
         let total: f64 = amounts.iter().sum();
         let range = self.lanes.from(at);
         let weights = &mut self.towards_mut(to)[range];
         for (weight, amount) in weights.iter_mut().zip(amounts) {
-            *weight = match total > 0.0 {
-                true => (amount / total * WEIGHT_SUM + 0.5) as u8,
-                false => 0,
+            *weight = if total > 0.0 {
+                (amount / total * WEIGHT_SUM + 0.5) as u8
+            } else {
+                0
             };
         }
-        // A kernel that is told one next hop of whatever weight says that it has one of weight 1.
+        // A kernel that gets one next hop of any weight says that it has one of weight 1.
         let common = weights.iter().copied().fold(0, gcd).max(1);
         weights.iter_mut().for_each(|weight| *weight /= common);
     }
 
-    /// The ways between two hosts, the fullest first, and at most so many of them; what the others
-    /// would carry is dealt out among these. None where there is no way.
-    pub fn ways(&self, from: u32, to: u32, most: usize) -> Vec<Way> {
+    /// The ways between two hosts, the fullest first, and at most this many of them; what the
+    /// others would carry is dealt out among these. None where there is no way.
+    pub fn ways(&self, from: u32, to: u32, most: usize) -> Vec<WeightedPath> {
         let hosts = |hops: &[u32]| {
             let ends = hops.iter().map(|&lane| self.lanes.end(lane as usize));
             std::iter::once(from).chain(ends).collect()
         };
         let ways = self.hops(from, to, most).into_iter();
-        let way = |(hops, share): (Vec<u32>, f64)| Way {
+        let way = |(hops, share): (Vec<u32>, f64)| WeightedPath {
             hosts: hosts(&hops),
             share,
         };

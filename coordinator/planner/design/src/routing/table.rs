@@ -85,7 +85,7 @@ impl Ground<'_> {
     }
 
     /// Shortest routes through nodes that forward; each shortest way carries as much as any other,
-    /// which suits whoever does not know what will be sent.
+    /// which suits a caller that does not know what will be sent.
     pub fn shortest(&self) -> Routes {
         let shortest = routes::Routes::around(self.fabric, self.closed);
         let mut routes = Routes::new(Lanes::of(&self.wiring()));

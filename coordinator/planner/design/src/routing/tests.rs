@@ -122,7 +122,7 @@ fn single_paths_fill_lanes_evenly() {
     let demand = all_to_all(16);
     let routes = balanced(&wiring, &demand, Effort::default());
     let mut loads = BTreeMap::<_, f64>::new();
-    for ways in one_way_each(&routes, &Known::nothing(16), &demand, 8).values() {
+    for ways in one_path_each(&routes, &Known::nothing(16), &demand, 8).values() {
         let [way] = &ways[..] else {
             panic!("one way each")
         };
@@ -309,7 +309,7 @@ fn parallel_links_share_hop_weight() {
     assert_eq!(weights(c), [(c, 1)]);
 }
 
-/// Whoever a cable fails for has other ways at once, without a circle.
+/// Hosts that a cable fails for have other ways at once, without a circle.
 #[test]
 fn detours_avoid_cable_changing_few_entries() {
     for (hosts, steps) in [(12, &[1, 5][..]), (16, &[1]), (20, &[1, 3, 7])] {

@@ -1,4 +1,4 @@
-//! What takes over before anybody has planned anything, and what failures cost then.
+//! What takes over before the planner has planned anything, and what failures cost then.
 
 use super::demand::Demand;
 use super::error::TopologyError;
@@ -13,7 +13,7 @@ use crate::routing::{Entry, Routes, detours};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
     pub failed: Failed,
-    /// Nothing where some cannot reach each other any more.
+    /// Nothing where some cannot reach each other any longer.
     pub iteration_ms: Option<f64>,
 }
 
@@ -23,8 +23,8 @@ const MAX_CABLES: usize = 64;
 /// What single failures do, and what is ready for them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outlook {
-    /// For each cable, the entries of tables that change when it fails, before anybody has planned
-    /// anything; nothing for one without which some would be cut off.
+    /// For each cable, the entries of tables that change when it fails, before the planner has planned anything;
+    /// nothing for one without which some would be cut off.
     pub backups: Vec<(Pair, Option<Vec<Entry>>)>,
     /// Each cable, or the one that carries most where there are many; the host that forwards most, and
     /// each panel.

@@ -12,7 +12,7 @@ use super::distances::Distances;
 use super::families::Design;
 use super::forest;
 use super::wiring::Wiring;
-use crate::routing::{self, Routes, Way};
+use crate::routing::{self, Routes, WeightedPath};
 
 /// Traffic between two hosts takes no more ways.
 pub const MAX_PATHS_PER_PAIR: usize = 8;
@@ -70,14 +70,15 @@ pub fn carriage(
     demand: &Demand,
     most_spread: usize,
 ) -> ExplicitPaths {
-    let way = |way: Way| explicit_paths::NodePath {
+    let way = |way: WeightedPath| explicit_paths::NodePath {
         nodes: way.hosts.into_iter().map(node).collect(),
         weight: way.share,
     };
     let Wired { routes, known, .. } = wired;
-    let ways = match demand.pairs.len() > most_spread {
-        true => routing::one_way_each(routes, &known.ways, &demand.pairs, MAX_PATHS_PER_PAIR),
-        false => routing::all_ways(routes, &demand.pairs, MAX_PATHS_PER_PAIR),
+    let ways = if demand.pairs.len() > most_spread {
+        routing::one_path_each(routes, &known.ways, &demand.pairs, MAX_PATHS_PER_PAIR)
+    } else {
+        routing::all_paths(routes, &demand.pairs, MAX_PATHS_PER_PAIR)
     };
     let ways = ways.into_iter().map(|((from, to), ways)| {
         let ways = ways.into_iter().map(way);

@@ -3,14 +3,14 @@
 //! A few of them on top of each other are a random regular graph, in which hosts are about as near to
 //! each other as they can be; and as each is a ring, an all-reduce fills every cable of all of them.
 
-use reweave_repair::dice::Dice;
+use reweave_common::split_mix::SplitMix64;
 
 use super::limits::Limits;
 use super::reach::Reach;
 use super::wiring::Wiring;
 use crate::crew::InTime;
 
-/// Attempts at mending a ring, for each of its hosts.
+/// Attempts at repairing a ring, for each of its hosts.
 const REPAIRS_PER_HOST: usize = 64;
 
 /// A ring through these hosts whose cables are allowed and not in the wiring yet. Nothing where
@@ -19,11 +19,11 @@ pub(super) fn random(
     members: &[u32],
     wiring: &Wiring,
     limits: &Limits,
-    dice: &mut Dice,
+    rng: &mut SplitMix64,
 ) -> Option<Vec<u32>> {
     let mut ring = members.to_vec();
-    dice.shuffle(&mut ring);
-    mend(ring, wiring, limits, dice)
+    rng.shuffle(&mut ring);
+    mend(ring, wiring, limits, rng)
 }
 
 /// Turns parts of a ring round until all its cables are allowed and new.
@@ -31,7 +31,7 @@ pub(super) fn mend(
     mut ring: Vec<u32>,
     wiring: &Wiring,
     limits: &Limits,
-    dice: &mut Dice,
+    rng: &mut SplitMix64,
 ) -> Option<Vec<u32>> {
     let len = ring.len();
     if len < 3 {
@@ -45,10 +45,10 @@ pub(super) fn mend(
     };
     let mut faults = faulty(&ring);
     for _ in 0..REPAIRS_PER_HOST * len {
-        let Some(&fault) = faults.get(dice.below(faults.len().max(1))) else {
+        let Some(&fault) = faults.get(rng.below(faults.len().max(1))) else {
             return Some(ring);
         };
-        let other = dice.below(len);
+        let other = rng.below(len);
         let [low, high] = [fault.min(other), fault.max(other)];
         if low == high || (high + 1) % len == low || low + 1 == high {
             continue;
@@ -75,7 +75,7 @@ pub(super) fn shorten(
     wiring: &mut Wiring,
     rings: &mut [Vec<u32>],
     limits: &Limits,
-    dice: &mut Dice,
+    rng: &mut SplitMix64,
     (work, in_time): (usize, InTime<'_>),
 ) {
     let mut reach = Reach::new(wiring.hosts());
@@ -90,8 +90,8 @@ pub(super) fn shorten(
         if !in_time() {
             return;
         }
-        let nth = dice.below(rings.len());
-        let Some(crossing) = Crossing::at_random(&rings[nth], wiring, limits, dice) else {
+        let nth = rng.below(rings.len());
+        let Some(crossing) = Crossing::at_random(&rings[nth], wiring, limits, rng) else {
             continue;
         };
         crossing.make(wiring, &mut rings[nth]);
@@ -102,7 +102,7 @@ pub(super) fn shorten(
     }
 }
 
-/// So many hops lead to all, by and large.
+/// This many hops lead to all, roughly.
 const TYPICAL_DIAMETER_HOPS: usize = 5;
 
 /// Two cables a-b and c-d of a ring that become a-c and b-d.
@@ -113,9 +113,14 @@ struct Crossing {
 }
 
 impl Crossing {
-    fn at_random(ring: &[u32], wiring: &Wiring, limits: &Limits, dice: &mut Dice) -> Option<Self> {
+    fn at_random(
+        ring: &[u32],
+        wiring: &Wiring,
+        limits: &Limits,
+        rng: &mut SplitMix64,
+    ) -> Option<Self> {
         let len = ring.len();
-        let [x, y] = [0, 1].map(|_| dice.below(len));
+        let [x, y] = [0, 1].map(|_| rng.below(len));
         let [low, high] = [x.min(y), x.max(y)];
         if high - low < 2 || (high + 1) % len == low {
             return None;

@@ -21,7 +21,7 @@ pub struct Demand {
     pub hosts: usize,
     /// The most that a member sends first.
     pub groups: Vec<Group>,
-    /// What goes from one host to another and to nobody else.
+    /// What goes from one host to another alone.
     pub pairs: BTreeMap<(u32, u32), f64>,
 }
 

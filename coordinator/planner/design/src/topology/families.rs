@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use reweave_repair::dice::Dice;
+use reweave_common::split_mix::SplitMix64;
 use serde::{Deserialize, Serialize};
 
 use super::cycles;
@@ -170,9 +170,10 @@ impl Design {
     /// How hard it is to say what is wired to what; of those that no rule describes, the one in which hosts
     /// are nearer comes first.
     pub(super) fn intricacy(&self, distances: &Distances) -> f64 {
-        match self.is_as_named() {
-            true => self.family.intricacy(),
-            false => IRREGULAR_COMPLEXITY + distances.mean(),
+        if self.is_as_named() {
+            self.family.intricacy()
+        } else {
+            IRREGULAR_COMPLEXITY + distances.mean()
         }
     }
 
@@ -189,7 +190,7 @@ impl Design {
         }
     }
 
-    /// The same for some of its hosts, which are numbered anew in this order.
+    /// The same for some of its hosts, which are renumbered in this order.
     pub(super) fn of_hosts(&self, hosts: &[u32]) -> Self {
         let number = |host: u32| hosts.iter().position(|&it| it == host).map(|it| it as u32);
         let both = |[a, b]: Pair| Some([number(a)?, number(b)?]);
@@ -224,7 +225,7 @@ struct Ground<'g> {
     limits: &'g Limits,
     hosts: usize,
     members: Vec<u32>,
-    dice: Dice,
+    rng: SplitMix64,
     in_time: InTime<'g>,
 }
 
@@ -246,14 +247,14 @@ pub fn all_with(
         if nth > 0 && !in_time() {
             return None;
         }
-        // Each with dice of its own, so that none depends on the others.
-        let seed = Dice::new(seed.wrapping_add(nth)).next_u64();
+        // Each with a generator of its own, so that none depends on the others.
+        let seed = SplitMix64::new(seed.wrapping_add(nth)).next_u64();
         let mut ground = Ground {
             demand,
             limits,
             hosts: demand.hosts,
             members: (0..demand.hosts as u32).collect(),
-            dice: Dice::new(seed),
+            rng: SplitMix64::new(seed),
             in_time,
         };
         let design = ground.lay_out(layout)?;
@@ -368,11 +369,11 @@ impl Ground<'_> {
         } = &mut design;
         let before = wiring.clone();
         fill::trim(wiring, self.limits);
-        fill::fill(wiring, self.limits, &mut self.dice);
-        fill::connect(wiring, self.limits, &mut self.dice);
+        fill::fill(wiring, self.limits, &mut self.rng);
+        fill::connect(wiring, self.limits, &mut self.rng);
         // Two cables that were crossed over at once may have taken the same last fibre.
         fill::spare_fibres(wiring, self.limits);
-        *patches = panels::patch(wiring, rings, self.limits, &mut self.dice);
+        *patches = panels::patch(wiring, rings, self.limits, &mut self.rng);
         rings.retain(|ring| is_whole(ring, wiring));
         *altered = altered.besides(&before, wiring);
         design
@@ -394,9 +395,10 @@ impl Ground<'_> {
     }
 
     fn arithmetic(&self, fan: usize, kautz: bool) -> Option<Design> {
-        let wiring = match kautz {
-            true => products::kautz(self.hosts, fan),
-            false => products::de_bruijn(self.hosts, fan),
+        let wiring = if kautz {
+            products::kautz(self.hosts, fan)
+        } else {
+            products::de_bruijn(self.hosts, fan)
         };
         (fan > 1).then_some(Design {
             family: if kautz {
@@ -478,7 +480,7 @@ impl Ground<'_> {
         let mut weights = matching::weights(self.demand);
         for _ in 0..heavy {
             let ring = matching::heavy_ring(&weights, &laid.wiring, self.limits);
-            let ring = cycles::mend(ring, &laid.wiring, self.limits, &mut self.dice)?;
+            let ring = cycles::mend(ring, &laid.wiring, self.limits, &mut self.rng)?;
             for (nth, &host) in ring.iter().enumerate() {
                 let next = ring[(nth + 1) % ring.len()];
                 if let Some(bytes) = weights.get_mut(&super::wiring::pair(host, next)) {
@@ -524,21 +526,21 @@ impl Laid {
             let Ground {
                 members,
                 limits,
-                dice,
+                rng,
                 ..
             } = ground;
-            let ring = cycles::random(members, &self.wiring, limits, dice)?;
+            let ring = cycles::random(members, &self.wiring, limits, rng)?;
             self.add(ring);
         }
         Some(())
     }
 
-    /// All rings but the first so many.
+    /// All rings but the first `fixed`.
     fn shorten(&mut self, fixed: usize, ground: &mut Ground<'_>) {
-        let Ground { limits, dice, .. } = ground;
+        let Ground { limits, rng, .. } = ground;
         let free = &mut self.rings[fixed..];
         let most = (MAX_SHORTENING_WORK, ground.in_time);
-        cycles::shorten(&mut self.wiring, free, limits, dice, most);
+        cycles::shorten(&mut self.wiring, free, limits, rng, most);
     }
 
     fn design(self, family: Family) -> Design {
@@ -563,7 +565,7 @@ pub fn random(hosts: usize, rings: usize, limits: &Limits, seed: u64) -> Option<
         limits,
         hosts,
         members: (0..hosts as u32).collect(),
-        dice: Dice::new(seed),
+        rng: SplitMix64::new(seed),
         in_time: NO_DEADLINE,
     };
     let design = ground.random(rings)?;

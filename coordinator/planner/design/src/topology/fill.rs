@@ -1,6 +1,6 @@
 //! Ports that are left over, and parts that are not connected.
 
-use reweave_repair::dice::Dice;
+use reweave_common::split_mix::SplitMix64;
 
 use super::limits::Limits;
 use super::wiring::{Pair, Wiring};
@@ -37,16 +37,16 @@ pub(super) fn spare_fibres(wiring: &mut Wiring, limits: &Limits) {
 }
 
 /// Joins hosts that have ports left, at random, as far as that goes.
-pub(super) fn fill(wiring: &mut Wiring, limits: &Limits, dice: &mut Dice) {
+pub(super) fn fill(wiring: &mut Wiring, limits: &Limits, rng: &mut SplitMix64) {
     let mut idle = 0;
     loop {
         let free: Vec<_> = free(wiring, limits).collect();
         if free.is_empty() || idle > ATTEMPTS_PER_PORT * free.len() {
             return;
         }
-        let [a, b] = [0, 1].map(|_| free[dice.below(free.len())]);
+        let [a, b] = [0, 1].map(|_| free[rng.below(free.len())]);
         let joined = limits.have_room(wiring, a, b) && wiring.join(a, b);
-        if joined || reroute(wiring, limits, dice, [a, b]) {
+        if joined || reroute(wiring, limits, rng, [a, b]) {
             idle = 0;
         }
         idle += 1;
@@ -62,15 +62,15 @@ pub(super) fn free<'w>(wiring: &'w Wiring, limits: &'w Limits) -> impl Iterator<
 
 /// Two ports that are left and cannot be joined break a cable in two: a-c and d-b for c-d. One host
 /// alone needs two ports for that.
-fn reroute(wiring: &mut Wiring, limits: &Limits, dice: &mut Dice, [a, b]: Pair) -> bool {
+fn reroute(wiring: &mut Wiring, limits: &Limits, rng: &mut SplitMix64, [a, b]: Pair) -> bool {
     if a == b && wiring.degree(a) + 2 > limits.ports[a as usize] {
         return false;
     }
-    let c = dice.below(wiring.hosts()) as u32;
+    let c = rng.below(wiring.hosts()) as u32;
     if wiring.degree(c) == 0 {
         return false;
     }
-    let d = wiring.neighbours(c)[dice.below(wiring.degree(c))];
+    let d = wiring.neighbours(c)[rng.below(wiring.degree(c))];
     if !limits.have_room(wiring, a, c) || !limits.have_room(wiring, b, d) {
         return false;
     }
@@ -81,14 +81,14 @@ fn reroute(wiring: &mut Wiring, limits: &Limits, dice: &mut Dice, [a, b]: Pair) 
 }
 
 /// Joins parts that are apart, by crossing over a cable of each, or over ports that are left.
-pub(super) fn connect(wiring: &mut Wiring, limits: &Limits, dice: &mut Dice) {
+pub(super) fn connect(wiring: &mut Wiring, limits: &Limits, rng: &mut SplitMix64) {
     for _ in 0..ATTEMPTS_PER_PORT * wiring.hosts() {
         let parts = wiring.parts();
         let [first, second, ..] = &parts[..] else {
             return;
         };
-        let one = |part: &Vec<u32>, dice: &mut Dice| part[dice.below(part.len())];
-        let [a, c] = [one(first, dice), one(second, dice)];
+        let one = |part: &Vec<u32>, rng: &mut SplitMix64| part[rng.below(part.len())];
+        let [a, c] = [one(first, rng), one(second, rng)];
         let has_port = |host: u32| wiring.degree(host) < limits.ports[host as usize];
         if has_port(a) && has_port(c) && limits.have_room(wiring, a, c) {
             wiring.join(a, c);
@@ -98,8 +98,8 @@ pub(super) fn connect(wiring: &mut Wiring, limits: &Limits, dice: &mut Dice) {
         if of_a == 0 || of_c == 0 {
             continue;
         }
-        let b = wiring.neighbours(a)[dice.below(of_a)];
-        let d = wiring.neighbours(c)[dice.below(of_c)];
+        let b = wiring.neighbours(a)[rng.below(of_a)];
+        let d = wiring.neighbours(c)[rng.below(of_c)];
         if limits.have_room(wiring, a, c) && limits.have_room(wiring, b, d) {
             wiring.part(a, b);
             wiring.part(c, d);

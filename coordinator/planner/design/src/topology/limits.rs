@@ -14,7 +14,7 @@ pub struct Panel {
 }
 
 impl Panel {
-    /// With so many ports of each host, which are numbered host by host.
+    /// With this many ports of each host, which are numbered host by host.
     pub fn numbered(name: String, counts: &[usize]) -> Self {
         let mut next = 0..;
         let of_host = |&count: &usize| next.by_ref().take(count).collect();
@@ -54,7 +54,7 @@ pub struct Limits {
     pub blocks: Option<Blocks>,
 }
 
-/// Hosts in blocks between which there are only so many fibres.
+/// Hosts in blocks between which there are only this many fibres.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Blocks {
     /// By host.
@@ -110,7 +110,7 @@ pub struct Reach {
 }
 
 impl Limits {
-    /// So many hosts with so many ports each, and nothing that forbids anything.
+    /// This many hosts with this many ports each, and nothing that forbids anything.
     pub fn plain(hosts: usize, degree: usize) -> Self {
         Self {
             ports: vec![degree; hosts],
@@ -122,7 +122,7 @@ impl Limits {
         self.ports.len()
     }
 
-    /// Those of some hosts, which are numbered anew in this order.
+    /// Those of some hosts, which are renumbered in this order.
     pub(super) fn of(&self, hosts: &[u32]) -> Self {
         let number = |host: u32| hosts.iter().position(|&it| it == host).map(|it| it as u32);
         let some = |of_all: &[usize]| hosts.iter().map(|&it| of_all[it as usize]).collect();

@@ -69,9 +69,9 @@ pub(super) fn add(wiring: &mut Wiring, weights: &mut Weights, rounds: usize, lim
     }
 }
 
-/// A ring through all hosts that has as much of the demand on its cables as it can, by and large: a
-/// heaviest matching, and then the heaviest pairs that fit, one by one. What is left of it in pieces
-/// comes in the order of its first hosts.
+/// A ring through all hosts that has as much of the demand on its cables as it can, roughly: a
+/// heaviest matching, and then the heaviest pairs that fit, one by one. What is left of it in
+/// pieces comes in the order of its first hosts.
 pub(super) fn heavy_ring(weights: &Weights, wiring: &Wiring, limits: &Limits) -> Vec<u32> {
     let mut chains = Chains::new(wiring.hosts());
     for ends in heaviest(weights, wiring, limits) {

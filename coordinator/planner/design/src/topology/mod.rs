@@ -47,6 +47,6 @@ pub use plan::{
     plan_with,
 };
 pub use repair::{Failed, Repair, lost_hosts, repair};
-pub use rewire::{Choice, Moved, Rewiring, Way, Worth, rewire};
+pub use rewire::{Choice, Moved, Rewiring, RewiringMethod, Worth, rewire};
 pub use rivals::{Rival, rivals};
 pub use wiring::{Pair, Wiring, ideal_switch, pair};

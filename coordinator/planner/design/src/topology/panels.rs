@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use reweave_repair::dice::Dice;
+use reweave_common::split_mix::SplitMix64;
 
 use super::limits::{Limits, Panel};
 use super::wiring::{Pair, Wiring, pair};
@@ -42,7 +42,7 @@ pub(super) fn patch(
     wiring: &mut Wiring,
     rings: &[Vec<u32>],
     limits: &Limits,
-    dice: &mut Dice,
+    rng: &mut SplitMix64,
 ) -> Vec<Patch> {
     if limits.panels.is_empty() {
         return Vec::new();
@@ -51,7 +51,7 @@ pub(super) fn patch(
     let mut waiting = patching.begin(wiring, rings, &limits.laid);
     for _ in 0..PUSHES_PER_CABLE * wiring.cables() {
         let Some(cable) = waiting.pop() else { break };
-        let pushed = patching.push_in(cable, dice);
+        let pushed = patching.push_in(cable, rng);
         waiting.extend(pushed);
     }
     for [a, b] in waiting {
@@ -117,17 +117,17 @@ impl<'p> Patching<'p> {
 
     /// On a panel that has room, or else on any that both hosts are on; those that had to make room
     /// come back.
-    fn push_in(&mut self, cable: Pair, dice: &mut Dice) -> Vec<Pair> {
+    fn push_in(&mut self, cable: Pair, rng: &mut SplitMix64) -> Vec<Pair> {
         let shared = |&panel: &usize| cable.iter().all(|&end| self.panels[panel].holds(end));
         let shared: Vec<_> = (0..self.panels.len()).filter(shared).collect();
         let free = shared.iter().find(|&&panel| self.fits(panel, cable));
-        let any = shared[dice.below(shared.len())];
+        let any = shared[rng.below(shared.len())];
         let panel = free.copied().unwrap_or(any);
         let mut pushed = Vec::new();
         for end in cable {
             if !self.has_port(panel, end) {
                 let others = &self.on[panel][end as usize];
-                let other = pair(end, others[dice.below(others.len())]);
+                let other = pair(end, others[rng.below(others.len())]);
                 self.pull(panel, other);
                 pushed.push(other);
             }

@@ -110,10 +110,12 @@ impl Circle {
         let upright = self.hosts <= MAX_UPRIGHT_LABELS;
         let [x, y] = self.place(host, if upright { 22.0 } else { 8.0 });
         let degrees = self.angle(host).to_degrees();
-        let (anchor, turned) = match degrees < 180.0 {
-            _ if upright => ("middle", 0.0),
-            true => ("start", degrees - 90.0),
-            false => ("end", degrees + 90.0),
+        let (anchor, turned) = if upright {
+            ("middle", 0.0)
+        } else if degrees < 180.0 {
+            ("start", degrees - 90.0)
+        } else {
+            ("end", degrees + 90.0)
         };
         let _ = writeln!(
             svg,

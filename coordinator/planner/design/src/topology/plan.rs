@@ -8,7 +8,7 @@ use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_common::iteration::Iteration;
 use reweave_common::units::Rate;
-use reweave_sim::sim::Progress;
+use reweave_sim::engine::Progress;
 use reweave_sim::workload::effects::{Effects, Interval, Purse, Setting};
 use reweave_sim::workload::{self, Evaluation, Network, Settings};
 
@@ -96,17 +96,17 @@ pub struct Proposal {
 pub struct Lost {
     /// As it was in the end, with what limits took from it and what ports were left for.
     pub what: String,
-    /// What its fullest lane carries takes so long.
+    /// What its fullest lane carries takes this long.
     pub screened_ms: f64,
     pub mean_hops: f64,
     /// Nothing when the screening was enough to tell.
     pub iteration_ms: Option<f64>,
 }
 
-/// So many of the screened candidates are simulated.
+/// This many of the screened candidates are simulated.
 const MAX_SIMULATED: usize = 4;
-/// Where so many pairs send, a simulation is much work, and what lanes carry tells more than where few
-/// do: what is this much worse is not simulated.
+/// Where this many pairs send, a simulation is much work, and what lanes carry tells more than where few do: what is
+/// this much worse is not simulated.
 const MIN_DENSE_PAIRS: usize = 1 << 12;
 const MAX_SIMULATED_DENSE: usize = 2;
 const MAX_SCREENED_RATIO: f64 = 1.02;
@@ -179,7 +179,7 @@ pub fn plan_first(
 struct Patience<'p> {
     first: InTime<'p>,
     others: InTime<'p>,
-    /// So many are simulated where many pairs send.
+    /// This many are simulated where many pairs send.
     most_of_many: usize,
 }
 
@@ -243,7 +243,7 @@ fn on_ideal_switch(
     )?)
 }
 
-/// So many of these, the first of which promises most.
+/// This many of these, the first of which promises most.
 fn worth_simulating(drafts: &[Draft], demand: &Demand, most_of_many: usize) -> usize {
     if demand.pairs.len() < MIN_DENSE_PAIRS {
         return MAX_SIMULATED.min(drafts.len());
@@ -281,9 +281,10 @@ fn drafts_until(
     let mut lost: Vec<_> = rest.into_iter().map(Sketch::lost).collect();
     let sketches = sketches.into_iter().enumerate().collect();
     let routed = crew::each(crew, sketches, |(nth, it): (usize, Sketch)| {
-        match nth == 0 || in_time() {
-            true => Ok(Draft::of(it.design, demand, request, in_time)),
-            false => Err(it.lost()),
+        if nth == 0 || in_time() {
+            Ok(Draft::of(it.design, demand, request, in_time))
+        } else {
+            Err(it.lost())
         }
     });
     let mut drafts = Vec::new();
@@ -300,9 +301,9 @@ fn drafts_until(
     }
 }
 
-/// For so many candidates routes are sought.
+/// For this many candidates routes are sought.
 const MAX_ROUTED: usize = 7;
-/// Of more hosts than these, only so many candidates fit into memory with their routes.
+/// Of more hosts than these, only this many candidates fit into memory with their routes.
 const MAX_FULLY_ROUTED_HOSTS: usize = 1024;
 const MAX_ROUTED_LARGE: usize = 2;
 
@@ -310,7 +311,7 @@ const MAX_ROUTED_LARGE: usize = 2;
 struct Sketch {
     design: Design,
     mean_hops: f64,
-    /// If all lanes could be filled alike, all bytes would take so long.
+    /// If all lanes could be filled alike, all bytes would take this long.
     least_ms: f64,
 }
 
@@ -380,7 +381,7 @@ pub struct Draft {
     pub design: Design,
     pub routes: Routes,
     pub distances: Distances,
-    /// What its fullest lane carries takes so long.
+    /// What its fullest lane carries takes this long.
     pub screened_ms: f64,
 }
 
@@ -505,7 +506,7 @@ pub(super) fn places(place: &[u32]) -> Vec<NodeId> {
         .collect()
 }
 
-/// How long a lane takes that carries so many bytes of pairs, and what groups reduce besides.
+/// How long a lane takes that carries this many bytes of pairs, and what groups reduce besides.
 fn lane_ms(bytes: f64, design: &Design, demand: &Demand, rate: Rate) -> f64 {
     let mut reduced = vec![0.0; demand.hosts];
     for group in &demand.groups {
@@ -524,10 +525,11 @@ fn detour(wiring: &Wiring, members: &[u32]) -> f64 {
         .iter()
         .map(|&host| wiring.neighbours(host).iter().filter(is_member).count());
     let lanes: usize = inside.sum();
-    match lanes / 2 + 1 >= members.len() {
-        true => members.len() as f64 / lanes.max(1) as f64,
+    if lanes / 2 + 1 >= members.len() {
+        members.len() as f64 / lanes.max(1) as f64
+    } else {
         // They must go through others.
-        false => UNJOINED_HOPS,
+        UNJOINED_HOPS
     }
 }
 
@@ -544,9 +546,12 @@ fn choose(
     let times = played.iter().map(Played::iteration_ms);
     let fastest = times.fold(f64::INFINITY, f64::min);
     // Where only groups reduce, hops do not matter, and what is simplest comes first.
-    let hops = |it: &Played| match demand.pairs.is_empty() {
-        true => it.draft.design.intricacy(&it.draft.distances),
-        false => it.draft.distances.mean(),
+    let hops = |it: &Played| {
+        if demand.pairs.is_empty() {
+            it.draft.design.intricacy(&it.draft.distances)
+        } else {
+            it.draft.distances.mean()
+        }
     };
     let merit = |it: &Played| {
         let slower = it.iteration_ms() > fastest * (1.0 + MAX_EQUAL_DIFFERENCE);
@@ -607,8 +612,8 @@ impl Proposal {
         }
     }
 
-    /// Finds out between which times an iteration lies, unless time is up before that or it takes too
-    /// much work. `watch` is told how many simulations are done, and says whether there is time.
+    /// Finds out between which times an iteration lies, unless time is up before that or it takes too much work.
+    /// `watch` gets how many simulations are done, and says whether there is time.
     pub fn tell_interval(
         &mut self,
         job: &Job<'_>,
@@ -643,9 +648,10 @@ impl Proposal {
 const MAX_INTERVAL_WORK: u64 = 3 << 30;
 /// Ways are given, so that hashes decide little, and least where many pairs send.
 fn seeds_of_an_interval(demand: &Demand) -> u32 {
-    match demand.pairs.len() < MIN_DENSE_PAIRS {
-        true => 2,
-        false => 1,
+    if demand.pairs.len() < MIN_DENSE_PAIRS {
+        2
+    } else {
+        1
     }
 }
 
@@ -655,9 +661,10 @@ fn bound_ms(job: &Job<'_>, ideal: &Evaluation, demand: &Demand, request: &Reques
     let rate = request.whole_rate().bits_per_s() as f64;
     let sending_ms = demand.busiest_host() * 8.0 / rate * 1e3;
     let least = ideal.bounds.compute_ms.max(sending_ms);
-    match job.iteration.ranks() > demand.hosts {
-        true => least,
-        false => least.max(ideal.bounds.chain_ms),
+    if job.iteration.ranks() > demand.hosts {
+        least
+    } else {
+        least.max(ideal.bounds.chain_ms)
     }
 }
 
@@ -665,8 +672,9 @@ fn bound_ms(job: &Job<'_>, ideal: &Evaluation, demand: &Demand, request: &Reques
 fn tax(draft: &Draft, demand: &Demand) -> f64 {
     let crossing: f64 = draft.routes.loads(demand.pairs.iter()).iter().sum();
     let (pairs, groups) = (demand.pair_bytes(), demand.group_bytes());
-    match pairs + groups > 0.0 {
-        true => (crossing + groups) / (pairs + groups),
-        false => 1.0,
+    if pairs + groups > 0.0 {
+        (crossing + groups) / (pairs + groups)
+    } else {
+        1.0
     }
 }

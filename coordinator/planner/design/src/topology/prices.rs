@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// Of one part each, in whatever currency.
+/// Of one part each, in any currency.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prices {
     /// At either end of a cable.
@@ -23,7 +23,7 @@ pub struct Prices {
 pub struct Bill {
     pub patch_panels: f64,
     pub optical_switches: f64,
-    /// Of three layers, blocking nobody.
+    /// Of three layers, non-blocking.
     pub fat_tree: f64,
 }
 
@@ -41,8 +41,8 @@ pub const TREE_CABLES_PER_PORT: usize = 3;
 pub const TREE_SWITCH_PORTS_PER_PORT: usize = 5;
 
 impl Prices {
-    /// For so many ports of hosts. Each is joined to a port of its own of a panel or optical switch,
-    /// through which light goes on; a packet switch has a transceiver of its own.
+    /// For this many ports of hosts. Each is joined to a port of its own of a panel or optical
+    /// switch, through which light goes on; a packet switch has a transceiver of its own.
     pub fn bill(&self, ports: usize) -> Bill {
         let ports = ports as f64;
         let circuit = self.card_port + self.transceiver + self.fibre;

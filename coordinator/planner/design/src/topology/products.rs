@@ -15,7 +15,7 @@ pub(super) struct Factor {
     pub(super) wiring: Wiring,
 }
 
-/// The factors whose product has so many hosts, with at most so many ports and the fewest hops.
+/// The factors whose product has this many hosts, with at most this many ports and the fewest hops.
 /// Nothing where there are none.
 pub(super) fn factors(hosts: usize, ports: usize) -> Option<Vec<Factor>> {
     let mut best = None;
@@ -50,7 +50,7 @@ fn hops_to_any(wiring: &Wiring) -> f64 {
     Distances::of(wiring).mean() * (hosts - 1.0) / hosts
 }
 
-/// Longer rings bring nobody near.
+/// Longer rings bring no host near.
 const MAX_RING_HOSTS: usize = 32;
 
 fn of_size(hosts: usize, ports: usize) -> Vec<Factor> {

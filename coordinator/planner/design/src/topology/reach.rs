@@ -1,4 +1,4 @@
-//! Who is reached within so many hops, from all hosts at once: a bit for each pair.
+//! Who is reached within this many hops, from all hosts at once: a bit for each pair.
 //!
 //! One hop further, each host reaches what its neighbours reached: a few operations for 64 pairs.
 
@@ -25,7 +25,7 @@ impl Reach {
         reach
     }
 
-    /// Everybody reaches themselves.
+    /// Every host reaches itself.
     fn begin(&mut self) {
         self.reached.fill(0);
         for host in 0..self.hosts {

@@ -44,7 +44,7 @@ pub enum Failed {
     Cable(Pair),
     /// The port of the first host at the cable to the second.
     Port { of: u32, towards: u32 },
-    /// All cables of a host; it sends and forwards nothing any more.
+    /// All cables of a host; it sends and forwards nothing any longer.
     Host(u32),
     /// An optical switch or patch panel, by its number.
     Panel(usize),
@@ -68,8 +68,8 @@ impl Failed {
     }
 }
 
-/// New routes over what is left of a design; its cables stay where they are. Hosts that failed take
-/// no part in the job any more.
+/// New routes over what is left of a design; its cables stay where they are. Hosts that failed take no part in the job
+/// any longer.
 pub fn repair(
     design: &Design,
     before: Option<&Routes>,
@@ -167,8 +167,8 @@ fn reachable(wiring: &Wiring, demand: &Demand) -> Result<(), TopologyError> {
     }
 }
 
-/// Lanes are numbered anew when one has gone, so that hosts are compared by where they send. Those that
-/// have failed cannot be told anything.
+/// Lanes are renumbered when one has gone, so that hosts are compared by where they send. Those that have failed cannot
+/// get an instruction.
 fn changed(before: Option<&Routes>, after: &Routes, lost: &BTreeSet<u32>) -> Vec<u32> {
     let hosts = (0..after.lanes().hosts() as u32).filter(|host| !lost.contains(host));
     let sends = |routes: &Routes, at: u32| -> Vec<(u32, u32, u8)> {

@@ -1,8 +1,8 @@
 //! What is better than a repair, when there is time to move circuits.
 //!
-//! Ports whose cables lead to what has failed are joined to each other, and all circuits that are left
-//! stay; or all is planned anew. Either is taken only where it surely saves more than moving its
-//! circuits costs, and the second only where it surely saves more than the first.
+//! Ports whose cables lead to what has failed are joined to each other, and all circuits that are left stay; or all is
+//! planned again. Either is taken only where it surely saves more than moving its circuits costs, and the second only
+//! where it surely saves more than the first.
 
 use std::collections::BTreeSet;
 
@@ -23,16 +23,16 @@ use crate::gain::Gain;
 pub struct Worth<'w> {
     /// That the job still has; moving costs nothing where that is not known.
     pub iterations: Option<f64>,
-    /// How long it takes to move so many circuits.
+    /// How long it takes to move this many circuits.
     pub cost_ms: &'w dyn Fn(usize) -> f64,
 }
 
 /// How other circuits come about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum RewiringMethod {
     /// What lost its other end is joined.
-    Mended,
-    Anew,
+    Repaired,
+    Redesigned,
 }
 
 /// What is done to circuits that are left.
@@ -46,7 +46,7 @@ pub struct Moved {
 /// Other circuits, and what they are worth.
 #[derive(Debug)]
 pub struct Choice {
-    pub way: Way,
+    pub way: RewiringMethod,
     pub proposal: Proposal,
     pub moved: Moved,
     /// Against what is best without them.
@@ -58,11 +58,11 @@ pub struct Choice {
 pub struct Rewiring {
     /// What those are called that are left.
     pub names: Vec<u32>,
-    /// Whatever touches fewest first.
+    /// The one that touches fewest comes first.
     pub choices: Vec<Choice>,
     /// Which of them is worth it.
     pub best: Option<usize>,
-    /// Why nothing could be planned anew.
+    /// Why no new plan could be made.
     pub refused: Option<TopologyError>,
 }
 
@@ -107,10 +107,13 @@ pub fn rewire(
         let demand = Demand::of(job.iteration, job.place, rewiring.names.len());
         let design = design.of_hosts(&rewiring.names);
         let draft = Draft::of(design, &demand, &request, NO_DEADLINE);
-        found.push((Way::Mended, draft.proposed(&job, &demand, &request)?));
+        found.push((
+            RewiringMethod::Repaired,
+            draft.proposed(&job, &demand, &request)?,
+        ));
     }
     match plan_with(&job, &request, crew) {
-        Ok(proposal) => found.push((Way::Anew, proposal)),
+        Ok(proposal) => found.push((RewiringMethod::Redesigned, proposal)),
         Err(error) => rewiring.refused = Some(error),
     }
     rewiring.weigh(repaired, found, worth);
@@ -118,7 +121,12 @@ pub fn rewire(
 }
 
 impl Rewiring {
-    fn weigh(&mut self, repaired: &Proposal, found: Vec<(Way, Proposal)>, worth: Worth<'_>) {
+    fn weigh(
+        &mut self,
+        repaired: &Proposal,
+        found: Vec<(RewiringMethod, Proposal)>,
+        worth: Worth<'_>,
+    ) {
         let moved = |proposal: &Proposal| self.moved(&repaired.design, &proposal.design);
         let found = found.into_iter().map(|(way, it)| (moved(&it), way, it));
         let mut found: Vec<_> = found.collect();
@@ -170,17 +178,14 @@ impl Moved {
 /// A link that runs over another panel is another circuit.
 fn circuits(design: &Design, name: impl Fn(u32) -> u32) -> BTreeSet<(Pair, Option<usize>)> {
     let named = |[a, b]: Pair| pair(name(a), name(b));
-    match design.patches.is_empty() {
-        true => {
-            let pairs = design.wiring.pairs().into_iter();
-            pairs.map(|ends| (named(ends), None)).collect()
-        }
-        false => {
-            let patches = design.patches.iter();
-            patches
-                .map(|patch| (named(patch.cable), Some(patch.panel)))
-                .collect()
-        }
+    if design.patches.is_empty() {
+        let pairs = design.wiring.pairs().into_iter();
+        pairs.map(|ends| (named(ends), None)).collect()
+    } else {
+        let patches = design.patches.iter();
+        patches
+            .map(|patch| (named(patch.cable), Some(patch.panel)))
+            .collect()
     }
 }
 
@@ -210,7 +215,7 @@ pub(super) fn without(limits: &Limits, design: &Design, failed: &[Failed]) -> Li
     left
 }
 
-/// No port of a panel works any more.
+/// No port of a panel works any longer.
 fn empty(limits: &mut Limits, nth: usize) {
     let Limits { ports, panels, .. } = limits;
     let Some(panel) = panels.get_mut(nth) else {

@@ -39,8 +39,8 @@ impl Rival {
         Self::Expander,
     ];
 
-    /// Nothing where there is none of so many ports. A fat tree that blocks nobody costs `fat_tree`
-    /// times as much as patch panels.
+    /// Nothing where there is none of this many ports. A non-blocking fat tree costs `fat_tree` times as much as patch
+    /// panels.
     pub(crate) fn fabric(
         self,
         request: &Request,

@@ -1,8 +1,8 @@
-//! Rings by strides: each host is wired to the ones so many further on, both ways.
+//! Rings by strides: each host is wired to the ones this many further on, both ways.
 //!
-//! A stride that has no divisor in common with the number of hosts makes one ring through all of
-//! them, and rings cost an all-reduce the same in whatever order they meet the hosts. So the strides
-//! are free to be chosen for what else is to be sent: such that any host is near any other.
+//! A stride that has no divisor in common with the number of hosts makes one ring through all of them, and rings cost
+//! an all-reduce the same in any order of the hosts. So the strides are free to be chosen for what else is to be sent:
+//! such that any host is near any other.
 
 use super::wiring::{Pair, pair};
 
@@ -30,7 +30,7 @@ pub fn select(hosts: usize, count: usize) -> Vec<usize> {
 }
 
 /// As many strides as are asked for, chosen so that hops are fewest on average. Each is replaced by
-/// whatever is better, until nothing is; at most `limit` sets of strides are looked at.
+/// a better one, until there is none; at most `limit` sets of strides are looked at.
 pub fn best(hosts: usize, count: usize, limit: usize) -> Vec<usize> {
     let all = totient(hosts);
     let mut best = select(hosts, count);

@@ -9,8 +9,8 @@ use reweave_common::iteration::{Iteration, IterationBuilder, Task, TaskWork};
 use super::error::TopologyError;
 use super::plan::Job;
 
-/// The iteration as those go on with it that are left: nobody computes on these hosts, nobody sends
-/// to them, and groups do without them.
+/// The iteration as those go on with it that are left: these hosts compute nothing, get nothing,
+/// and are in no group.
 pub(super) fn iteration(job: &Job<'_>, dead: &BTreeSet<u32>) -> Result<Iteration, TopologyError> {
     if dead.is_empty() {
         return Ok(job.iteration.clone());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::state::State;
-use super::{Problem, Ways, is_at};
+use super::{PathSet, Problem, is_at};
 use crate::Together;
 
 #[derive(Debug, Clone)]
@@ -15,7 +15,8 @@ pub(super) struct Pool {
     pub(super) bound: f64,
     /// What it is brought down to: the bound, or what it is now where too little could be gained.
     pub(super) goal: f64,
-    /// Whether it has so many flows of uneven sizes that nobody knows whether the bound can be met.
+    /// Whether it has so large a number of flows of uneven sizes that it is unknown whether the
+    /// bound can be met.
     pub(super) uneven: bool,
 }
 
@@ -52,7 +53,7 @@ pub(super) fn pools(problem: &Problem) -> Vec<Pool> {
 }
 
 /// The hops in the same place of all ways, place by place.
-fn sets(ways: &Ways) -> Vec<Vec<usize>> {
+fn sets(ways: &PathSet) -> Vec<Vec<usize>> {
     let length = ways.iter().next().map_or(0, <[usize]>::len);
     let set = |place: usize| {
         let mut hops: Vec<_> = ways.iter().map(|way| way[place]).collect();
@@ -165,8 +166,8 @@ fn crowded(descending: &[u64], hops: usize) -> u64 {
     (0..).map_while(meeting).max().unwrap_or(0)
 }
 
-/// So many flows must leave the hops that are fuller than they end up, at least. A flow has one hop
-/// at the first place of its way and one at the last, so what leaves these hops adds up.
+/// This many flows must leave the hops that are fuller than they end up, at least. A flow has one
+/// hop at the first place of its way and one at the last, so what leaves these hops adds up.
 pub(super) fn least_moves(problem: &Problem, state: &State<'_>) -> usize {
     let first = |way: &[usize]| way.first().copied();
     let last = |way: &[usize]| way.last().copied();

@@ -18,10 +18,10 @@ impl Score {
     }
 }
 
-/// More flows than these have more assignments than anybody can weigh.
+/// More flows than these have more assignments than can be weighed.
 const MAX_EXACT_FLOWS: usize = 64;
 
-/// The best assignment that was found, and whether all were told apart.
+/// The best assignment that was found, and whether all were distinguished.
 pub(super) fn improve(problem: &Problem, pools: &[Pool], known: &State<'_>) -> (Vec<usize>, bool) {
     if problem.flows.len() > MAX_EXACT_FLOWS {
         return (known.ways().to_vec(), false);

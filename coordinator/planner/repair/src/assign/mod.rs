@@ -10,8 +10,8 @@
 //! become less even for one with more. Of equals, the one that moves fewer flows is better. A pool
 //! that could gain too little is left as it is.
 //!
-//! Beside the fullest hop of a pool there may be others that flows share for no need: at last, whoever
-//! can relieve such a hop enough goes where less is.
+//! Beside the fullest hop of a pool there may be others that flows share for no need: at last, a flow that can relieve
+//! such a hop enough goes where less is.
 
 mod bound;
 mod exact;
@@ -27,7 +27,7 @@ use std::borrow::Cow;
 use bound::Pool;
 use exact::Score;
 use state::State;
-pub use ways::Ways;
+pub use ways::PathSet;
 
 /// Flows on hops. Numbers of hops, pairs and ways are places in these lists.
 #[derive(Debug, Clone, Default)]
@@ -37,7 +37,7 @@ pub struct Problem {
     /// By hop: what is on it and cannot be moved.
     pub base: Vec<u64>,
     /// By pair: the ways of its flows.
-    pub pairs: Vec<Ways>,
+    pub pairs: Vec<PathSet>,
     pub flows: Vec<Flow>,
     /// Load over capacity below which a hop is as good as empty.
     pub enough: f64,
@@ -68,7 +68,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// For whoever has a second.
+    /// For a caller that has a second.
     pub fn at_leisure() -> Self {
         Self {
             closer: 20_000_000,
@@ -76,7 +76,7 @@ impl Work {
         }
     }
 
-    /// For each of so many that share it.
+    /// For each of this many that share it.
     pub(crate) fn shared_by(self, many: usize) -> Self {
         Self {
             exact: self.exact / many,
@@ -105,7 +105,7 @@ pub struct Solution {
     pub levelling: usize,
     /// No assignment that is as good moves fewer.
     pub least_moves: usize,
-    /// As it was, as it will be, and what nobody gets below.
+    /// As it was, as it will be, and what no assignment gets below.
     pub before: Peak,
     pub after: Peak,
     pub bound: Peak,
@@ -144,9 +144,10 @@ impl Peak {
 
     /// By what share its fullest hop is fuller than that of a bound.
     pub fn over(self, bound: Self) -> f64 {
-        match bound.fullest > 0.0 {
-            true => self.fullest / bound.fullest - 1.0,
-            false => 0.0,
+        if bound.fullest > 0.0 {
+            self.fullest / bound.fullest - 1.0
+        } else {
+            0.0
         }
     }
 
@@ -182,7 +183,7 @@ pub fn solve(problem: &Problem) -> Solution {
     }
 }
 
-/// Where all are now, beside what nobody gets below.
+/// Where all are now, beside what no assignment gets below.
 pub fn as_is(problem: &Problem) -> Solution {
     let seated = &*seated(problem);
     let pools = bound::pools(seated);
@@ -228,7 +229,7 @@ fn emptiest(problem: &Problem, loads: &[u64], pair: usize) -> usize {
     (0..ways.len()).min_by(emptier).unwrap_or(0)
 }
 
-struct Found {
+struct SearchResult {
     ways: Vec<usize>,
     moves: usize,
     least_moves: usize,
@@ -237,7 +238,7 @@ struct Found {
 
 /// As low as the goals of the pools are, or can be met; goals that turn out to bring too little are
 /// given up, with the moves that served them alone.
-fn search(problem: &Problem, pools: &mut [Pool], before: &[f64]) -> Found {
+fn search(problem: &Problem, pools: &mut [Pool], before: &[f64]) -> SearchResult {
     let mut ways = repaired(problem, pools);
     loop {
         let mut state = State::new(problem, pools);
@@ -258,7 +259,7 @@ fn search(problem: &Problem, pools: &mut [Pool], before: &[f64]) -> Found {
         ways = state.ways().to_vec();
         if !give_up(pools, before, &after, problem.least_gain) {
             let least_moves = if proven { moves } else { least_moves };
-            return Found {
+            return SearchResult {
                 ways,
                 moves,
                 least_moves,
@@ -300,7 +301,7 @@ fn give_up(pools: &mut [Pool], before: &[f64], after: &[f64], least_gain: f64) -
 fn figures(pools: &[Pool], state: &State<'_>, before: &[f64], proven: bool) -> Solution {
     let worst = |peaks: &mut dyn Iterator<Item = Peak>| peaks.fold(Peak::default(), Peak::max);
     let fullest = |pool: &Pool| pool.fullest(|hop| state.fullness(hop)).max(pool.bound);
-    // Where all was weighed, nobody is below what was reached, but for what was given up.
+    // Where all was weighed, no assignment is below what was reached, but for what was given up.
     let is_least = |pool: &Pool| proven && is_at(pool.goal, pool.bound);
     let after = worst(&mut pools.iter().map(|pool| Peak::of(pool, fullest(pool))));
     let mut bound = worst(&mut pools.iter().map(|pool| Peak::of(pool, pool.bound)));

@@ -14,7 +14,7 @@ use super::state::State;
 const MAX_ROUNDS: usize = 4;
 /// Longer chains move more flows than they are worth.
 const MAX_CHAIN_MOVES: usize = 16;
-/// So many chains that lead to the same hop are followed: what each has freed differs.
+/// This many chains that lead to the same hop are followed: what each has freed differs.
 const MAX_VISITS_PER_HOP: usize = 8;
 /// Flows of one size change places one by one.
 const EVEN_REACH: Reach = Reach {
@@ -28,8 +28,8 @@ const UNEVEN_REACH: Reach = Reach {
 };
 const MAX_REACH_HOPS: usize = 2;
 
-/// How close to their bounds many flows of uneven sizes are brought, step by step: how close they can
-/// come nobody knows, and each step is less work than all of them at once.
+/// How close to their bounds many flows of uneven sizes are brought, step by step: how close they can come is unknown,
+/// and each step is less work than all of them at once.
 const BOUND_RATIOS: [f64; 7] = [1.15, 1.1, 1.07, 1.05, 1.03, 1.015, 1.0];
 
 pub(super) fn repair(state: &mut State<'_>) {
@@ -60,9 +60,9 @@ struct Repairing<'s, 'p> {
 /// How far chains are followed.
 #[derive(Clone, Copy)]
 struct Reach {
-    /// So many ways are weighed for one.
+    /// This many ways are weighed for one.
     chain_work: usize,
-    /// So many hops may be too full at a time.
+    /// This many hops may be too full at a time.
     hops: usize,
 }
 
@@ -229,9 +229,10 @@ impl<'p> Repairing<'_, 'p> {
                 self.state.set(flow, way);
             }
             for hop in touched {
-                match self.state.is_over(hop) {
-                    true => over.insert(hop),
-                    false => over.remove(&hop),
+                if self.state.is_over(hop) {
+                    over.insert(hop)
+                } else {
+                    over.remove(&hop)
                 };
             }
             if self.left == 0 {
@@ -443,7 +444,7 @@ impl<'p> Repairing<'_, 'p> {
     }
 }
 
-/// Takes back whatever moves no pool's peak needs.
+/// Undoes the moves that no pool's peak needs.
 pub(super) fn take_back(state: &mut State<'_>) {
     state.settle();
     take_needless_back(state);

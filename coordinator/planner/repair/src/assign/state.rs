@@ -174,9 +174,10 @@ impl<'p> State<'p> {
 
 /// The most load over this capacity that is allowed, as close as rounding lets it be.
 fn room(allowed: f64, capacity: f64) -> u64 {
-    match allowed.is_infinite() {
-        true => u64::MAX,
-        false => (within(allowed) * capacity) as u64,
+    if allowed.is_infinite() {
+        u64::MAX
+    } else {
+        (within(allowed) * capacity) as u64
     }
 }
 

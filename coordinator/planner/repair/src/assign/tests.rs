@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
+use reweave_common::split_mix::SplitMix64;
 
 use super::*;
-use crate::dice::Dice;
 use crate::tests::scene::seeded;
 
 /// Leaves that are joined by spines: uplink of leaf l to spine s is hop l * spines + s, the link back
@@ -72,7 +72,7 @@ fn sets(problem: &Problem) -> Vec<BTreeSet<usize>> {
     sets
 }
 
-/// How full the fullest of each of these sets is, from the worst down, computed anew.
+/// How full the fullest of each of these sets is, from the worst down, computed again.
 fn peaks(problem: &Problem, ways: &[usize]) -> Vec<f64> {
     let loads = loads(problem, ways);
     let fullest = |set: &BTreeSet<usize>| set.iter().map(|hop| loads[*hop]).fold(0.0, f64::max);
@@ -227,8 +227,8 @@ proptest! {
         }
     }
 
-    /// A pool that gains too little moves nobody, however much another gains: whoever goes back makes
-    /// one fuller that gained enough, or one that did not fuller than it was.
+    /// A pool that gains too little moves no flow, however much another gains: a flow that goes back makes one fuller
+    /// that gained enough, or one that did not fuller than it was.
     #[test]
     fn every_move_serves_gaining_pool(
         flows in prop::collection::vec((0..16usize, 0..3usize, 40..60u64), 2..9),
@@ -359,13 +359,13 @@ fn fixed_load_is_avoided() {
 /// 32 leaves of 32 hosts, 64 spines, 8192 flows that were hashed.
 #[test]
 fn large_fabric_reaches_its_bound() {
-    let (leaves, spines, mut dice) = (32, 64, Dice::new(1));
-    let flow = |nth: usize, dice: &mut Dice| {
+    let (leaves, spines, mut rng) = (32, 64, SplitMix64::new(1));
+    let flow = |nth: usize, rng: &mut SplitMix64| {
         let from = nth % leaves;
-        let to = (from + 1 + dice.below(leaves - 1)) % leaves;
-        (from * leaves + to, dice.below(spines), 1_000_000)
+        let to = (from + 1 + rng.below(leaves - 1)) % leaves;
+        (from * leaves + to, rng.below(spines), 1_000_000)
     };
-    let flows: Vec<_> = (0..8192).map(|nth| flow(nth, &mut dice)).collect();
+    let flows: Vec<_> = (0..8192).map(|nth| flow(nth, &mut rng)).collect();
     let found = solve(&with_flows(leaf_spine(leaves, spines), &flows));
     assert!(
         found.before.over_mean > 2.0 && found.gap < 1e-9,
@@ -383,15 +383,15 @@ fn large_fabric_reaches_its_bound() {
 }
 
 /// The same with other sizes: how far it stays from what no assignment gets below.
-fn uneven_gap(work: Work, size: impl Fn(&mut Dice) -> u64) -> f64 {
-    let (leaves, spines, mut dice) = (32, 64, Dice::new(2));
-    let flow = |nth: usize, dice: &mut Dice| {
+fn uneven_gap(work: Work, size: impl Fn(&mut SplitMix64) -> u64) -> f64 {
+    let (leaves, spines, mut rng) = (32, 64, SplitMix64::new(2));
+    let flow = |nth: usize, rng: &mut SplitMix64| {
         let from = nth % leaves;
-        let to = (from + 1 + dice.below(leaves - 1)) % leaves;
-        let bytes = size(dice);
-        (from * leaves + to, dice.below(spines), bytes)
+        let to = (from + 1 + rng.below(leaves - 1)) % leaves;
+        let bytes = size(rng);
+        (from * leaves + to, rng.below(spines), bytes)
     };
-    let flows: Vec<_> = (0..8192).map(|nth| flow(nth, &mut dice)).collect();
+    let flows: Vec<_> = (0..8192).map(|nth| flow(nth, &mut rng)).collect();
     let mut problem = with_flows(leaf_spine(leaves, spines), &flows);
     problem.work = work;
     let found = solve(&problem);
@@ -401,8 +401,8 @@ fn uneven_gap(work: Work, size: impl Fn(&mut Dice) -> u64) -> f64 {
 
 #[test]
 fn uneven_flows_approach_bound() {
-    let whole = |dice: &mut Dice| 1_000_000 * (1 + dice.below(8) as u64);
-    let any = |dice: &mut Dice| 1_000_000 + dice.below(7_000_000) as u64;
+    let whole = |rng: &mut SplitMix64| 1_000_000 * (1 + rng.below(8) as u64);
+    let any = |rng: &mut SplitMix64| 1_000_000 + rng.below(7_000_000) as u64;
     let at_once = uneven_gap(Work::default(), whole);
     assert!(at_once < 0.16, "{at_once}");
     let at_leisure = [

@@ -1,17 +1,17 @@
-//! The ways of a pair, side by side in memory: whoever weighs one weighs the next.
+//! The ways of a pair, side by side in memory: code that weighs one weighs the next.
 
 use std::ops::Index;
 use std::slice::ChunksExact;
 
-/// Ways by their hops, each over so many as the others, and one at least. A hop that several share has the same
-/// place in all of them, since it is as far from the end.
+/// Ways by their hops, each over as many as the others, and one at least. A hop that several share has the same place
+/// in all of them, since it is as far from the end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Ways {
+pub struct PathSet {
     hops: Vec<usize>,
     length: usize,
 }
 
-impl Ways {
+impl PathSet {
     pub fn len(&self) -> usize {
         self.iter().len()
     }
@@ -25,7 +25,7 @@ impl Ways {
     }
 }
 
-impl Index<usize> for Ways {
+impl Index<usize> for PathSet {
     type Output = [usize];
 
     fn index(&self, way: usize) -> &[usize] {
@@ -33,7 +33,7 @@ impl Index<usize> for Ways {
     }
 }
 
-impl<W: AsRef<[usize]>> FromIterator<W> for Ways {
+impl<W: AsRef<[usize]>> FromIterator<W> for PathSet {
     fn from_iter<T: IntoIterator<Item = W>>(ways: T) -> Self {
         let mut all = Self::default();
         for way in ways {

@@ -10,11 +10,11 @@ use super::{Cause, Class, Subject, cables};
 
 /// Cables within their specification break some frames, and fewer the less they carry.
 const MIN_ERROR_SHARE: f64 = 1e-7;
-/// A share of lost probes that nobody can be told to live with.
+/// A share of lost probes that no operator can be expected to live with.
 pub(super) const MIN_LOSS_SHARE: f64 = 0.01;
 /// What crosses a link that loses probes and no other that does, loses as many; what others cross as well, fewer.
 const MIN_LOSS_RATIO: f64 = 0.75;
-/// So many of the last values say how it is now.
+/// This many of the last values say how it is now.
 const RECENT_VALUES: usize = 4;
 
 /// A change of the mean of a series.
@@ -29,9 +29,9 @@ pub struct Change {
 /// In spreads of the series: what is still usual, and how much of more adds up to a change.
 const CUSUM_SLACK: f64 = 1.0;
 const CUSUM_THRESHOLD: f64 = 10.0;
-/// So many values first show what is usual.
+/// This many values first show what is usual.
 pub(super) const BASELINE_VALUES: usize = 16;
-/// A change by less than this part is none anybody feels.
+/// A change by less than this part is not felt.
 const MIN_RELATIVE_CHANGE: f64 = 0.2;
 
 /// The first rise of a series that is no chance, if there is one.
@@ -116,15 +116,18 @@ pub(super) fn worse(evidence: &Evidence, fabric: &Fabric) -> Result<Worse, Evide
 
 impl Change {
     fn said_of(&self, of: &str, ago_s: f64) -> String {
-        let told = |value: f64| match value == 0.0 || value >= 0.001 {
-            true => format!("{value:.3}"),
-            false => format!("{value:.1e}"),
+        let told = |value: f64| {
+            if value == 0.0 || value >= 0.001 {
+                format!("{value:.3}")
+            } else {
+                format!("{value:.1e}")
+            }
         };
         let [before, after] = [self.before, self.after].map(told);
         format!("{of} went from {before} to {after} {ago_s:.0} s ago")
     }
 
-    /// Whether it is so still: what was mended loses nothing more.
+    /// Whether it is so still: what was repaired loses nothing more.
     fn lasts(&self, values: &[f64]) -> bool {
         let lately = &values[values.len().saturating_sub(RECENT_VALUES)..];
         median(&mut lately.to_vec()) > (self.before + self.after) / 2.0

@@ -9,7 +9,7 @@ use super::error::EvidenceError;
 use super::evidence::{Evidence, FlowFacts, UNKNOWN_NODE};
 use super::losses::scattered;
 use super::passages::{comes_twice, goes_round, passages};
-use super::told::{Checked, Told};
+use super::told::{Checked, EvidenceItem};
 use super::vanished::is_lost_from_sight;
 use super::{configuration, mtu};
 
@@ -146,17 +146,17 @@ fn in_a_circle(what: &str, path: &[String], twice: &str) -> String {
     format!("{what} over {path:?} left out: {twice} occurs twice on its path")
 }
 
-fn sound<T: Told>(all: &[T], fabric: &Fabric) -> Checked {
+fn sound<T: EvidenceItem>(all: &[T], fabric: &Fabric) -> Checked {
     each(all, |it| it.check(fabric))
 }
 
 /// What is wrong with the first that anything is wrong with, and which that is.
-fn each<T: Told>(all: &[T], check: impl Fn(&T) -> Checked) -> Checked {
+fn each<T: EvidenceItem>(all: &[T], check: impl Fn(&T) -> Checked) -> Checked {
     let mut all = all.iter().enumerate();
     all.try_for_each(|(entry, one)| check(one).map_err(|error| error.at(T::LIST_NAME, entry)))
 }
 
-fn said_once<T: Told>(all: &[T], fabric: &Fabric) -> Checked {
+fn said_once<T: EvidenceItem>(all: &[T], fabric: &Fabric) -> Checked {
     let contradicted = contradicted(all, fabric).into_iter();
     match contradicted.min_by_key(|(_, entry)| *entry) {
         Some((of, entry)) => Err(EvidenceError::Contradiction { of }.at(T::LIST_NAME, entry)),
@@ -165,7 +165,7 @@ fn said_once<T: Told>(all: &[T], fabric: &Fabric) -> Checked {
 }
 
 /// Of what several speak, and say other things; and who is the first to say them.
-fn contradicted<T: Told>(all: &[T], fabric: &Fabric) -> BTreeMap<String, usize> {
+fn contradicted<T: EvidenceItem>(all: &[T], fabric: &Fabric) -> BTreeMap<String, usize> {
     let (mut said, mut contradicted) = (BTreeMap::new(), BTreeMap::new());
     for (entry, one) in all.iter().enumerate() {
         let Some(of) = one.of(fabric) else { continue };
@@ -176,7 +176,7 @@ fn contradicted<T: Told>(all: &[T], fabric: &Fabric) -> BTreeMap<String, usize> 
     contradicted
 }
 
-fn sift<T: Told>(all: &mut Vec<T>, fabric: &Fabric, errors: &mut Vec<EvidenceError>) {
+fn sift<T: EvidenceItem>(all: &mut Vec<T>, fabric: &Fabric, errors: &mut Vec<EvidenceError>) {
     all.retain(|it| match it.check(fabric) {
         Ok(()) => true,
         Err(error) => {

@@ -11,10 +11,10 @@ use super::{Cause, Class, Subject, mtu};
 
 /// Fewer hosts than these have no majority to differ from.
 const MIN_HOSTS: usize = 3;
-/// Of so many hosts, those who are one in four of them were hardly set by mistake one by one.
+/// Of this many hosts, those who are one in four of them were hardly set by mistake one by one.
 const MIN_HOSTS_OF_GROUPS: usize = 8;
 const MIN_GROUP_SHARE: f64 = 0.25;
-/// Of a group that is told of.
+/// Of a group that is reported.
 const MAX_NAMED_HOSTS: usize = 4;
 /// Clocks further apart than this tell different stories.
 const MAX_SKEW_MS: f64 = 500.0;
@@ -33,7 +33,7 @@ fn clock(host: &HostFacts) -> Option<Cause> {
     Some(Class::ClocksApart.cause(Subject::Host(host.host.clone()), 1.0, said))
 }
 
-/// Probes that its own kernel does not send say nothing of the fabric, so somebody has to hear of them.
+/// Probes that its own kernel does not send say nothing of the fabric, so the operator has to hear of them.
 fn unsent(host: &HostFacts) -> Option<Cause> {
     let evidence = UnsentFacts::told(&host.unsent);
     let subject = Subject::Host(host.host.clone());
@@ -55,8 +55,8 @@ fn lint(evidence: &Evidence, fabric: &Fabric) -> Vec<Cause> {
 /// Who has which value of each setting.
 type Values<'e> = BTreeMap<String, BTreeSet<&'e str>>;
 
-/// Settings of which there are several values, and none that most hosts have: then nothing tells who is set
-/// wrongly, if anybody is.
+/// Settings of which there are several values, and none that most hosts have: then it is unknown which are set wrongly,
+/// if any.
 pub(super) fn split(evidence: &Evidence, fabric: &Fabric) -> Vec<String> {
     let settings = settings(evidence, fabric);
     let split = settings.iter().filter(|(_, values)| is_split(values));

@@ -13,7 +13,7 @@ use super::{Cause, Class, Subject, cables};
 const MAX_FRAME_ERROR_SHARE: f64 = 1e-6;
 /// Forward error correction still copes with this many bits, but not with much more.
 const MAX_CORRECTED_BIT_SHARE: f64 = 1e-5;
-/// A port that is made to pause for longer than this part of the time has somebody behind it who
+/// A port that is made to pause for longer than this part of the time has a receiver behind it that
 /// does not keep up.
 const MAX_PAUSED_SHARE: f64 = 0.1;
 /// Of a deadlock: paused all the time, and nothing sent.

@@ -70,7 +70,7 @@ pub enum EvidenceError {
         told: Rate,
         most: Rate,
     },
-    /// Nobody knows what such a series is of.
+    /// It is unknown what such a series is of.
     #[error("{of:?} is nothing that a series is of: there are {}", KNOWN_SERIES.join(", "))]
     NoSuchSeries { of: String },
     /// Two that speak of the same, and say other things.
@@ -86,12 +86,13 @@ impl EvidenceError {
     }
 }
 
-/// Larger figures are told by their powers of ten.
+/// Larger figures are printed by their powers of ten.
 const MIN_SCIENTIFIC_NUMBER: f64 = 1e16;
 
 fn figure(value: f64) -> String {
-    match value.abs() < MIN_SCIENTIFIC_NUMBER {
-        true => value.to_string(),
-        false => format!("{value:e}"),
+    if value.abs() < MIN_SCIENTIFIC_NUMBER {
+        value.to_string()
+    } else {
+        format!("{value:e}")
     }
 }

@@ -1,5 +1,4 @@
-//! All that a diagnosis goes by. Nodes are called by their names in the fabric; whatever is left out
-//! was not measured.
+//! All that a diagnosis goes by. Nodes are called by their names in the fabric; what is left out was not measured.
 
 use std::fmt;
 
@@ -79,7 +78,7 @@ pub struct HostFacts {
     pub pcie_most_gts: Option<f64>,
     pub pcie_lanes: Option<u32>,
     pub pcie_most_lanes: Option<u32>,
-    /// What peers are told apart by: GID index, DSCP, ECN, rail and the like, as set.
+    /// What distinguishes peers: GID index, DSCP, ECN, rail and the like, as set.
     pub settings: std::collections::BTreeMap<String, String>,
     pub clock_skew_ms: Option<f64>,
     pub cpu_busy_share: Option<f64>,
@@ -137,7 +136,7 @@ pub struct JobFacts {
     pub ring: Vec<usize>,
     /// World size and time of an all-reduce of the same size.
     pub allreduce_ms: Vec<(f64, f64)>,
-    /// In so many collectives this rank was first: by rank.
+    /// In this many collectives this rank was first: by rank.
     pub first: Vec<u64>,
     /// Time computing and communicating in an iteration, by rank.
     pub compute_ms: Vec<f64>,

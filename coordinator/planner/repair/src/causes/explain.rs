@@ -13,7 +13,7 @@ use reweave_common::units::Rate;
 
 use super::error::EvidenceError;
 use super::evidence::{CollectiveFacts, Evidence, JobFacts, PairTime, UNKNOWN_NODE, subject_of};
-use super::passages::{Passage, Way};
+use super::passages::{EvidencePath, Passage};
 use super::{Cause, Class, Subject, diagnose};
 
 /// With less than this part of an iteration on the wires, they are not what a job waits for.
@@ -50,9 +50,9 @@ pub struct ExchangedPair {
     /// The part of the time that it sends, where that is known.
     pub busy_share: Option<f64>,
     /// Empty when it is not known.
-    pub way: Way,
+    pub way: EvidencePath,
     /// Then those that probes take between the two.
-    pub ways: Vec<Way>,
+    pub ways: Vec<EvidencePath>,
 }
 
 /// Nothing when there is no such job, or it has no collectives.
@@ -81,15 +81,14 @@ pub fn explain(
             .collect(),
         ..Explanation::default()
     };
-    let way = match pair.path.is_empty() {
-        true => {
-            let ways = ways_between(evidence, job, &explanation.hosts);
-            supposed(&mut explanation, &ways, fabric, &findings)?
-        }
-        false => Way {
+    let way = if pair.path.is_empty() {
+        let ways = ways_between(evidence, job, &explanation.hosts);
+        supposed(&mut explanation, &ways, fabric, &findings)?
+    } else {
+        EvidencePath {
             nodes: pair.path.clone(),
             links: pair.links.clone(),
-        },
+        }
     };
     blame(&mut explanation, &way, fabric, &findings)?;
     if explanation.cause.is_none() && is_even(&explanation) {
@@ -133,7 +132,7 @@ fn silent<'e>(
 }
 
 /// Those of the job's own flows, or else of probes.
-fn ways_between(evidence: &Evidence, job: &str, ends: &[String; 2]) -> Vec<Way> {
+fn ways_between(evidence: &Evidence, job: &str, ends: &[String; 2]) -> Vec<EvidencePath> {
     let flows = evidence.flows.iter();
     let own = flows.filter(|it| it.job.as_deref() == Some(job));
     let own = own.filter_map(|it| way_between(&it.path, &it.links, ends));
@@ -146,10 +145,14 @@ fn ways_between(evidence: &Evidence, job: &str, ends: &[String; 2]) -> Vec<Way> 
 }
 
 /// The part of a way that leads from one to the other.
-fn way_between(nodes: &[String], links: &[String], [from, to]: &[String; 2]) -> Option<Way> {
+fn way_between(
+    nodes: &[String],
+    links: &[String],
+    [from, to]: &[String; 2],
+) -> Option<EvidencePath> {
     let first = nodes.iter().position(|it| it == from)?;
     let last = first + nodes[first..].iter().position(|it| it == to)?;
-    Some(Way {
+    Some(EvidencePath {
         nodes: nodes[first..=last].to_vec(),
         links: links.get(first..last).unwrap_or_default().to_vec(),
     })
@@ -169,17 +172,18 @@ fn apart<'e>(facts: &'e JobFacts, findings: &'e [Cause]) -> impl Iterator<Item =
     })
 }
 
-/// A way that is told must be one between the two.
+/// A path that is given must be one between the two.
 fn leads_between(pair: &PairTime, hosts: &[String; 2]) -> Result<(), EvidenceError> {
     let ends = [pair.path.first(), pair.path.last()];
     let is_theirs = ends == hosts.each_ref().map(Some);
     let told = !pair.path.is_empty();
-    match told && !is_theirs {
-        true => Err(EvidenceError::OtherEnds {
+    if told && !is_theirs {
+        Err(EvidenceError::OtherEnds {
             path: pair.path.join(">"),
             hosts: hosts.clone(),
-        }),
-        false => Ok(()),
+        })
+    } else {
+        Ok(())
     }
 }
 
@@ -226,9 +230,10 @@ pub fn explain_exchange(
         others_bits_per_s: median(rates.collect()).map(|it| Rate::from_bits_per_s(it as u64)),
         ..Explanation::default()
     };
-    let way = match slowest.way.nodes.is_empty() {
-        true => supposed(&mut explanation, &slowest.ways, fabric, findings)?,
-        false => slowest.way.clone(),
+    let way = if slowest.way.nodes.is_empty() {
+        supposed(&mut explanation, &slowest.ways, fabric, findings)?
+    } else {
+        slowest.way.clone()
     };
     blame(&mut explanation, &way, fabric, findings)?;
     if let Some(beat) = beat.filter(|_| explanation.cause.is_none()) {
@@ -240,10 +245,10 @@ pub fn explain_exchange(
 /// By ways that others take: those over what is wrong, if there are some, as far as they agree.
 fn supposed(
     told: &mut Explanation,
-    ways: &[Way],
+    ways: &[EvidencePath],
     fabric: &Fabric,
     findings: &[Cause],
-) -> Result<Way, EvidenceError> {
+) -> Result<EvidencePath, EvidenceError> {
     let wrong = findings.iter().filter(|it| it.class.slows());
     let wrong: Vec<_> = wrong.filter(|it| distance(&it.subject) < 2).collect();
     let mut suspect = Vec::new();
@@ -261,11 +266,11 @@ fn supposed(
         ));
     }
     let ways = if some > 0 { &suspect } else { ways };
-    let of = |names: fn(&Way) -> &Vec<String>| {
+    let of = |names: fn(&EvidencePath) -> &Vec<String>| {
         let all: Vec<_> = ways.iter().map(names).collect();
         common(&all)
     };
-    Ok(Way {
+    Ok(EvidencePath {
         nodes: of(|way| &way.nodes),
         links: of(|way| &way.links),
     })
@@ -285,9 +290,12 @@ fn common(all: &[&Vec<String>]) -> Vec<String> {
     if others.iter().any(|other| other.len() != first.len()) {
         return vec![];
     }
-    let at = |(place, name): (usize, &String)| match others.iter().all(|it| it[place] == *name) {
-        true => name.clone(),
-        false => UNKNOWN_NODE.to_owned(),
+    let at = |(place, name): (usize, &String)| {
+        if others.iter().all(|it| it[place] == *name) {
+            name.clone()
+        } else {
+            UNKNOWN_NODE.to_owned()
+        }
     };
     first.iter().enumerate().map(at).collect()
 }
@@ -362,7 +370,7 @@ fn unsure(fabric: &Fabric, way: &[Passage]) -> Option<String> {
 /// A finding about one of the hosts, a link of the path, or the job itself.
 fn blame(
     told: &mut Explanation,
-    way: &Way,
+    way: &EvidencePath,
     fabric: &Fabric,
     findings: &[Cause],
 ) -> Result<(), EvidenceError> {

@@ -129,9 +129,10 @@ fn carried(
     let (mut own, mut others) = (Loads::new(), Loads::new());
     let arriving = evidence.flows.iter();
     for flow in arriving.filter(|it| comes_twice(&it.path).is_none()) {
-        let loads = match flow.job.as_deref() == Some(job) {
-            true => &mut own,
-            false => &mut others,
+        let loads = if flow.job.as_deref() == Some(job) {
+            &mut own
+        } else {
+            &mut others
         };
         for hop in hops(fabric, &flow.path)? {
             *loads.entry(hop).or_default() += flow.gbps;

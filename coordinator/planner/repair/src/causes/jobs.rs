@@ -20,7 +20,7 @@ const MIN_COLLECTIVES: u64 = 10;
 const MIN_COMMUNICATION_SHARE: f64 = 0.1;
 /// A rank that computes so much longer than the median holds the others up.
 const MIN_COMPUTE_RATIO: f64 = 1.3;
-/// Who is waited for spends less of the time of anybody else in collectives, and as many others wait.
+/// A rank that others wait for spends less of the time than any other in collectives, and as many others wait.
 const MAX_WAITING_RATIO: f64 = 0.6;
 const MIN_WAITING_RANKS: usize = 2;
 /// Of an iteration.

@@ -1,8 +1,8 @@
 //! Where probes get lost: votes of traced paths.
 //!
-//! Each direction of a link, each host and each switch is weighed by how much likelier the losses are if
-//! it alone loses more than the rest. The likeliest goes first, and with it all probes that crossed it;
-//! what is left is weighed again. What is nearly as likely cannot be told apart from it.
+//! Each direction of a link, each host and each switch is weighed by how much likelier the losses are if it alone loses
+//! more than the rest. The likeliest goes first, and with it all probes that crossed it; what is left is weighed again.
+//! What is nearly as likely cannot be distinguished from it.
 
 use super::ports::{by_cable, by_links, by_ports};
 use super::together::{explain_more, with_all_of_cut_off, without_direction};
@@ -42,11 +42,11 @@ pub struct Culprit {
     pub evidence: f64,
 }
 
-/// One false alarm in so many looks at one suspect: e^16.
+/// One false alarm in this many looks at one suspect: e^16.
 const MIN_EVIDENCE: f64 = 16.0;
 /// Twenty times less likely is another matter.
 pub(super) const MAX_AMBIGUOUS_EVIDENCE: f64 = 3.0;
-/// A host that loses both ways may have lost one way alone by chance: as with so many coins in a row, 12.
+/// A host that loses both ways may have lost one way alone by chance: as 12 coins in a row may show one side.
 const MIN_EVIDENCE_AGAINST_HOST: f64 = 8.0;
 /// By chance, ports of a switch differ by less.
 const MIN_EVIDENCE_AGAINST_SWITCH: f64 = 8.0;
@@ -165,8 +165,8 @@ fn is_convincing(&(evidence, _, votes): &Weighed, cast: &Cast) -> bool {
     evidence.min(votes.evidence_by_crossings(rest)) >= MIN_EVIDENCE
 }
 
-/// Whether it loses probes that do not come by the other one: then it is not that they cannot be told
-/// apart, but that there are two.
+/// Whether it loses probes that do not come by the other one: then there are two of them, and not one that is
+/// ambiguous.
 fn is_apart(suspect: Suspect, other: Suspect, probes: &[&Probe], ground: &Ground) -> bool {
     let elsewhere = probes.iter().filter(|it| !other.touches(it, ground));
     let elsewhere: Vec<_> = elsewhere.copied().collect();
@@ -228,9 +228,10 @@ fn parts_behind(
         return Vec::new();
     };
     let links = links_behind(switch, evidence, cast, ground);
-    match links.is_empty() && by_ports(switch, cast, probes, ground) > -MAX_AMBIGUOUS_EVIDENCE {
-        true => port_behind(switch, weighed, ground).into_iter().collect(),
-        false => links,
+    if links.is_empty() && by_ports(switch, cast, probes, ground) > -MAX_AMBIGUOUS_EVIDENCE {
+        port_behind(switch, weighed, ground).into_iter().collect()
+    } else {
+        links
     }
 }
 
@@ -245,7 +246,8 @@ fn links_behind(switch: usize, evidence: f64, cast: &Cast, ground: &Ground) -> V
     links.filter(is_near).map(Suspect::Link).collect()
 }
 
-/// Whoever cannot tell a host from the switch that it hangs on, cannot tell what joins them either: a leaf of one host.
+/// Where a host cannot be distinguished from the switch that it hangs on, what joins them cannot be distinguished
+/// either: a leaf of one host.
 fn cables_between(suspects: &[Suspect], ground: &Ground) -> Vec<Suspect> {
     let of_host = |it: &Suspect| match *it {
         Suspect::Host(host) => ground.cables.get(host),

@@ -40,7 +40,7 @@ pub use evidence::{
 pub use explain::{Exchange, ExchangedPair, ToldCollective, explain, explain_exchange};
 pub use localise::{Culprit, Probe, Suspect, localise};
 pub use losses::losses;
-pub use passages::Way;
+pub use passages::EvidencePath;
 pub use routes::{BesidePeers, beside_peers};
 pub use votes::Ground;
 
@@ -111,8 +111,8 @@ fn merge_errors(findings: &mut Vec<Cause>, broken: Vec<Cause>, fabric: &Fabric) 
     }
 }
 
-/// Since when more is lost is evidence for whatever is known to lose packets, and where something is, all else that
-/// is seen to lose more is crossed by what gets lost there.
+/// Since when more is lost is evidence for all that is known to lose packets, and where something is, all else that is
+/// seen to lose more is crossed by what gets lost there.
 fn merge_lossier(findings: &mut Vec<Cause>, lossier: Vec<Lossier>, fabric: &Fabric) {
     let loses = |it: &&mut Cause| {
         let by_counters = matches!(it.class, Class::BadOptic | Class::NicFlap);

@@ -79,7 +79,7 @@ fn large_probes(evidence: &Evidence, fabric: &Fabric) -> Result<Vec<Cause>, Evid
         .collect())
 }
 
-/// Large probes of whom small ones pass: so many were sent, and so many got lost.
+/// Large probes of whom small ones pass: this many were sent, and this many got lost.
 fn large_alone(probed: &Probed) -> Option<[u64; 2]> {
     let small_pass = probed.sent > 0 && probed.lost * 10 <= probed.sent;
     let are_any = probed.large_sent > 0;
@@ -98,7 +98,7 @@ fn summed(counts: impl Iterator<Item = [u64; 2]>) -> Option<[u64; 2]> {
     counts.reduce(|a, b| [a[0] + b[0], a[1] + b[1]])
 }
 
-/// Whether small ones pass, nobody knows.
+/// Whether small ones pass is unknown.
 fn without_small(evidence: &Evidence) -> Option<String> {
     let alone = evidence.probes.iter().filter(|it| it.sent == 0);
     let large = alone.map(|it| [it.large_sent, it.large_lost]);

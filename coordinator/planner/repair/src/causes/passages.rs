@@ -10,9 +10,9 @@ use super::error::EvidenceError;
 use super::evidence::{UNKNOWN_NODE, node};
 
 /// The nodes that something passes, and by which link it goes from each to the next; of links `*` where that is not
-/// known, and none at all where none is told.
+/// known, and none at all where none is given.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Way {
+pub struct EvidencePath {
     pub nodes: Vec<String>,
     pub links: Vec<String>,
 }
@@ -111,14 +111,15 @@ impl Passage {
 
     /// What is said of it is said of one of these.
     pub(super) fn subject(self, fabric: &Fabric, of: impl Fn(&Fabric, Hop) -> Subject) -> Subject {
-        match self.is_sure {
-            true => of(fabric, self.hop),
-            false => Subject::either(self.each(fabric).map(|hop| of(fabric, hop))),
+        if self.is_sure {
+            of(fabric, self.hop)
+        } else {
+            Subject::either(self.each(fabric).map(|hop| of(fabric, hop)))
         }
     }
 }
 
-impl Way {
+impl EvidencePath {
     pub(super) fn passages(&self, fabric: &Fabric) -> Result<Vec<Passage>, EvidenceError> {
         passages(fabric, &self.nodes, &self.links)
     }
@@ -133,13 +134,14 @@ impl Way {
     }
 
     fn padded(&self) -> Vec<String> {
-        match self.links.is_empty() {
-            true => vec![UNKNOWN_NODE.to_owned(); self.nodes.len().saturating_sub(1)],
-            false => self.links.clone(),
+        if self.links.is_empty() {
+            vec![UNKNOWN_NODE.to_owned(); self.nodes.len().saturating_sub(1)]
+        } else {
+            self.links.clone()
         }
     }
 
-    /// Whether any of it is told, and all of it.
+    /// Whether any of it is given, and all of it.
     pub(super) fn is_known(&self) -> bool {
         !self.nodes.is_empty() && self.nodes.iter().all(|name| name != UNKNOWN_NODE)
     }
@@ -169,7 +171,7 @@ fn second_visit(path: &[String]) -> Option<usize> {
     again.map(|(place, _)| place)
 }
 
-/// Of one of several, and nobody knows which.
+/// Of one of several, and it is unknown which.
 pub(super) fn shared(confidence: f64, subject: &Subject) -> f64 {
     confidence / subject.each().len() as f64
 }

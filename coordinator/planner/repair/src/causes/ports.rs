@@ -12,9 +12,9 @@ use crate::paths::HopIndex;
 
 /// Each further trouble at the same time is so much less likely: 150 times.
 pub(super) const EXTRA_FAULT_PENALTY: f64 = 5.0;
-/// More troubles at one switch are less likely than the switch, whatever they explain.
+/// More troubles at one switch are less likely than the switch, for any explanation.
 const MAX_FAULTS_PER_SWITCH: usize = 4;
-/// Of whatever costs that much, one in a million million million passes.
+/// Of anything that costs that much, one in a million million million passes.
 const MAX_COST: f64 = 41.0;
 /// Each halves what a cost may be off by.
 const BISECTION_STEPS: usize = 60;
@@ -62,8 +62,8 @@ pub(super) fn by_links(host: usize, cast: &Cast, probes: &[&Probe], ground: &Gro
 }
 
 /// Of a host with several cables the likeliest to lose both ways by itself, those that are nearly as likely, and the
-/// logarithm of how much likelier the losses are with the first than with the host. Whatever crosses one twice loses
-/// more, and so does what a host has to do with twice.
+/// logarithm of how much likelier the losses are with the first than with the host. A probe that crosses one twice
+/// loses more, and so does what a host has to do with twice.
 pub(super) fn by_cable(
     host: usize,
     cast: &Cast,
@@ -117,9 +117,10 @@ fn share_that_passes(by_crossings: &BTreeMap<usize, Votes>) -> f64 {
     let (mut less, mut more) = (0.0, MAX_COST);
     for _ in 0..BISECTION_STEPS {
         let half = (less + more) / 2.0;
-        match slope(half) > 0.0 {
-            true => less = half,
-            false => more = half,
+        if slope(half) > 0.0 {
+            less = half;
+        } else {
+            more = half;
         }
     }
     libm::exp(-more)

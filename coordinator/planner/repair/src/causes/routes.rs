@@ -18,7 +18,7 @@ use crate::paths::Atlas;
 const MIN_FULL_SHARE: f64 = 0.9;
 /// A link that carries less has room.
 const MAX_ROOMY_SHARE: f64 = 0.6;
-/// So many senders to one receiver are no chance meeting.
+/// This many senders to one receiver are no chance meeting.
 const MIN_INCAST_SENDERS: usize = 3;
 /// A flow with this share of a link is worth a move.
 pub(super) const MIN_ELEPHANT_SHARE: f64 = 0.1;
@@ -54,7 +54,7 @@ fn asymmetric(trace: &Trace) -> Cause {
     Class::AsymmetricRoute.cause(Subject::Pair(pair), 0.9, said)
 }
 
-/// The way of a flow, and what is told of it.
+/// The path of a flow, and what is reported of it.
 pub(super) type Sent<'e> = (Vec<Hop>, &'e FlowFacts);
 
 /// What flows bring onto each hop; flows of which a hop is not known are no evidence.
@@ -253,9 +253,10 @@ pub fn beside_peers(
 
 /// Flows that are counted at different moments may bring more than the link carries at any.
 fn filled(share: f64) -> String {
-    match share > 1.0 {
-        true => "100 %".to_owned(),
-        false => format!("{:.0} %", 100.0 * share),
+    if share > 1.0 {
+        "100 %".to_owned()
+    } else {
+        format!("{:.0} %", 100.0 * share)
     }
 }
 
@@ -273,9 +274,10 @@ fn rack(fabric: &Fabric, host: NodeId, rail: u32) -> NodeId {
 
 impl BesidePeers {
     fn said_of(self, pair: &PairFacts) -> String {
-        let place = match self.in_rack {
-            true => "in its rack",
-            false => "across racks",
+        let place = if self.in_rack {
+            "in its rack"
+        } else {
+            "across racks"
         };
         let PairFacts { from, to, rail, .. } = pair;
         let [rate, usual] = [pair.gbps, self.usual_gbps].map(rate);

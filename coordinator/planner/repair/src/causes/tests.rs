@@ -2,10 +2,10 @@
 
 use proptest::prelude::*;
 use reweave_common::fabric::Fabric;
+use reweave_common::split_mix::SplitMix64;
 
 use super::evidence::*;
 use super::*;
-use crate::dice::Dice;
 use crate::tests::scene::seeded;
 
 mod cables;
@@ -158,13 +158,13 @@ fn probes(loss: impl Fn(&str) -> f64, sent: u64) -> Vec<Probed> {
     probes_on([2, 4, 4], loss, sent)
 }
 
-/// The same where there are so many leaves, spines, and hosts to a leaf.
+/// The same where there are this many leaves, spines, and hosts to a leaf.
 fn probes_on(size: [usize; 3], loss: impl Fn(&str) -> f64, sent: u64) -> Vec<Probed> {
-    probes_by(&mut Dice::new(1), size, loss, sent)
+    probes_by(&mut SplitMix64::new(1), size, loss, sent)
 }
 
 fn probes_by(
-    dice: &mut Dice,
+    rng: &mut SplitMix64,
     [leaves, spines, hosts]: [usize; 3],
     loss: impl Fn(&str) -> f64,
     sent: u64,
@@ -184,7 +184,9 @@ fn probes_by(
             .windows(2)
             .map(|pair| format!("{}>{}", pair[0], pair[1]));
         let passes: f64 = hops.map(|hop| 1.0 - loss(&hop)).product();
-        let lost = (0..sent).filter(|_| dice.part() > passes).count() as u64;
+        let lost = (0..sent)
+            .filter(|_| rng.nonzero_fraction() > passes)
+            .count() as u64;
         probes.push(Probed {
             path,
             sent,
@@ -198,13 +200,15 @@ fn probes_by(
 
 /// The same where losses are known by direction.
 fn one_way(size: [usize; 3], loss: impl Fn(&str) -> f64, sent: u64) -> Vec<Probed> {
-    let (mut dice, mut probes) = (Dice::new(1), probes_on(size, |_| 0.0, sent));
+    let (mut rng, mut probes) = (SplitMix64::new(1), probes_on(size, |_| 0.0, sent));
     for probed in &mut probes {
         probed.path.truncate(5);
         let hops = probed.path.windows(2);
         let hops = hops.map(|pair| format!("{}>{}", pair[0], pair[1]));
         let passes: f64 = hops.map(|hop| 1.0 - loss(&hop)).product();
-        probed.lost = (0..sent).filter(|_| dice.part() > passes).count() as u64;
+        probed.lost = (0..sent)
+            .filter(|_| rng.nonzero_fraction() > passes)
+            .count() as u64;
     }
     probes
 }
@@ -377,7 +381,7 @@ fn close_first_rank_is_no_finding() {
     assert_eq!(found(&closer), [], "it is farther");
 }
 
-/// Each direction of each link between so many leaves and spines, and its nodes.
+/// Each direction of each link between this many leaves and spines, and its nodes.
 fn directed(leaves: usize, spines: usize) -> impl Iterator<Item = [String; 2]> {
     (0..leaves * spines * 2).map(move |it| {
         let [leaf, spine] = [
@@ -423,8 +427,8 @@ fn each_lossy_link_direction_is_named() {
     }
 }
 
-/// Between two leaves, whoever goes up to a spine goes down to the other leaf: the same probes cross
-/// both links. Counters tell which of them drops.
+/// Between two leaves, a probe that goes up to a spine goes down to the other leaf: the same probes cross both links.
+/// Counters show which of them drops.
 #[test]
 fn indistinguishable_links_are_ambiguous_without_counters() {
     for [from, to] in directed(2, 4) {
@@ -473,10 +477,10 @@ proptest! {
     /// Rare losses that have no place raise no alarm.
     #[test]
     fn even_loss_is_no_finding(seed in 0..1000u64, lost in 0..3u64) {
-        let mut dice = Dice::new(seed);
+        let mut rng = SplitMix64::new(seed);
         let mut evidence = clean();
         for _ in 0..lost * 8 {
-            let probed = dice.below(evidence.probes.len());
+            let probed = rng.below(evidence.probes.len());
             evidence.probes[probed].lost += 1;
         }
         prop_assert_eq!(found(&evidence), []);
@@ -485,8 +489,8 @@ proptest! {
     /// A quiet series never changes; one that jumps does, where it jumps.
     #[test]
     fn change_points_are_located(seed in 0..1000u64, at in 20..80usize) {
-        let mut dice = Dice::new(seed);
-        let noise: Vec<f64> = (0..100).map(|_| 10.0 + dice.part()).collect();
+        let mut rng = SplitMix64::new(seed);
+        let noise: Vec<f64> = (0..100).map(|_| 10.0 + rng.nonzero_fraction()).collect();
         prop_assert_eq!(changes(&noise), None);
         let jumped = noise.iter().enumerate().map(|(nth, it)| if nth < at { *it } else { it + 6.0 });
         let found = changes(&jumped.collect::<Vec<_>>()).unwrap();

@@ -48,8 +48,8 @@ pub(super) fn without_direction(
     culprits
 }
 
-/// Where nothing comes through to or from a switch that others come through, links of it that cannot be told apart all
-/// let nothing through: what got lost on a way that nobody has followed to its end may have come by any of them.
+/// Where nothing comes through to or from a switch that others come through, links of it that cannot be distinguished
+/// all let nothing through: what got lost on a way that was not traced to its end may have come by any of them.
 pub(super) fn with_all_of_cut_off(
     culprits: Vec<Culprit>,
     probes: &[&Probe],
@@ -61,9 +61,10 @@ pub(super) fn with_all_of_cut_off(
     };
     let each = culprits.into_iter().flat_map(|culprit| {
         let links = culprit.links();
-        match is_cut_off(&links) {
-            true => culprit.laid_to(&links, probes, ground),
-            false => vec![culprit],
+        if is_cut_off(&links) {
+            culprit.laid_to(&links, probes, ground)
+        } else {
+            vec![culprit]
         }
     });
     each.collect()

@@ -19,7 +19,7 @@ const MIN_MTU_BYTES: u32 = 68;
 const MAX_RATE_GBPS: f64 = 2e10;
 /// What a counter of microseconds can hold.
 const MAX_SKEW_MS: f64 = 1e16;
-/// Nobody has seen so many probes, or collectives, of one kind; of more, sums would be wrong.
+/// No network has seen this many probes, or collectives, of one kind; of more, sums would be wrong.
 const MAX_COUNT: f64 = 1e12;
 /// Nothing is measured of which there is more.
 const MAX_VALUE: f64 = 1e15;
@@ -27,7 +27,7 @@ const MAX_VALUE: f64 = 1e15;
 pub(super) type Checked = Result<(), EvidenceError>;
 
 /// One thing that was measured.
-pub(super) trait Told {
+pub(super) trait EvidenceItem {
     /// Where evidence lists it.
     const LIST_NAME: &'static str;
 
@@ -56,9 +56,10 @@ fn at_least_nothing(what: &'static str, of: impl Fn() -> String, value: f64) -> 
 }
 
 fn more_than_nothing(what: &'static str, of: impl Fn() -> String, value: f64) -> Checked {
-    match value == 0.0 {
-        true => impossible(what, of, value),
-        false => at_least_nothing(what, of, value),
+    if value == 0.0 {
+        impossible(what, of, value)
+    } else {
+        at_least_nothing(what, of, value)
     }
 }
 
@@ -67,9 +68,10 @@ fn counted(what: &'static str, of: impl Fn() -> String, count: u64) -> Checked {
 }
 
 fn within(what: &'static str, of: impl Fn() -> String, value: f64, most: f64) -> Checked {
-    match (0.0..=most).contains(&value) {
-        true => Ok(()),
-        false => impossible(what, of, value),
+    if (0.0..=most).contains(&value) {
+        Ok(())
+    } else {
+        impossible(what, of, value)
     }
 }
 
@@ -104,7 +106,7 @@ fn carried(of: impl Fn() -> String, gbps: f64, way: Passage, fabric: &Fabric) ->
     }
 }
 
-impl Told for PortFacts {
+impl EvidenceItem for PortFacts {
     const LIST_NAME: &'static str = "ports";
 
     fn check(&self, fabric: &Fabric) -> Checked {
@@ -139,9 +141,10 @@ impl Told for PortFacts {
     fn of(&self, fabric: &Fabric) -> Option<String> {
         let way = self.incoming(fabric).ok().filter(|it| it.is_sure)?;
         let link = way.hop.link;
-        let by = match fabric.is_parallel(link) {
-            true => format!(" by {}", fabric.link_name(link)),
-            false => String::new(),
+        let by = if fabric.is_parallel(link) {
+            format!(" by {}", fabric.link_name(link))
+        } else {
+            String::new()
         };
         Some(format!("the port of {}{by}", self.place()))
     }
@@ -162,7 +165,7 @@ impl PortFacts {
     }
 }
 
-impl Told for Probed {
+impl EvidenceItem for Probed {
     const LIST_NAME: &'static str = "probes";
 
     fn check(&self, fabric: &Fabric) -> Checked {
@@ -171,16 +174,17 @@ impl Told for Probed {
         let mut sent = [self.sent, self.large_sent].into_iter();
         sent.try_for_each(|sent| counted("the number of probes", of, sent))?;
         let is_possible = self.lost <= self.sent && self.large_lost <= self.large_sent;
-        match is_possible {
-            true => Ok(()),
-            false => Err(EvidenceError::MoreLostThanSent {
+        if is_possible {
+            Ok(())
+        } else {
+            Err(EvidenceError::MoreLostThanSent {
                 path: self.path.join(">"),
-            }),
+            })
         }
     }
 }
 
-impl Told for HostFacts {
+impl EvidenceItem for HostFacts {
     const LIST_NAME: &'static str = "hosts";
 
     fn check(&self, fabric: &Fabric) -> Checked {
@@ -221,16 +225,17 @@ impl HostFacts {
     }
 }
 
-impl Told for Trace {
+impl EvidenceItem for Trace {
     const LIST_NAME: &'static str = "traces";
 
-    /// Nobody is any hops from itself, or none from another.
+    /// No node is any hops from itself, or none from another.
     fn check(&self, fabric: &Fabric) -> Checked {
         let ends = [node(fabric, &self.from)?, node(fabric, &self.to)?];
         let of = || format!("{} to {}", self.from, self.to);
-        let possible = match ends[0] == ends[1] {
-            true => 0..=0,
-            false => 1..=MAX_HOPS,
+        let possible = if ends[0] == ends[1] {
+            0..=0
+        } else {
+            1..=MAX_HOPS
         };
         let hops = [self.hops_there, self.hops_back].into_iter();
         let mut strange = hops.filter(|hops| !possible.contains(hops));
@@ -264,7 +269,7 @@ impl UnsentFacts {
     }
 }
 
-impl Told for PairFacts {
+impl EvidenceItem for PairFacts {
     const LIST_NAME: &'static str = "pairs";
 
     fn check(&self, fabric: &Fabric) -> Checked {
@@ -302,7 +307,7 @@ impl Told for PairFacts {
     }
 }
 
-impl Told for FlowFacts {
+impl EvidenceItem for FlowFacts {
     const LIST_NAME: &'static str = "flows";
 
     fn check(&self, fabric: &Fabric) -> Checked {
@@ -325,7 +330,7 @@ impl Told for FlowFacts {
     }
 }
 
-impl Told for Series {
+impl EvidenceItem for Series {
     const LIST_NAME: &'static str = "series";
 
     fn check(&self, fabric: &Fabric) -> Checked {
@@ -346,7 +351,7 @@ impl Told for Series {
             passage(fabric, [peer, end], self.link.as_deref())?;
         }
         more_than_nothing("the time between values", of, self.every_s)?;
-        // How quick something is, may be told beside how quick it is as a rule.
+        // How quick something is may be reported beside how quick it is as a rule.
         let most = match &self.of[..] {
             "latency_us" | "errors" => MAX_VALUE,
             _ => 1.0,
@@ -427,7 +432,7 @@ impl JobFacts {
     }
 }
 
-impl Told for JobFacts {
+impl EvidenceItem for JobFacts {
     const LIST_NAME: &'static str = "jobs";
 
     fn check(&self, fabric: &Fabric) -> Checked {

@@ -19,7 +19,7 @@ use crate::paths::{Atlas, HopIndex};
 
 /// Of fewer, chance or a start may have taken all.
 const MIN_SENT_PROBES: u64 = 10;
-/// So many have come through where others come through.
+/// This many have come through where others come through.
 const MIN_DELIVERED_PROBES: u64 = 10;
 /// More pairs of hosts tell of the same trouble.
 const MAX_PAIRS: usize = 8;

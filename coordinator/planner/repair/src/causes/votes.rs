@@ -185,8 +185,8 @@ impl Votes {
         self.likelihood() + rest.likelihood() - all.likelihood()
     }
 
-    /// The same where every hop loses some: then who goes there and back loses more than who goes one way, and
-    /// whoever has more of such probes is no worse for it.
+    /// The same where every hop loses some: then who goes there and back loses more than who goes one way, and a
+    /// suspect with more of such probes is no worse for it.
     pub(super) fn evidence_by_crossings(self, rest: Self) -> f64 {
         let mut all = self;
         all.take(rest);

@@ -9,8 +9,8 @@ use reweave_common::ids::{LinkId, NodeId};
 mod spread;
 
 pub use spread::{
-    Counted, Course, GroupSpread, Headline, Layer, LayerSpread, Spread, Worth, by_job, of_listed,
-    of_listed_on, over_time, spread,
+    Counted, GroupSpread, Headline, ImbalanceSeries, Layer, LayerSpread, Spread, Worth, by_job,
+    of_listed, of_listed_on, over_time, spread,
 };
 
 /// What one link of a group carries.
@@ -41,8 +41,8 @@ pub fn imbalance(loads: &[Load]) -> Option<Imbalance> {
     })
 }
 
-/// The least FIM that so many flows can have over so many links: r links carry one flow more than
-/// the others, where r is what is left of an even split.
+/// The least FIM that this many flows can have over this many links: r links carry one flow more
+/// than the others, where r is what is left of an even split.
 pub fn floor_percent(flows: u64, links: u64) -> f64 {
     if flows == 0 || links == 0 {
         return 0.0;

@@ -144,9 +144,10 @@ impl Counting<'_, '_> {
         let [from, next] = [hop.from, far].map(|node| self.tiers[node.index()]);
         let links = self.atlas.choices(hop.from, to);
         let chosen = links.len() > 1;
-        let (at, links) = match chosen {
-            true => (hop.from, links),
-            false => (far, self.leading_to(far, from)),
+        let (at, links) = if chosen {
+            (hop.from, links)
+        } else {
+            (far, self.leading_to(far, from))
         };
         let between_switches = from > 0 && next > 0 && links.len() > 1;
         let layer = Layer { from, to: next };
@@ -262,12 +263,11 @@ impl Tallied {
         let fullness = self.loads.iter().zip(&worths);
         let fullest = fullness.map(|(load, worth)| load.weight as f64 / worth);
         let fullest = fullest.fold(0.0, f64::max);
-        let over_least = match mean > 0.0 {
-            true => {
-                imbalance.max_over_mean = fullest / mean;
-                fullest / self.least_fullness(&worths).max(mean)
-            }
-            false => 1.0,
+        let over_least = if mean > 0.0 {
+            imbalance.max_over_mean = fullest / mean;
+            fullest / self.least_fullness(&worths).max(mean)
+        } else {
+            1.0
         };
         Some(GroupSpread {
             imbalance,
@@ -394,15 +394,15 @@ pub fn by_job(atlas: &mut Atlas<'_>, flows: &[Listed]) -> Vec<(String, Headline)
 
 /// The headline from moments when flows began or ended on.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Course {
+pub struct ImbalanceSeries {
     pub from_us: Vec<(f64, Option<Headline>)>,
 }
 
-/// So many moments show how it went.
+/// This many moments show how it went.
 const MAX_SAMPLES: usize = 256;
 
 /// How the imbalance went while flows came and went; of very many changes some are looked at.
-pub fn over_time(atlas: &mut Atlas<'_>, flows: &[Listed]) -> Course {
+pub fn over_time(atlas: &mut Atlas<'_>, flows: &[Listed]) -> ImbalanceSeries {
     let begins = |flow: &Listed| flow.during_us[0].unwrap_or(0.0);
     let ends = flows.iter().filter_map(|flow| flow.during_us[1]);
     let mut moments: Vec<_> = flows.iter().map(begins).chain(ends).collect();
@@ -417,12 +417,12 @@ pub fn over_time(atlas: &mut Atlas<'_>, flows: &[Listed]) -> Course {
         let there = flows.iter().filter(is_there);
         (now, of_listed(atlas, there).headline())
     };
-    Course {
+    ImbalanceSeries {
         from_us: moments.iter().step_by(every).map(at).collect(),
     }
 }
 
-impl Course {
+impl ImbalanceSeries {
     /// The largest FIM, and since when.
     pub fn worst(&self) -> Option<(f64, Headline)> {
         let known = self.from_us.iter();

@@ -5,13 +5,14 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use proptest::prelude::*;
 use reweave_common::fabric::Fabric;
 use reweave_common::flow::{FlowKey, Protocol};
+use reweave_common::split_mix::SplitMix64;
 
 use super::*;
 use crate::paths::Atlas;
 use crate::paths::ecmp::Ecmp;
 use crate::paths::linux::{HashPolicy, LinuxHash};
 use crate::paths::listed::{self, Listed};
-use crate::tests::scene::{Dice, Scene, seeded};
+use crate::tests::scene::{Scene, seeded};
 
 fn even(flows: &[u64]) -> Vec<Load> {
     flows
@@ -29,11 +30,11 @@ fn near(value: f64, expected: f64, tolerance: f64) -> bool {
 
 /// Mean FIM and mean max/mean of `flows` flows hashed onto `links` links.
 fn of_hashing(flows: u64, links: usize) -> (f64, f64) {
-    let (mut dice, tries) = (Dice::new(flows), 20_000);
+    let (mut rng, tries) = (SplitMix64::new(flows), 20_000);
     let (mut fim, mut peak) = (0.0, 0.0);
     for _ in 0..tries {
         let mut counts = vec![0; links];
-        (0..flows).for_each(|_| counts[dice.below(links)] += 1);
+        (0..flows).for_each(|_| counts[rng.below(links)] += 1);
         let found = imbalance(&even(&counts)).unwrap();
         fim += found.fim_percent / f64::from(tries);
         peak += found.max_over_mean / f64::from(tries);
@@ -239,7 +240,7 @@ fn each_layer_has_its_own_figures() {
     assert_eq!(found.layers()[1].worst.fim_percent, 100.0);
 }
 
-/// A flow alone has a large FIM that is its floor; what could be better is told beside it.
+/// A flow alone has a large FIM that is its floor; what could be better is reported beside it.
 #[test]
 fn excess_imbalance_shows_beside_single_flow() {
     let fabric = Scene::leaf_spine(4, 4, 4, 100, 100).fabric;

@@ -1,6 +1,5 @@
-//! Jobs send for a part of each iteration and rest for the other. What counts of a hop is what it carries
-//! while they send: over all of the time a link may look half empty on which nobody ever gets what it could
-//! have.
+//! Jobs send for a part of each iteration and rest for the other. What counts of a hop is what it carries while they
+//! send: over all of the time a link may look half empty on which no flow ever gets what it could have.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +7,14 @@ use reweave_common::flow::FlowKey;
 use reweave_common::snapshot::{FlowState, Hop, Snapshot};
 use reweave_common::units::Rate;
 
-/// Who rests for longer sends in bursts that are too short to be told by their mean.
+/// A job that rests for longer sends in bursts that are too short to be described by their mean.
 const MAX_REST_SHARE: f64 = 0.9;
 /// What takes less beside a flow than this share of it is nothing that it could meet.
 const MIN_OVERLAP_SHARE: f64 = 0.1;
 
 /// By flow: its job, and what it carries while that sends. A flow of none never rests.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Beats {
+pub(super) struct DutyCycles {
     jobs: BTreeMap<FlowKey, Part>,
     /// By hop: what the flows of each job bring there.
     brought: BTreeMap<Hop, BTreeMap<usize, Brought>>,
@@ -39,7 +38,7 @@ struct Brought {
     rests: f64,
 }
 
-impl Beats {
+impl DutyCycles {
     pub(super) fn new(snapshot: &Snapshot, flows: &[(&FlowState, &[Hop])]) -> Self {
         let mut beats = Self {
             jobs: parts(snapshot),
@@ -91,9 +90,10 @@ impl Beats {
             let others = jobs.clone().filter(|(other, _)| *other != job);
             let changes = others.map(|(_, other)| other.surely_beside(*one) - other.read);
             let beside = (read - one.read + changes.sum::<f64>()).max(0.0);
-            match one.flows > 1 || beside >= MIN_OVERLAP_SHARE * one.sending() {
-                true => one.sending() + beside,
-                false => read,
+            if one.flows > 1 || beside >= MIN_OVERLAP_SHARE * one.sending() {
+                one.sending() + beside
+            } else {
+                read
             }
         });
         Rate::from_bits_per_s(while_it_sends.fold(read, f64::max) as u64)

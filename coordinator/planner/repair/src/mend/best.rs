@@ -1,8 +1,8 @@
 //! The moves worth making.
 //!
-//! One choice of moves beats another when, of the flows for which the two differ, the slowest is faster.
-//! So a flow that nothing can help hides nobody else's gain, and nobody is slowed down to where
-//! those are who gain by it. Differences below what the policy calls worthwhile are none.
+//! One choice of moves beats another when, of the flows for which the two differ, the slowest is faster. So a flow that
+//! nothing can help hides no other flow's gain, and no flow is slowed down to where those are that gain by it.
+//! Differences below what the policy calls worthwhile are none.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,6 +25,12 @@ pub(super) type Detours = BTreeMap<usize, Detour>;
 
 /// All choices of so few moves are weighed; of more, each move by itself.
 const MAX_EXHAUSTIVE_MOVES: usize = 8;
+
+#[cfg(test)]
+thread_local! {
+    /// Runs of the optimizer in this thread.
+    pub(super) static RUNS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
 
 /// A choice of moves and what it brings.
 #[derive(Debug, Clone)]
@@ -59,6 +65,8 @@ pub(super) fn best(
     atlas: &mut Atlas<'_>,
     unpinnable: &BTreeSet<NodeId>,
 ) -> Answer {
+    #[cfg(test)]
+    RUNS.set(RUNS.get() + 1);
     let weighing = Weighing { model };
     let present = weighing.weigh(Detours::new());
     let all = detours(model, atlas, unpinnable);
@@ -93,9 +101,10 @@ fn detours(model: &Model<'_>, atlas: &mut Atlas<'_>, unpinnable: &BTreeSet<NodeI
         path: flow.path.to_vec(),
         traced: true,
         job: None,
-        movable: match flow.elephant && !held[id] {
-            true => Movable::Pin,
-            false => Movable::Never,
+        movable: if flow.elephant && !held[id] {
+            Movable::Pin
+        } else {
+            Movable::Never
         },
         during_us: [None; 2],
     });
@@ -141,7 +150,7 @@ fn options(model: &Model<'_>, atlas: &Atlas<'_>) -> Options {
         closed: hops.filter(|hop| !model.observed.is_usable(*hop)).collect(),
         strangers: strangers.collect(),
         lossy: model.observed.snapshot.lossy.clone(),
-        // A hop that has enough for all holds nobody back, however even it is.
+        // A hop that has enough for all holds no flow back, however even it is.
         enough: 1.0,
         least_gain: 0.0,
         elephant_share: 0.0,
@@ -225,9 +234,10 @@ impl Weighing<'_, '_> {
 
     fn why_lost(&self, other: &Weighed, best: &Weighed) -> LostBecause {
         let more_moves = other.detours.len() > best.detours.len();
-        match more_moves && !self.beats(best, other) {
-            true => LostBecause::MoreMoves,
-            false => LostBecause::Slower,
+        if more_moves && !self.beats(best, other) {
+            LostBecause::MoreMoves
+        } else {
+            LostBecause::Slower
         }
     }
 }

@@ -11,23 +11,50 @@ use std::collections::{BTreeMap, BTreeSet};
 use reweave_common::fabric::Role;
 use reweave_common::finding::{Collision, Finding, Imbalance, Loser};
 use reweave_common::ids::LinkId;
+use reweave_common::plan::Plan;
 use reweave_common::snapshot::{Hop, Snapshot};
 
 use super::atlas;
 use super::best::{Answer, Detours, best};
 use super::detour::{Detour, ways};
 use super::model::{Flow, Model};
+use super::plan::plan;
 use super::predict::Oracle;
 use crate::Policy;
 use crate::fim::{Load, imbalance};
 use crate::maxmin::Share;
 use crate::paths::Atlas;
 
-/// So many single moves are tried to tell whether a hop has room.
+/// This many single moves are tried to tell whether a hop has room.
 const MAX_TRIALS: usize = 64;
 
-/// All collisions, in the order of their hops. A stale, partial or doubtful picture yields none.
-pub fn diagnose(snapshot: &Snapshot, policy: &Policy) -> Vec<Finding> {
+/// Findings of a snapshot and the plan that repairs them: both come from one run of the optimizer. The plan takes the
+/// result of that run with it, and there is no other way to a plan.
+pub struct CollisionRepair<'s> {
+    model: Model<'s>,
+    findings: Vec<Finding>,
+    /// None where no flows with a choice meet: the optimizer did not run.
+    answer: Option<Answer>,
+}
+
+impl CollisionRepair<'_> {
+    /// All collisions, in the order of their hops. A stale, partial or doubtful picture yields none.
+    pub fn findings(&self) -> &[Finding] {
+        &self.findings
+    }
+
+    pub fn into_findings(self) -> Vec<Finding> {
+        self.findings
+    }
+
+    /// The plan that repairs the findings; none when nothing would, or not beyond doubt.
+    pub fn into_plan(self) -> Option<Plan> {
+        plan(&self.model, &self.findings, self.answer?)
+    }
+}
+
+/// Runs the optimizer where flows with a choice meet on a full hop.
+pub fn repair<'s>(snapshot: &'s Snapshot, policy: &'s Policy) -> CollisionRepair<'s> {
     let model = Model::new(snapshot, policy);
     let mut looking = Looking {
         atlas: atlas(&model.observed),
@@ -38,16 +65,20 @@ pub fn diagnose(snapshot: &Snapshot, policy: &Policy) -> Vec<Finding> {
     let mut meetings = different(meetings.collect());
     meetings.retain(|meeting| has_choice(&model, meeting));
     if meetings.is_empty() {
-        return Vec::new();
+        return CollisionRepair {
+            model,
+            findings: Vec::new(),
+            answer: None,
+        };
     }
     // Flows collide whether or not their switches hold pins.
     let answer = best(&model, &mut looking.atlas, &BTreeSet::new());
-    let collisions = meetings
-        .iter()
-        .filter_map(|meeting| looking.collision(meeting, &answer));
-    let mut collisions: Vec<_> = collisions.collect();
-    collisions.sort_by_key(|collision| collision.hop);
-    collisions.into_iter().map(Finding::EcmpCollision).collect()
+    let findings = looking.findings(&meetings, &answer);
+    CollisionRepair {
+        model,
+        findings,
+        answer: Some(answer),
+    }
 }
 
 /// Elephants that cross one full hop.
@@ -141,7 +172,15 @@ impl Looking<'_, '_> {
         peers.into_iter().collect()
     }
 
-    /// A meeting is a collision if somebody loses by it.
+    fn findings(&mut self, meetings: &[Meeting], spread: &Answer) -> Vec<Finding> {
+        let collisions = meetings.iter();
+        let collisions = collisions.filter_map(|meeting| self.collision(meeting, spread));
+        let mut collisions: Vec<_> = collisions.collect();
+        collisions.sort_by_key(|collision| collision.hop);
+        collisions.into_iter().map(Finding::EcmpCollision).collect()
+    }
+
+    /// A meeting is a collision if a flow loses by it.
     fn collision(&mut self, meeting: &Meeting, spread: &Answer) -> Option<Collision> {
         let losers = losers(self.model, meeting, spread);
         if losers.is_empty() {

@@ -19,19 +19,19 @@ const MAX_UNCHANGED_RATIO: f64 = 0.01;
 /// Of all jobs of which a flow is moved, or whose iterations change.
 pub(super) fn foretold(model: &Model<'_>, present: &Weighed, after: &Weighed) -> Vec<Iteration> {
     let jobs = model.observed.snapshot.beating.iter();
-    let foretold = jobs.filter_map(|job| Course::new(model, job)?.foretold([present, after]));
+    let foretold = jobs.filter_map(|job| JobIteration::new(model, job)?.foretold([present, after]));
     foretold.collect()
 }
 
 /// What a job does in one iteration.
-struct Course<'m> {
+struct JobIteration<'m> {
     model: &'m Model<'m>,
     job: &'m PeriodicJob,
     /// Flows of the model, and how many bits each carries.
     carried: Vec<(usize, f64)>,
 }
 
-impl<'m> Course<'m> {
+impl<'m> JobIteration<'m> {
     /// Where a way is not known, that may be what it waits for.
     fn new(model: &'m Model<'m>, job: &'m PeriodicJob) -> Option<Self> {
         let bits = |rate: &Rate| rate.bits_per_s() as f64 * job.period.as_secs_f64();
@@ -62,9 +62,10 @@ impl<'m> Course<'m> {
         let [low, high] = [ways[0].min(ways[1]), ways[0].max(ways[1])];
         // Who is through sooner than the model says has met the others only some of the time: what it takes
         // once they are elsewhere does not change with that.
-        let after = match busy < old {
-            true => high,
-            false => f64::midpoint(low, high),
+        let after = if busy < old {
+            high
+        } else {
+            f64::midpoint(low, high)
         };
         let [after, low, high] = [
             after,

@@ -1,9 +1,9 @@
-//! What is wrong with how a live cluster's flows are spread, and what would mend it.
+//! What is wrong with how a live cluster's flows are spread, and what would repair it.
 //!
-//! What a flow asks for is not what it gets: on a full hop it gets less. So each flow is first given
-//! what its own two ends would let it have; [`rebalance`](crate::rebalance) then finds the fewest moves
-//! after which no hop carries more than it must. Of these moves only those are made by which somebody
-//! surely gains and nobody loses, judged by a second model, in which flows share hops max-min fairly.
+//! What a flow asks for is not what it gets: on a full hop it gets less. So each flow is first given what its own two
+//! ends would let it have; [`rebalance`](crate::rebalance) then finds the fewest moves after which no hop carries more
+//! than it must. Of these moves only those are made by which a flow surely gains and none loses, judged by a second
+//! model, in which flows share hops max-min fairly.
 
 mod beats;
 mod best;
@@ -28,8 +28,7 @@ use model::Model;
 use observed::Observed;
 
 pub use circuits::{Suited, Unsuited, foretold, suited};
-pub use collisions::diagnose;
-pub use plan::plan;
+pub use collisions::{CollisionRepair, repair};
 pub use wished::{Promise, promised};
 
 /// How evenly the elephants with known paths are spread, switch by switch. Links that are down

@@ -7,7 +7,7 @@ use reweave_common::flow::FlowKey;
 use reweave_common::snapshot::{FlowState, Hop, Snapshot};
 use reweave_common::units::Rate;
 
-use super::beats::Beats;
+use super::beats::DutyCycles;
 use super::best::Detours;
 use super::observed::Observed;
 use crate::Policy;
@@ -145,7 +145,7 @@ impl Flow<'_> {
 struct Carried<'s> {
     observed: Observed<'s>,
     on: BTreeMap<Hop, Load>,
-    beats: Beats,
+    beats: DutyCycles,
 }
 
 #[derive(Default)]
@@ -157,7 +157,7 @@ struct Load {
 
 impl<'s> Carried<'s> {
     fn new(observed: Observed<'s>, flows: &[(&FlowState, &[Hop])]) -> Self {
-        let beats = Beats::new(observed.snapshot, flows);
+        let beats = DutyCycles::new(observed.snapshot, flows);
         let mut on: BTreeMap<_, Load> = BTreeMap::new();
         for (state, path) in flows {
             let sending = beats.while_sending(state).bits_per_s();
@@ -201,13 +201,13 @@ impl<'s> Carried<'s> {
         }
     }
 
-    /// The size of what a full hop holds back is not to be told by its rate: the more meet there,
-    /// the less each has.
+    /// The rate of a flow on a full hop does not show its size: the more flows meet there, the less each has.
     fn is_elephant(&self, state: &FlowState, path: &[Hop], greedy: bool) -> bool {
         let policy = self.observed.policy;
-        let least_share = match greedy {
-            true => policy.throttled_share(),
-            false => policy.elephant_share,
+        let least_share = if greedy {
+            policy.throttled_share()
+        } else {
+            policy.elephant_share
         };
         let narrowest = path.iter().map(|&hop| self.observed.nominal(hop)).min();
         let least = narrowest.map(|rate| rate.bits_per_s() as f64 * least_share);

@@ -33,12 +33,12 @@ impl<'s> Observed<'s> {
         self.fresh(hop).map(|state| state.rate)
     }
 
-    /// Measured, and up: a hop nobody looks at is none to send a flow over.
+    /// Measured, and up: no flow is sent over a hop without readings.
     pub(super) fn is_usable(&self, hop: Hop) -> bool {
         self.fresh(hop).is_some() && !self.is_closed(hop.link)
     }
 
-    /// Whether nothing goes over it, or shall.
+    /// Whether nothing goes over it, or should.
     pub(super) fn is_closed(&self, link: LinkId) -> bool {
         self.is_down(link) || self.snapshot.drained.contains(&link)
     }

@@ -1,10 +1,9 @@
-//! What would mend it: the fewest moves that give the slowest of the flows concerned the most.
+//! What would repair it: the fewest moves that give the slowest of the flows concerned the most.
 
 use std::collections::BTreeSet;
 
 use reweave_common::finding::Finding;
 use reweave_common::plan::{Alternative, LostBecause, Pin, Plan, Prediction, Report};
-use reweave_common::snapshot::Snapshot;
 use reweave_common::units::Rate;
 
 use super::atlas;
@@ -12,17 +11,22 @@ use super::best::{Answer, Weighed, best};
 use super::iterations::foretold;
 use super::model::Model;
 use super::predict::Oracle;
-use crate::Policy;
 
-/// The plan that mends the findings; none when nothing would, or not beyond doubt.
-pub fn plan(snapshot: &Snapshot, findings: &[Finding], policy: &Policy) -> Option<Plan> {
-    let model = Model::new(snapshot, policy);
-    let losers = indices_of_losers(&model, findings);
+/// The plan that repairs the findings, from the answer by which they were found; none when nothing would, or not beyond
+/// doubt.
+pub(super) fn plan(model: &Model<'_>, findings: &[Finding], answer: Answer) -> Option<Plan> {
+    let losers = indices_of_losers(model, findings);
     if losers.is_empty() {
         return None;
     }
-    let answer = best(&model, &mut atlas(&model.observed), &snapshot.unpinnable);
-    let draft = Draft::new(&model, &answer, &losers);
+    let unpinnable = &model.observed.snapshot.unpinnable;
+    let answer = if unpinnable.is_empty() {
+        answer
+    } else {
+        // Findings are those of a network that holds pins everywhere: what is best without some is another question.
+        best(model, &mut atlas(&model.observed), unpinnable)
+    };
+    let draft = Draft::new(model, &answer, &losers);
     draft.is_gain_for_any(&losers).then(|| draft.plan(findings))
 }
 
@@ -107,7 +111,7 @@ impl<'m> Draft<'m> {
         rates.min().unwrap_or(Rate::from_bits_per_s(0))
     }
 
-    /// All that shall be pinned afterwards: the pins of before, without those of flows that have
+    /// All that should be pinned afterwards: the pins of before, without those of flows that have
     /// ended or now go another way, and those of the new ways.
     fn pins(&self) -> Vec<Pin> {
         let snapshot = self.model.observed.snapshot;

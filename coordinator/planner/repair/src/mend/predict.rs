@@ -8,7 +8,7 @@ use reweave_common::units::Rate;
 use super::best::Weighed;
 use super::model::Model;
 
-/// Foretells the rates under other assignments from the measured rates and the present shares.
+/// Predicts the rates under other assignments from the measured rates and the present shares.
 pub(super) struct Oracle<'m> {
     model: &'m Model<'m>,
     present: &'m Weighed,
@@ -27,10 +27,10 @@ impl<'m> Oracle<'m> {
     /// - *by the flow*: its measured rate changes by the ratio of its shares. Right when the flow
     ///   always gets more or less than others.
     ///
-    /// The first is the prediction, as a flow that comes to be alone has nobody to be uneven with.
-    /// The interval holds both, widened by how far the flow's readings lie from their mean, and
-    /// ends at the capacity of the way. Where the share stays, all stays as measured. Whose job rests
-    /// between its bursts is through with these sooner, and rests for as long as before.
+    /// The first is the prediction, as a flow that comes to be alone has no other to be uneven with. The interval holds
+    /// both, widened by how far the flow's readings lie from their mean, and ends at the capacity of the way. Where the
+    /// share stays, all stays as measured. Whose job rests between its bursts is through with these sooner, and rests
+    /// for as long as before.
     pub(super) fn predict(&self, flow: usize, after: &Weighed) -> Prediction {
         let state = self.model.flows[flow].state;
         let (rate, [least, most]) = (state.rate, state.rate_range);
@@ -105,8 +105,8 @@ impl<'m> Oracle<'m> {
     }
 }
 
-/// What comes of `rate` once it would be `faster` for whoever never rests, of one that rests for this part of
-/// the time.
+/// What comes of `rate` once it would be `faster` for a flow that never rests, of one that rests for this part of the
+/// time.
 fn rested(rate: Rate, faster: Rate, rests: f64) -> Rate {
     let [before, after] = [rate, faster].map(|rate| rate.bits_per_s() as f64);
     if rests == 0.0 || after == 0.0 {

@@ -1,8 +1,8 @@
-//! What becomes of flows and jobs by a plan that somebody wants, whatever for.
+//! What becomes of flows and jobs by a requested plan of any purpose.
 //!
-//! Where it leaves a switch one way for a flow, the flow takes that; where it leaves several of which nobody knows
-//! which one the switch will choose, all choices are weighed, or some of them, drawn by seed: what is promised holds
-//! them all.
+//! Where it leaves a switch one way for a flow, the flow takes that; where it leaves several, and it is unknown which
+//! one the switch will choose, all choices are weighed, or some of them, drawn by seed: what is promised holds them
+//! all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,6 +14,7 @@ use reweave_common::migration_plan::Tables;
 use reweave_common::plan::{Iteration, Pin, Plan, Prediction};
 use reweave_common::routes::Routes;
 use reweave_common::snapshot::{Hop, Snapshot};
+use reweave_common::split_mix::SplitMix64;
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Rate;
 
@@ -24,14 +25,13 @@ use super::iterations::{MEASUREMENT_VARIATION, foretold};
 use super::model::{Flow, Model};
 use super::predict::Oracle;
 use crate::Policy;
-use crate::dice::Dice;
 use crate::paths::Atlas;
 
-/// Of one flow so many ways are weighed.
+/// Of one flow this many ways are weighed.
 const MAX_PATHS_PER_FLOW: usize = 16;
 /// No way is longer, or it goes in a circle.
 const MAX_HOPS: usize = 32;
-/// So many choices are weighed, of so many flows together.
+/// This many choices are weighed, of this many flows together.
 const MAX_CHOICES: usize = 64;
 const MAX_FLOWS: usize = 65_536;
 
@@ -45,7 +45,7 @@ pub struct Promise {
 /// Of all flows whose way is known that may get more or less by it.
 pub fn promised(snapshot: &Snapshot, plan: &Plan, policy: &Policy) -> Promise {
     let model = Model::new(snapshot, policy);
-    let ways = Ways::new(&model, plan);
+    let ways = ForwardingChange::new(&model, plan);
     let open: Vec<_> = model.flows.iter().map(|flow| ways.of(flow)).collect();
     let atlas = atlas(&model.observed);
     let present = Weighed {
@@ -76,7 +76,7 @@ fn is_freed(model: &Model<'_>, detours: &Detours, flow: usize) -> bool {
 }
 
 /// By which a node sends on, before and after.
-struct Ways<'m> {
+struct ForwardingChange<'m> {
     model: &'m Model<'m>,
     before: Led<'m>,
     after: Led<'m>,
@@ -119,7 +119,7 @@ impl<'m> Led<'m> {
     }
 }
 
-impl<'m> Ways<'m> {
+impl<'m> ForwardingChange<'m> {
     fn new(model: &'m Model<'m>, plan: &'m Plan) -> Self {
         let Snapshot {
             tables,
@@ -188,10 +188,10 @@ fn choices(open: &[Vec<Vec<Hop>>], seed: u64) -> Vec<Choice> {
     let all = counts.iter().try_fold(1_usize, |all, count| {
         all.checked_mul(*count).filter(|all| *all <= most)
     });
-    let mut dice = Dice::new(seed);
+    let mut rng = SplitMix64::new(seed);
     match all {
         Some(all) => (0..all).map(|number| numbered(number, &counts)).collect(),
-        None => (0..most).map(|_| drawn(&mut dice, &counts)).collect(),
+        None => (0..most).map(|_| drawn(&mut rng, &counts)).collect(),
     }
 }
 
@@ -204,11 +204,12 @@ fn numbered(mut number: usize, counts: &[usize]) -> Choice {
     counts.iter().map(place).collect()
 }
 
-fn drawn(dice: &mut Dice, counts: &[usize]) -> Choice {
-    counts.iter().map(|count| dice.below(*count)).collect()
+fn drawn(rng: &mut SplitMix64, counts: &[usize]) -> Choice {
+    counts.iter().map(|count| rng.below(*count)).collect()
 }
 
-/// Who has no way at all any more keeps the one it has: such a plan is unsound, and that is told elsewhere.
+/// A flow that has no way at all any longer keeps the one it has: such a plan is unsound, and that is reported
+/// elsewhere.
 fn detours(
     model: &Model<'_>,
     atlas: &Atlas<'_>,

@@ -123,10 +123,12 @@ impl<'f> Atlas<'f> {
         let distances = self.distances.entry(goal);
         let distances = distances.or_insert_with(|| hops_to(fabric, goal));
         // Of hosts nothing is asked but of this one: they pass nothing on, and its twin has another place.
-        let hops = |node: NodeId| match fabric.node(node).role.forwards() {
-            _ if node == door => Some(0),
-            true => distances[node.index()],
-            false => None,
+        let hops = |node: NodeId| {
+            if node == door {
+                return Some(0);
+            }
+            let forwards = fabric.node(node).role.forwards();
+            distances[node.index()].filter(|_| forwards)
         };
         let (mut closest, mut least) = (Vec::new(), u32::MAX);
         for &link in fabric.links_of(at) {
@@ -157,7 +159,7 @@ impl<'f> Atlas<'f> {
         })
     }
 
-    /// The way by these choices of a node among so many links.
+    /// The way by these choices of a node among this many links.
     pub fn chosen(
         &mut self,
         [from, to]: [NodeId; 2],

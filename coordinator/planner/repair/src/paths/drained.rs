@@ -9,7 +9,8 @@ use reweave_common::migration_plan::Tables;
 
 use super::Atlas;
 
-/// Both directions: who sends nothing over a link has told others to send nothing to it that way.
+/// Both directions: a node that sends nothing over a link has instructions for others to send
+/// nothing to it that way.
 pub fn drained(fabric: &Fabric, tables: &Tables) -> BTreeSet<LinkId> {
     let mut atlas = Atlas::new(fabric);
     let of_switches = tables

@@ -53,7 +53,7 @@ impl Ecmp {
             }
             Self::Crc { seed } => Label(u64::from(crc32(seed, &fields.octets()))),
             Self::Linux(hash) => {
-                // Whoever knows no key is told so before it comes to this.
+                // Without a key, that is reported before it comes to this.
                 let position = hash.position(&fields.flow());
                 Label(u64::from(position.unwrap_or(0)))
             }

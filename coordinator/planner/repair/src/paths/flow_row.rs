@@ -8,43 +8,47 @@ use reweave_common::ids::NodeId;
 use reweave_common::input::InputError;
 
 use super::ecmp::{Fields, TCP_PROTOCOL};
-use crate::columns::Row;
+use crate::columns::CsvRow;
 
 /// Of RoCE, which most of these flows are.
 const DEFAULT_PORT: u16 = 4791;
 const UDP_PROTOCOL: u8 = 17;
 
 /// Where the flow of a row begins and ends.
-pub fn ends(fabric: &Fabric, row: &Row<'_>) -> Result<[NodeId; 2], InputError> {
+pub fn ends(fabric: &Fabric, row: &CsvRow<'_>) -> Result<[NodeId; 2], InputError> {
     Ok([endpoint(fabric, row, "src")?, endpoint(fabric, row, "dst")?])
 }
 
-fn endpoint(fabric: &Fabric, row: &Row<'_>, key: &str) -> Result<NodeId, InputError> {
+fn endpoint(fabric: &Fabric, row: &CsvRow<'_>, key: &str) -> Result<NodeId, InputError> {
     let node = node(fabric, row, key, row.text(key)?)?;
-    match fabric.node(node).role.is_endpoint() {
-        true => Ok(node),
-        false => {
-            let problem = format!("{} is a switch; flows go from host to host", row.text(key)?);
-            Err(row.error(key, problem))
-        }
+    if fabric.node(node).role.is_endpoint() {
+        Ok(node)
+    } else {
+        let problem = format!("{} is a switch; flows go from host to host", row.text(key)?);
+        Err(row.error(key, problem))
     }
 }
 
 /// The node that a cell names.
-pub fn node(fabric: &Fabric, row: &Row<'_>, key: &str, name: &str) -> Result<NodeId, InputError> {
+pub fn node(
+    fabric: &Fabric,
+    row: &CsvRow<'_>,
+    key: &str,
+    name: &str,
+) -> Result<NodeId, InputError> {
     let problem = || format!("the fabric has no node named {name:?}");
     let node = fabric.find(name);
     node.ok_or_else(|| row.error(key, problem()))
 }
 
 /// Where a table tells addresses, they are hashed instead of the nodes' places.
-fn address(row: &Row<'_>, column: &'static str) -> Result<Option<u32>, InputError> {
+fn address(row: &CsvRow<'_>, column: &'static str) -> Result<Option<u32>, InputError> {
     let address: Option<Ipv4Addr> = row.parsed(column)?;
     Ok(address.map(u32::from))
 }
 
 /// What switches hash of the `nth` row's flow, which has a port of its own unless the row says one.
-pub fn fields(row: &Row<'_>, [from, to]: [NodeId; 2], nth: usize) -> Result<Fields, InputError> {
+pub fn fields(row: &CsvRow<'_>, [from, to]: [NodeId; 2], nth: usize) -> Result<Fields, InputError> {
     let own_port = 0xc000 | (nth & 0x3fff) as u16;
     Ok(Fields {
         source: address(row, "src_ip")?.unwrap_or(from.index() as u32),

@@ -10,7 +10,7 @@ use super::listed::Listed;
 /// Ways by what switches hash, as they were traced.
 #[derive(Debug, Clone)]
 pub struct Learned<Flow = Fields> {
-    ways: BTreeMap<Flow, Told>,
+    ways: BTreeMap<Flow, LearnedPath>,
 }
 
 impl<Flow> Default for Learned<Flow> {
@@ -22,20 +22,20 @@ impl<Flow> Default for Learned<Flow> {
 
 /// What traces say of a flow's way.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Told {
+enum LearnedPath {
     /// All of them the same.
-    Way(Vec<Hop>),
-    /// One says this and another that: none is believed until the flow is traced anew.
+    Path(Vec<Hop>),
+    /// Traces contradict each other: none is believed until the flow is traced again.
     Contradicted,
 }
 
 impl<Flow: Ord> Learned<Flow> {
     pub fn record(&mut self, flow: Flow, way: Vec<Hop>) {
         match self.ways.get_mut(&flow) {
-            Some(Told::Way(known)) if *known == way => {}
-            Some(told) => *told = Told::Contradicted,
+            Some(LearnedPath::Path(known)) if *known == way => {}
+            Some(told) => *told = LearnedPath::Contradicted,
             None => {
-                self.ways.insert(flow, Told::Way(way));
+                self.ways.insert(flow, LearnedPath::Path(way));
             }
         }
     }
@@ -46,13 +46,13 @@ impl<Flow: Ord> Learned<Flow> {
     }
 
     pub fn is_contradicted(&self, flow: &Flow) -> bool {
-        matches!(self.ways.get(flow), Some(Told::Contradicted))
+        matches!(self.ways.get(flow), Some(LearnedPath::Contradicted))
     }
 
     pub fn way(&self, flow: &Flow) -> Option<&[Hop]> {
         match self.ways.get(flow)? {
-            Told::Way(way) => Some(way),
-            Told::Contradicted => None,
+            LearnedPath::Path(way) => Some(way),
+            LearnedPath::Contradicted => None,
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The kernel hashes a flow's fields with SipHash under a key, and lays the result on a line that
 //! the next hops divide among themselves by their weights. By default the key is drawn at boot, and
-//! nobody can foretell a choice. A router whose `net.ipv4.fib_multipath_hash_seed` is set makes the
+//! a choice cannot be predicted. A router whose `net.ipv4.fib_multipath_hash_seed` is set makes the
 //! key from that: its choices are known here without asking it.
 
 use std::hash::Hasher;
@@ -24,7 +24,7 @@ pub enum HashPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LinuxHash {
     pub policy: HashPolicy,
-    /// `net.ipv4.fib_multipath_hash_seed`; 0 stands for a key that nobody knows.
+    /// `net.ipv4.fib_multipath_hash_seed`; 0 stands for an unknown key.
     pub seed: u32,
 }
 

@@ -23,7 +23,7 @@ use reweave_common::snapshot::Hop;
 
 use super::ecmp::{Ecmp, Fields};
 use super::{Atlas, flow_row};
-use crate::columns::{Columns, Row};
+use crate::columns::{CsvColumns, CsvRow};
 
 const KNOWN_COLUMNS: [&str; 14] = [
     "src", "dst", "bytes", "start_us", "after", "path", "sport", "dport", "proto", "end_us", "job",
@@ -44,7 +44,7 @@ pub struct Listed {
     pub fields: Fields,
     pub bytes: u64,
     pub path: Vec<Hop>,
-    /// Whether the way was traced, and not foretold.
+    /// Whether the way was traced, and not predicted.
     pub traced: bool,
     pub job: Option<String>,
     pub movable: Movable,
@@ -85,7 +85,7 @@ pub enum Doubt {
     Contradiction {
         flows: Vec<usize>,
     },
-    /// The hash that foretells ways foretells others than were traced.
+    /// The hash that predicts ways predicts others than were traced.
     OtherHash {
         traced: usize,
         otherwise: usize,
@@ -98,8 +98,7 @@ pub struct Table {
     pub doubts: Vec<Doubt>,
 }
 
-/// Reads flows; `file` is the name that errors call it by. Ways that are not given are foretold by
-/// the hash.
+/// Reads flows; `file` is the name that errors call it by. Ways that are not given are predicted by the hash.
 pub fn parse(
     file: &str,
     text: &str,
@@ -108,7 +107,7 @@ pub fn parse(
 ) -> Result<Table, InputError> {
     let addresses = ecmp.hashes_addresses().then_some(ADDRESS_COLUMNS);
     let required = [&REQUIRED_COLUMNS[..], addresses.as_slice().as_flattened()].concat();
-    let columns = Columns::parse(file, text, &KNOWN_COLUMNS, &required)?;
+    let columns = CsvColumns::parse(file, text, &KNOWN_COLUMNS, &required)?;
     let mut reader = Reader {
         atlas,
         ecmp,
@@ -137,7 +136,7 @@ struct Reader<'a, 'f> {
 }
 
 impl Reader<'_, '_> {
-    fn add(&mut self, row: &Row<'_>) -> Result<(), InputError> {
+    fn add(&mut self, row: &CsvRow<'_>) -> Result<(), InputError> {
         let id = self.rows;
         self.rows += 1;
         let ends = flow_row::ends(self.atlas.fabric, row)?;
@@ -178,7 +177,7 @@ impl Reader<'_, '_> {
 
     fn path(
         &mut self,
-        row: &Row<'_>,
+        row: &CsvRow<'_>,
         flow: &Listed,
     ) -> Result<Result<Vec<Hop>, Doubt>, InputError> {
         if let Some(names) = row.optional("path") {
@@ -196,7 +195,7 @@ impl Reader<'_, '_> {
 
     fn traced(
         &self,
-        row: &Row<'_>,
+        row: &CsvRow<'_>,
         names: &str,
         flow: &Listed,
     ) -> Result<Result<Vec<Hop>, Doubt>, InputError> {
@@ -264,15 +263,16 @@ fn no_route(fabric: &Fabric, nodes: &[NodeId]) -> Option<NodeId> {
     inner.find(strange).map(|(_, node)| *node)
 }
 
-fn during_us(row: &Row<'_>) -> Result<[Option<f64>; 2], InputError> {
+fn during_us(row: &CsvRow<'_>) -> Result<[Option<f64>; 2], InputError> {
     let during: [Option<f64>; 2] = [moment_us(row, "start_us")?, moment_us(row, "end_us")?];
-    match during[1].is_some_and(|end| end < during[0].unwrap_or(0.0)) {
-        true => Err(row.error("end_us", "it ends before it starts")),
-        false => Ok(during),
+    if during[1].is_some_and(|end| end < during[0].unwrap_or(0.0)) {
+        Err(row.error("end_us", "it ends before it starts"))
+    } else {
+        Ok(during)
     }
 }
 
-fn moment_us(row: &Row<'_>, key: &str) -> Result<Option<f64>, InputError> {
+fn moment_us(row: &CsvRow<'_>, key: &str) -> Result<Option<f64>, InputError> {
     let moment: Option<f64> = row.parsed(key)?;
     match moment.filter(|us| !(us.is_finite() && *us >= 0.0)) {
         Some(us) => Err(row.error(key, format!("{us:?} is not a time"))),
@@ -280,15 +280,16 @@ fn moment_us(row: &Row<'_>, key: &str) -> Result<Option<f64>, InputError> {
     }
 }
 
-fn bytes(row: &Row<'_>) -> Result<u64, InputError> {
+fn bytes(row: &CsvRow<'_>) -> Result<u64, InputError> {
     let bytes: f64 = row.require("bytes")?;
-    match (0.0..MAX_TABLE_BYTES).contains(&bytes) {
-        true => Ok(bytes as u64),
-        false => Err(row.error("bytes", format!("{bytes:?} is not a flow size"))),
+    if (0.0..MAX_TABLE_BYTES).contains(&bytes) {
+        Ok(bytes as u64)
+    } else {
+        Err(row.error("bytes", format!("{bytes:?} is not a flow size")))
     }
 }
 
-fn movable(row: &Row<'_>) -> Result<Movable, InputError> {
+fn movable(row: &CsvRow<'_>) -> Result<Movable, InputError> {
     match row.optional("move") {
         None | Some("pin") => Ok(Movable::Pin),
         Some("port") => Ok(Movable::Port),
@@ -321,7 +322,7 @@ impl Table {
         self.flows.retain(|flow| !out.contains(&flow.id));
     }
 
-    /// Where packets with the same fields were traced, nothing has to be foretold.
+    /// Where packets with the same fields were traced, nothing has to be predicted.
     fn follow_traces(&mut self) {
         let traced = self.flows.iter().filter(|flow| flow.traced);
         let known = traced.map(|flow| (flow.fields, flow.path.clone()));
@@ -347,7 +348,7 @@ impl Table {
         }
     }
 
-    /// A path says which nodes a flow passes, and not by which of parallel links: so far hashing foretells it.
+    /// A path says which nodes a flow passes, and not by which of parallel links: so far hashing predicts it.
     fn foretell_cables(&mut self, fabric: &Fabric) {
         for flow in &mut self.flows {
             let mut hops = flow.path.iter();

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use hashbrown::HashTable;
 use reweave_common::ids::{LinkId, NodeId};
 
-/// So many pairs are remembered at a time.
+/// This many pairs are remembered at a time.
 const MAX_PAIRS: usize = 1 << 16;
 
 #[derive(Default)]
 pub(super) struct Remembered {
-    found: HashTable<Found>,
+    found: HashTable<CachedLinks>,
 }
 
-struct Found {
+struct CachedLinks {
     of: [NodeId; 2],
     links: Arc<[LinkId]>,
 }
@@ -29,7 +29,7 @@ impl Remembered {
         if self.found.len() == MAX_PAIRS {
             self.found.clear();
         }
-        let found = Found { of, links };
+        let found = CachedLinks { of, links };
         self.found.insert_unique(hash(of), found, |it| hash(it.of));
     }
 }

@@ -1,4 +1,4 @@
-//! Ways of flows as they are traced, foretold and learned, and what is not believed.
+//! Ways of flows as they are traced, predicted and learned, and what is not believed.
 
 use reweave_common::fabric::Fabric;
 use reweave_common::routes::Routes;
@@ -38,7 +38,7 @@ fn silent_hop_is_not_guessed() {
     );
 }
 
-/// Whoever traced it names nodes; the cable is the hash's guess, and nothing is learned from that.
+/// A trace names nodes; the cable is the hash's guess, and nothing is learned from that.
 #[test]
 fn traced_parallel_link_is_prediction() {
     let text = "kind = \"graph\"\n\
@@ -68,7 +68,7 @@ fn contradictory_traces_are_both_ignored() {
     let same = "h0,h2,9,h0>leaf0>spine0>leaf1>h2,1\nh0,h2,9,h0>leaf0>spine0>leaf1>h2,1";
     let table = read(&format!("src,dst,bytes,path,sport\n{same}")).unwrap();
     assert_eq!((table.flows.len(), table.doubts.len()), (2, 0));
-    // Whoever agrees with one of them is believed no more than it is.
+    // A trace that agrees with one of them is believed no more than it is.
     let other = "h0,h2,9,h0>leaf0>spine1>leaf1>h2,1";
     assert_eq!(
         doubts(&format!("{same}\n{other}")),
@@ -133,7 +133,7 @@ fn flow_without_path_is_reported() {
     assert_eq!(table.doubts, [Doubt::NoWay { flow: 0, from, to }]);
 }
 
-/// Whatever the hash says: and that it says otherwise is a reason to doubt it.
+/// For any answer of the hash: that it says otherwise is a reason to doubt it.
 #[test]
 fn trace_applies_to_equal_header_fields() {
     let two = |spine: u32| {
@@ -177,7 +177,7 @@ fn errors_name_line_and_column() {
     );
 }
 
-/// Each link of a group is foretold as often as the others, and ways lead where they shall.
+/// Each link of a group is predicted as often as the others, and ways lead where they should.
 #[test]
 fn predicted_paths_are_shortest_covering_links() {
     let fabric = fabric();

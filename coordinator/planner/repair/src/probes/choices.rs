@@ -27,7 +27,7 @@ pub(super) struct Choices {
     count: usize,
     /// By node, once asked, and by group: what is known.
     of_nodes: Vec<Vec<Known>>,
-    /// Of hosts with one link: the same towards everybody.
+    /// Of hosts with one link: the same towards every other.
     of_only_links: Vec<Known>,
     /// By endpoint: who sends to it over links of its own.
     beside: Vec<Range<usize>>,

@@ -15,7 +15,7 @@ pub struct Candidate {
 }
 
 /// The places of those to be sent: every hop is crossed `times` times, or as often as all of them
-/// cross it, and hops that all of them tell apart are told apart.
+/// cross it, and hops that all of them together distinguish are distinguished.
 pub fn choose(candidates: &[Candidate], hops: usize, times: u32) -> Vec<usize> {
     let mut choice = Choice::new(candidates, hops, times);
     choice.take_one_of_each_pair();

@@ -19,23 +19,23 @@ use crate::paths::{Atlas, HopIndex};
 /// Ports that no program draws by itself, since kernels draw from higher ones.
 const FIRST_PORT: u16 = 7400;
 const LAST_PORT: u16 = 32_767;
-/// So many are tried for one link: one of 64 ways is missed by all of them once in ten thousand.
+/// This many are tried for one link: one of 64 ways is missed by all of them once in ten thousand.
 const MAX_TRIES: usize = 600;
-/// So many more for each port that is taken: those left over lead elsewhere.
+/// This many more for each port that is taken: those left over lead elsewhere.
 const TRIES_PER_TAKEN_PORT: usize = 8;
-/// Of so many that lead over the link the best is taken: of few where there is much to be crossed, so that the time
+/// The best of this many that lead over the link is taken: of few where there is much to be crossed, so that the time
 /// stays bounded.
 const MAX_COMPARED: usize = 32;
 const MIN_COMPARED: usize = 8;
 const MAX_COMPARED_TOTAL: usize = 2_000_000;
-/// So many hosts are looked at as the other end of a flow.
+/// This many hosts are looked at as the other end of a flow.
 const MAX_PARTNERS: usize = 64;
-/// Of so many that may be beyond a link between relays so many are tried as the other end of a flow.
+/// Of all that may be beyond a link between relays, this many are tried as the other end of a flow.
 const MAX_RELAYS: usize = 1024;
 const MAX_ENDS: usize = 4;
-/// So many hosts are tried as the beginning of a flow.
+/// This many hosts are tried as the beginning of a flow.
 const MAX_STARTS: usize = 8;
-/// So many pairs of ends that are less likely to lead over a link are tried in all.
+/// This many pairs of ends that are less likely to lead over a link are tried in all.
 const MAX_PAIRS: usize = 10_000;
 const UDP_PROTOCOL: u8 = 17;
 const MAX_HOPS: usize = 64;
@@ -52,7 +52,7 @@ pub struct Cover {
     pub uncovered: Vec<Hop>,
 }
 
-/// Flows between hosts that cross each direction of each link so many times at least.
+/// Flows between hosts that cross each direction of each link this many times at least.
 pub fn cover(fabric: &Fabric, ecmp: &Ecmp, times: u32) -> Cover {
     let mut covering = Covering::new(fabric, ecmp, times);
     let order = covering.order();
@@ -83,7 +83,7 @@ pub fn cover(fabric: &Fabric, ecmp: &Ecmp, times: u32) -> Cover {
 #[derive(Debug, Clone, Copy)]
 struct Wanted {
     hop: HopIndex,
-    /// All shortest ways have so many hops before it: most miss it, and need not be gone to their end.
+    /// All shortest ways have this many hops before it: most miss it, and need not be gone to their end.
     after: Option<usize>,
 }
 
@@ -100,7 +100,7 @@ struct Covering<'f, 'e> {
     choices: Choices,
     distances: Distances,
     most_compared: usize,
-    /// So many more pairs of ends are tried in all.
+    /// This many more pairs of ends are tried in all.
     left_to_try: usize,
     /// Flows that are sent already.
     taken: BTreeSet<ProbeFlow>,
@@ -143,9 +143,10 @@ impl<'f, 'e> Covering<'f, 'e> {
         hops.sort_by_cached_key(|&hop| {
             let [from, to] = layer(&self.atlas, &self.tiers, hop);
             let leaves_a_host = from == 0 && to > 0;
-            let reach = match self.is_among_relays(hop) {
-                true => self.distances.furthest(self.atlas.hop(hop).from),
-                false => 0,
+            let reach = if self.is_among_relays(hop) {
+                self.distances.furthest(self.atlas.hop(hop).from)
+            } else {
+                0
             };
             let [height, reach] = [from.max(to), reach].map(Reverse);
             (!leaves_a_host, height, from > to, reach, hop)
@@ -160,7 +161,7 @@ impl<'f, 'e> Covering<'f, 'e> {
             .all(|&end| self.atlas.fabric.node(end).role == Role::Relay)
     }
 
-    /// A flow that begins with this hop between relays, and goes on to whoever it crosses the most towards.
+    /// A flow that begins with this hop between relays, and goes on to the host it crosses the most towards.
     fn flow_among_relays(&mut self, hop: HopIndex) -> Option<(ProbeFlow, Vec<HopIndex>)> {
         if !self.is_among_relays(hop) {
             return None;
@@ -168,7 +169,7 @@ impl<'f, 'e> Covering<'f, 'e> {
         let over = self.atlas.hop(hop);
         let mut best: Option<(u32, (ProbeFlow, Vec<HopIndex>))> = None;
         for (length, to) in self.beyond(over) {
-            // Nobody nearer has more than that there and back.
+            // No nearer host has more than that there and back.
             if best.as_ref().is_some_and(|(gain, _)| *gain >= 2 * length) {
                 break;
             }
@@ -205,7 +206,7 @@ impl<'f, 'e> Covering<'f, 'e> {
             .collect()
     }
 
-    /// Of the shortest way that begins with this hop, if one does. What each node would choose for so many ends takes
+    /// Of the shortest way that begins with this hop, if one does. What each node would choose for this many ends takes
     /// longer to find out than how far they are.
     fn length_over(&mut self, over: Hop, to: NodeId) -> Option<u32> {
         let length = self.distances.between(to, self.atlas.far(over))? + 1;
@@ -310,9 +311,10 @@ impl<'f, 'e> Covering<'f, 'e> {
         let ends = [over.from, self.atlas.far(over)];
         let near = self.near[over.from.index()].clone();
         let starts = self.leading_away(near, ends);
-        match starts.is_empty() {
-            true => self.leading_away(self.hosts.clone(), ends),
-            false => starts,
+        if starts.is_empty() {
+            self.leading_away(self.hosts.clone(), ends)
+        } else {
+            starts
         }
     }
 
@@ -383,7 +385,7 @@ impl<'f, 'e> Covering<'f, 'e> {
         best.map(|(_, to)| to)
     }
 
-    /// How far a host is from a switch, or from itself; of others nobody asks.
+    /// How far a host is from a switch, or from itself; others are never asked for.
     fn distance(&mut self, host: NodeId, node: NodeId) -> Option<u32> {
         match self.atlas.fabric.node(node).role {
             Role::Switch => self.distances.between(host, node),
@@ -410,7 +412,7 @@ impl<'f, 'e> Covering<'f, 'e> {
         goes && hops.contains(&over.hop) && self.goes([to, from], back, None, hops)
     }
 
-    /// Whether there is a way, which is added to `hops`, and the hop after so many is the one that is due there.
+    /// Whether there is a way, which is added to `hops`, and the hop after this many is the one that is due there.
     fn goes(
         &mut self,
         [from, to]: [NodeId; 2],
@@ -460,7 +462,7 @@ impl<'f, 'e> Covering<'f, 'e> {
     }
 }
 
-/// A step that meets all of so many, spread widely.
+/// A step that meets all of this many, spread widely.
 fn stride(count: usize) -> usize {
     let gcd = |mut a: usize, mut b: usize| {
         while b > 0 {

@@ -61,7 +61,7 @@ impl Distances {
         (hops != UNREACHABLE).then_some(hops)
     }
 
-    /// How many hops away whoever is furthest of all that are reached is.
+    /// How many hops away the furthest of all that are reached is.
     pub(super) fn furthest(&mut self, node: NodeId) -> u32 {
         let hops = self.from(node).iter().filter(|hops| **hops != UNREACHABLE);
         hops.max().copied().unwrap_or(0)

@@ -1,9 +1,9 @@
 //! Whom to probe by which ports: the fewest flows of probes that cross every link both ways as often
 //! as is wanted.
 //!
-//! Where the choices of switches are known, each flow is chosen for the links it crosses there and
-//! back. Where they are not, so many source ports are used that hardly any way stays unseen; once they
-//! have been traced, few of these flows are left.
+//! Where the choices of switches are known, each flow is chosen for the links it crosses there and back. Where they are
+//! not, enough source ports are used to leave hardly any path unseen; once they have been traced, few of these flows
+//! are left.
 
 mod choices;
 mod chosen;
@@ -28,8 +28,7 @@ pub struct ProbeFlow {
     pub source_port: u16,
 }
 
-/// So many source ports that with this probability each of `ways` equal ways is taken by one at
-/// least.
+/// How many source ports it takes until, with this probability, each of `ways` equal paths is taken by one at least.
 pub fn ports_for(ways: usize, probability: f64) -> usize {
     if ways <= 1 {
         return ways;

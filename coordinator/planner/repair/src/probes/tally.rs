@@ -65,9 +65,12 @@ impl Tally {
     /// What no other port between the same ends gains more than: of a layer that is covered none gains
     /// anything, and at a host with one cable all go the same way.
     pub(super) fn most_gain(&self, hops: &[HopIndex]) -> u32 {
-        let most = hops.iter().map(|&hop| match self.is_only[hop] {
-            true => self.missing[hop].min(1),
-            false => self.open[self.layers[hop]].min(1) as u32,
+        let most = hops.iter().map(|&hop| {
+            if self.is_only[hop] {
+                self.missing[hop].min(1)
+            } else {
+                self.open[self.layers[hop]].min(1) as u32
+            }
         });
         most.sum()
     }
@@ -78,8 +81,9 @@ impl Tally {
     }
 }
 
-/// No fewer flows cross each hop so many times, since there and back each crosses two of these at most: what hosts send
-/// or are sent, and what leads to the highest switches or from them, if those are in the middle of all ways over them.
+/// No fewer flows cross each hop this many times, since there and back each crosses two of these at most: what hosts
+/// send or are sent, and what leads to the highest switches or from them, if those are in the middle of all ways over
+/// them.
 pub(super) fn least(atlas: &Atlas<'_>, distances: &mut Distances, times: u32) -> usize {
     let (fabric, tiers) = (atlas.fabric, atlas.tiers());
     let reached = tiers.iter().filter(|tier| **tier != u32::MAX);

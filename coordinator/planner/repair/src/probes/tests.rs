@@ -19,7 +19,7 @@ fn port_counts_match_coupon_collector() {
     assert_eq!([0, 1, 2].map(|ways| ports_for(ways, 0.99)), [0, 1, 8]);
 }
 
-/// How often each hop is crossed, walked anew.
+/// How often each hop is crossed, walked again.
 fn crossings(fabric: &Fabric, ecmp: &Ecmp, cover: &Cover) -> BTreeMap<Hop, u32> {
     let (mut atlas, mut times) = (Atlas::new(fabric), BTreeMap::new());
     for flow in &cover.flows {
@@ -92,7 +92,7 @@ fn flows_between_two_hosts_are_distinct() {
     }
 }
 
-/// Three tiers of switches with so many ports.
+/// Three tiers of switches with this many ports.
 fn fat_tree(ports: usize) -> Fabric {
     let (mut nodes, mut links, half) = (String::new(), String::new(), ports / 2);
     let mut node = |name: &str, role: &str| {
@@ -264,7 +264,7 @@ fn single_host_fabric_is_uncovered() {
     assert_eq!(cover.uncovered.len(), 4);
 }
 
-/// Every pair of hosts by so many ports, and what each flow crosses.
+/// Every pair of hosts by this many ports, and what each flow crosses.
 fn candidates(fabric: &Fabric, ports: u16) -> Vec<Candidate> {
     let (mut atlas, ecmp) = (Atlas::new(fabric), Ecmp::default());
     let hosts: Vec<_> = fabric.endpoints().collect();

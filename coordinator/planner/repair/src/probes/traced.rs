@@ -21,11 +21,11 @@ pub enum Untraced {
 }
 
 /// There and back.
-type Ways = [Vec<HopIndex>; 2];
+type RoundTripHops = [Vec<HopIndex>; 2];
 
-/// Of the flows to the port of probes whose ways are known, there and back: one between the same two hosts at
-/// least, and so many that each direction of each link is crossed as often as is wanted, or by all of them. And the
-/// probes that nobody can choose, since it is not known what they would cross.
+/// Of the flows to the port of probes whose ways are known, there and back: one between the same two hosts at least,
+/// and enough of them to cross each direction of each link as often as is wanted, or all of them. And the probes that
+/// cannot be chosen, since it is not known what they would cross.
 pub fn cover_by(
     fabric: &Fabric,
     traced: &[Listed],
@@ -56,7 +56,10 @@ pub fn cover_by(
 fn told_apart(
     atlas: &Atlas<'_>,
     traced: &[Listed],
-) -> (BTreeMap<ProbeFlow, Ways>, BTreeMap<ProbeFlow, Untraced>) {
+) -> (
+    BTreeMap<ProbeFlow, RoundTripHops>,
+    BTreeMap<ProbeFlow, Untraced>,
+) {
     let learned = Learned::of(traced);
     let way = |fields: Fields| -> Option<Vec<HopIndex>> {
         let hops = learned.way(&fields)?.iter();

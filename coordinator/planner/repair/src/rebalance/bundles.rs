@@ -1,5 +1,5 @@
-//! Flows with the same five fields that are there at the same time are one to every switch: whoever moves one of them
-//! moves all.
+//! Flows with the same five fields that are there at the same time are one to every switch: moving one of them moves
+//! all.
 
 use super::moments::{begins, ends};
 use crate::paths::listed::{Listed, Movable};

@@ -1,10 +1,10 @@
 //! The fewest moves after which no link is fuller than it needs to be, for flows with known ways.
 //!
-//! The elephants are assigned anew ([`assign`](crate::assign)); mice, and flows that cannot be moved,
-//! stay where they are. A lossy link counts as slower than it is. Whoever is on a drained one leaves it,
-//! mice as well, and who cannot is named. Other flows are moved only where that brings more than is
-//! worth a move and more than is uncertain, so that the next plan does not take it back.
-//! Flows that are never there at the same time are in nobody's way: a link is as full as it is at each moment.
+//! The elephants are assigned again ([`assign`](crate::assign)); mice, and flows that cannot be moved, stay where they
+//! are. A lossy link counts as slower than it is. A flow on a drained one leaves it, mice as well, and one that cannot
+//! is named. Other flows are moved only where that brings more than is worth a move and more than is uncertain, so that
+//! the next plan does not undo it. Flows that are never there at the same time are in no other's way: a link is as full
+//! as it is at each moment.
 
 mod bundles;
 mod moments;
@@ -30,16 +30,16 @@ pub use weights::Weights;
 
 /// The least and the most source port that RoCE draws.
 const ROCE_SOURCE_PORTS: std::ops::RangeInclusive<u16> = 0xc000..=0xffff;
-/// So many ports are tried for one flow: enough for 64 ways in nearly all cases.
+/// This many ports are tried for one flow: enough for 64 ways in nearly all cases.
 const MAX_PORTS: usize = 1024;
 
 #[derive(Debug, Clone)]
 pub struct Options {
     /// By link: the share of packets it loses.
     pub lossy: BTreeMap<LinkId, f64>,
-    /// Links that shall carry nothing.
+    /// Links that should carry nothing.
     pub drained: BTreeSet<LinkId>,
-    /// Hops that nobody shall be sent over.
+    /// Hops that no flow is to be sent over.
     pub closed: BTreeSet<Hop>,
     /// By hop: what is on it besides these flows.
     pub strangers: BTreeMap<Hop, u64>,

@@ -11,15 +11,15 @@ use crate::paths::listed::Listed;
 /// Of more moments the fullest are planned.
 const MAX_MOMENTS: usize = 256;
 
-/// So many times flows cross a hop at a moment, over all moments that are planned together: more are too
-/// many to be weighed at once.
+/// This many times flows cross a hop at a moment, over all moments that are planned together: more are too many to be
+/// weighed at once.
 const MAX_CROSSINGS: usize = 1 << 17;
 
 /// Places of flows that are there together.
 pub(super) type Moment = Vec<usize>;
 
-/// Those at which most is there, by the fullest link of each from the worst down, in batches that are
-/// planned one after the other; each moment has somebody whom no earlier batch has.
+/// Those at which most is there, by the fullest link of each from the worst down, in batches that are planned one after
+/// the other; each moment has a flow that no earlier batch has.
 pub(super) fn batches(atlas: &Atlas<'_>, flows: &[Listed], options: &Options) -> Vec<Vec<Moment>> {
     let mut batching = Batching {
         planned: vec![false; flows.len()],
@@ -94,8 +94,8 @@ fn is_over(flow: &Listed, now: f64) -> bool {
     flow.during_us[1].is_some_and(|end| end <= now)
 }
 
-/// Moments after which somebody ends before anybody else begins, since at others there is less; by how full the
-/// fullest link then is, and of equal ones by how many are there.
+/// Moments after which a flow ends before another begins, since at others there is less; by how full the fullest link
+/// then is, and of equal ones by how many are there.
 fn fullest(atlas: &Atlas<'_>, flows: &[Listed], options: &Options) -> Vec<f64> {
     // All are there all the time, which is the usual case: there is nothing to compare.
     if flows.iter().all(|flow| flow.during_us == [None; 2]) {
@@ -132,7 +132,7 @@ struct Filling {
     there: usize,
     /// By hop: bytes.
     loads: BTreeMap<Hop, u64>,
-    /// By how full, as bits, which are in the same order: so many hops.
+    /// By how full, as bits, which are in the same order: this many hops.
     full: BTreeMap<u64, usize>,
 }
 

@@ -1,4 +1,4 @@
-//! Batch by batch: whoever has been there in an earlier one stays where it went then.
+//! Batch by batch: a flow that has been there in an earlier one stays where it went then.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ pub(super) struct Planning {
 /// Where all flows go then.
 pub(super) fn planned(atlas: &mut Atlas<'_>, flows: &[Listed], options: &Options) -> Planning {
     let batches = batches(atlas, flows, options);
-    // Many moments take no longer than one: each step costs so many times as much where they are together.
+    // Many moments take no longer than one: each step costs this many times as much where they are together.
     let moments = batches.iter().map(Vec::len).sum::<usize>();
     let of_batch = Options {
         work: options.work.shared_by(moments.max(1)),
@@ -38,7 +38,7 @@ pub(super) fn planned(atlas: &mut Atlas<'_>, flows: &[Listed], options: &Options
         solutions.push(planning.plan(atlas, batch, &fixed, &of_batch));
         fixed.extend(batch.iter().flatten().copied());
     }
-    let mut course = Course {
+    let mut plan = BatchPlan {
         atlas,
         flows,
         batches: &batches,
@@ -47,8 +47,8 @@ pub(super) fn planned(atlas: &mut Atlas<'_>, flows: &[Listed], options: &Options
     planning.solution = match solutions.len() {
         0 | 1 => solutions.pop().unwrap_or_default(),
         _ => {
-            course.take_harm_back(&mut planning.moved);
-            course.judged(&planning.moved, &solutions)
+            plan.take_harm_back(&mut planning.moved);
+            plan.judged(&planning.moved, &solutions)
         }
     };
     planning
@@ -77,7 +77,7 @@ impl Planning {
 }
 
 /// Several batches: each knows nothing of those after it.
-struct Course<'c, 'f> {
+struct BatchPlan<'c, 'f> {
     atlas: &'c mut Atlas<'f>,
     /// As they were.
     flows: &'c [Listed],
@@ -85,7 +85,7 @@ struct Course<'c, 'f> {
     options: &'c Options,
 }
 
-impl Course<'_, '_> {
+impl BatchPlan<'_, '_> {
     /// Until no moment's fullest link is fuller than that of this moment was.
     fn take_harm_back(&self, moved: &mut [Listed]) {
         loop {

@@ -12,8 +12,8 @@ use crate::assign::{Flow, Problem};
 use crate::paths::Atlas;
 use crate::paths::listed::{Listed, Movable};
 
-/// A sender that goes back to the first lost packet sends about so many again: at a loss of one in a
-/// hundred, half of what it sends is sent twice.
+/// A sender that goes back to the first lost packet sends about this many again: at a loss of one in a hundred, half of
+/// what it sends is sent twice.
 const RETRANSMITS_PER_LOSS: f64 = 100.0;
 
 /// The largest at a switch counts for this part of the largest of all at least: so mice do not become
@@ -44,7 +44,7 @@ pub(super) struct Sorted {
 struct Seat {
     /// Its place in the list.
     place: usize,
-    /// It is there at so many moments, and goes one way.
+    /// It is there at this many moments, and goes one way.
     moments: usize,
 }
 
@@ -197,7 +197,7 @@ struct Sorting<'a, 'f> {
 type Between = (NodeId, NodeId, Vec<usize>);
 
 impl Sorting<'_, '_> {
-    /// The first link on its way that shall carry nothing.
+    /// The first link on its way that should carry nothing.
     fn drained(&self, flow: &Listed) -> Option<LinkId> {
         let mut links = flow.path.iter().map(|hop| hop.link);
         links.find(|link| self.options.drained.contains(link))

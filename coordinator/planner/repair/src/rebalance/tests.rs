@@ -4,10 +4,10 @@ mod by_force;
 
 use proptest::prelude::*;
 use reweave_common::fabric::Fabric;
+use reweave_common::split_mix::SplitMix64;
 
 use super::problem::Sorted;
 use super::*;
-use crate::dice::Dice;
 use crate::paths::listed::parse;
 use crate::tests::scene::{Scene, seeded};
 
@@ -91,7 +91,7 @@ fn flows_never_concurrent_stay_together() {
         ],
     );
     assert_eq!(moved.len(), 2);
-    // Who comes later and stays is thought of at once: one goes where nobody will be.
+    // A flow that comes later and stays is thought of at once: one goes where no other will be.
     let wide = self::fabric(3);
     let endless = 1_000_000;
     let moved = timed(
@@ -241,7 +241,7 @@ fn weights_cover_whole_paths() {
         [(vec!["leaf1".to_owned()], vec![0, 16])]
     );
     assert_eq!(drain(&["leaf0-spine0"]), [(vec![], vec![0, 16])]);
-    // Where no way is left nobody is sent anywhere.
+    // Where no way is left no flow is sent anywhere.
     let none = drain(&["leaf0-spine0", "leaf1-spine1", "leaf2-spine1"]);
     assert_eq!(none, []);
 }
@@ -444,11 +444,11 @@ proptest! {
 #[test]
 fn repeated_plans_converge() {
     const RANDOM_TABLES: usize = 300;
-    let (mut dice, mut sent_back, mut moving) = (Dice::new(7), 0, [0; 6]);
+    let (mut rng, mut sent_back, mut moving) = (SplitMix64::new(7), 0, [0; 6]);
     for _ in 0..RANDOM_TABLES {
-        let mut wandering = Wandering::new(&mut dice);
+        let mut wandering = Wandering::new(&mut rng);
         for moving in &mut moving {
-            *moving += usize::from(wandering.plan_once(&mut dice));
+            *moving += usize::from(wandering.plan_once(&mut rng));
         }
         sent_back += usize::from(wandering.sent_back);
     }
@@ -471,10 +471,10 @@ struct Wandering {
 }
 
 impl Wandering {
-    fn new(dice: &mut Dice) -> Self {
+    fn new(rng: &mut SplitMix64) -> Self {
         let fabric = Scene::leaf_spine(4, 3, 4, 100, 100).fabric;
         let mut row = |nth: usize| {
-            let (leaf, spine, bytes) = (dice.below(4), dice.below(3), 50 + dice.below(50));
+            let (leaf, spine, bytes) = (rng.below(4), rng.below(3), 50 + rng.below(50));
             let (next, host) = ((leaf + 1 + nth % 3) % 4, nth % 4);
             let (from, to) = (4 * leaf + host, 4 * next + host);
             format!(
@@ -493,7 +493,7 @@ impl Wandering {
     }
 
     /// Whether any flow was moved; then all change a little.
-    fn plan_once(&mut self, dice: &mut Dice) -> bool {
+    fn plan_once(&mut self, rng: &mut SplitMix64) -> bool {
         let options = Options {
             uncertainty: 0.12,
             ..Options::default()
@@ -506,7 +506,7 @@ impl Wandering {
             self.left[made.flow].push(old);
         }
         for (flow, size) in self.flows.iter_mut().zip(&self.sizes) {
-            flow.bytes = size * (95 + dice.below(11) as u64) / 100;
+            flow.bytes = size * (95 + rng.below(11) as u64) / 100;
         }
         !plan.moves.is_empty()
     }

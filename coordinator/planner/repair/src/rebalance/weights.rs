@@ -1,4 +1,5 @@
-//! What switches shall give each of their links, where ways that are as short are not worth the same.
+//! What switches should give each of their links, where ways that are as short are not worth the
+//! same.
 
 use std::collections::BTreeMap;
 
@@ -18,12 +19,12 @@ pub struct Weights {
     pub links: Vec<(LinkId, u32)>,
 }
 
-/// The best way of each choice gets so many parts.
+/// The best way of each choice gets this many parts.
 const MAX_PATH_WEIGHT: u32 = 16;
 
 /// Of all choices that flows have, those that should not be even.
 pub(super) fn weights(atlas: &mut Atlas<'_>, flows: &[Listed], options: &Options) -> Vec<Weights> {
-    // Whoever leaves a switch by the same door has the same choice.
+    // Flows that leave a switch by the same door have the same choice.
     let mut ends: BTreeMap<(NodeId, NodeId), NodeId> = BTreeMap::new();
     for flow in flows {
         let to = flow.ends[1];
@@ -61,9 +62,12 @@ struct Weighing<'a, 'f> {
 impl<'a, 'f> Weighing<'a, 'f> {
     fn new(atlas: &'a mut Atlas<'f>, options: &Options) -> Self {
         let fabric = atlas.fabric;
-        let worth = |link: LinkId| match options.drained.contains(&link) {
-            true => 0.0,
-            false => problem::worth(fabric, link, options),
+        let worth = |link: LinkId| {
+            if options.drained.contains(&link) {
+                0.0
+            } else {
+                problem::worth(fabric, link, options)
+            }
         };
         Self {
             worths: fabric.links().map(|(link, _)| worth(link)).collect(),

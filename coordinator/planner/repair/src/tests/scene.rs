@@ -15,8 +15,6 @@ use reweave_common::units::Rate;
 
 use crate::maxmin::{Demand, max_min};
 
-pub(crate) use crate::dice::Dice;
-
 /// Payload over bytes on the wire.
 const PAYLOAD_SHARE: f64 = 0.957;
 

@@ -15,7 +15,7 @@ use reweave_common::iteration::Operation;
 use super::flow::{FlowGraph, UNBOUNDED_CAPACITY};
 use super::twins;
 use super::{Collective, CollectiveError};
-use crate::sim::network::{Compass, Costs, Network};
+use crate::engine::network::{Compass, Costs, Network};
 
 /// A graph with whole capacities in which some nodes are hosts.
 #[derive(Debug, Clone)]
@@ -173,7 +173,7 @@ pub(super) fn gcd(a: i128, b: i128) -> i128 {
 
 /// The time in microseconds that no algorithm can beat, latencies aside. An all-reduce is held to
 /// scattering even shares and gathering them: where links differ much, uneven shares can be faster.
-/// For all-to-all it is a bound that not every graph lets anybody reach.
+/// For all-to-all it is a bound that cannot be reached on every graph.
 pub fn optimum_us(
     collective: &Collective<'_>,
     wire_per_byte: f64,

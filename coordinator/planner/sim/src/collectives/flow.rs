@@ -12,7 +12,7 @@ struct Arc {
     room: i128,
 }
 
-/// A graph with capacities. Arc `2n` is the n-th that was added, arc `2n + 1` takes back from it.
+/// A graph with capacities. Arc `2n` is the n-th that was added, arc `2n + 1` its residual arc.
 #[derive(Debug, Clone)]
 pub(super) struct FlowGraph {
     arcs: Vec<Arc>,

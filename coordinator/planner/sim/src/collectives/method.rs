@@ -8,12 +8,12 @@ use reweave_common::ids::NodeId;
 use reweave_common::iteration::Operation;
 use reweave_repair::paths::ecmp::Ecmp;
 
-use super::pipelined::{self, Course, Tree};
+use super::pipelined::{self, Tree, TreeDirection};
 use super::schedule::{Round, Schedule};
 use super::{Algorithm, Collective, CollectiveError, Played, Watch, packing, patterns, play};
-use crate::sim::SimTime;
-use crate::sim::must_fit;
-use crate::sim::network::Network;
+use crate::engine::SimTime;
+use crate::engine::must_fit;
+use crate::engine::network::Network;
 
 /// Finer pieces than these cost more to simulate than they tell.
 const MAX_SENDS_IN_PIECES: usize = 1 << 19;
@@ -81,7 +81,10 @@ pub(crate) struct Method {
 #[derive(Debug)]
 enum Part {
     Rounds(Vec<Vec<Round>>),
-    Trees { trees: Vec<Tree>, course: Course },
+    Trees {
+        trees: Vec<Tree>,
+        direction: TreeDirection,
+    },
 }
 
 impl Method {
@@ -102,12 +105,12 @@ impl Method {
         }
         let hosts = collective.hosts()?;
         let members = hosts.len();
-        let trees = |trees, course| vec![Part::Trees { trees, course }];
+        let trees = |trees, direction| vec![Part::Trees { trees, direction }];
         let parts = match algorithm {
-            Algorithm::Tree => trees(pipelined::double_tree(members, bytes), course(operation)),
+            Algorithm::Tree => trees(pipelined::double_tree(members, bytes), direction(operation)),
             Algorithm::Optimal => packed(collective, &hosts, limit)?,
             Algorithm::Ring if operation == Operation::Broadcast => {
-                trees(vec![pipelined::chain(members, bytes)], Course::Down)
+                trees(vec![pipelined::chain(members, bytes)], TreeDirection::Down)
             }
             _ => vec![Part::Rounds(lanes(collective, &hosts, algorithm)?)],
         };
@@ -122,11 +125,11 @@ impl Method {
     ) -> Result<Vec<T>, E> {
         let best = |part: &Part| match part {
             Part::Rounds(lanes) => Ok(play(Schedule::Rounds(lanes.clone()))?.1),
-            Part::Trees { trees, course } => {
+            Part::Trees { trees, direction } => {
                 let sends: usize = trees.iter().map(|tree| tree.edges.len() * 2).sum();
                 let most = (most_sends / sends.max(1)).min(MAX_PIECES);
                 in_pieces(most, |pieces| {
-                    play(pipelined::schedule(trees, self.members, pieces, *course))
+                    play(pipelined::schedule(trees, self.members, pieces, *direction))
                 })
             }
         };
@@ -140,10 +143,10 @@ pub(super) struct Chain {
     pub(super) edges: Vec<[usize; 2]>,
     /// Over each of them, in all.
     pub(super) bytes: f64,
-    /// So many sends wait for one another.
+    /// This many sends wait for one another.
     pub(super) steps: usize,
-    /// So many courses of them there are, which begin one after the other.
-    pub(super) courses: usize,
+    /// This many passes of them there are, which begin one after the other.
+    pub(super) passes: usize,
     /// Whether what is sent may be cut into pieces that follow each other.
     pub(super) in_pieces: bool,
 }
@@ -153,8 +156,8 @@ impl Method {
     pub(super) fn chains(&self) -> Option<Vec<Chain>> {
         let chains = self.parts.iter().map(|part| match part {
             Part::Rounds(lanes) => lanes.iter().map(|lane| around(lane)).collect(),
-            Part::Trees { trees, course } => {
-                let chains = trees.iter().map(|tree| along(tree, *course));
+            Part::Trees { trees, direction } => {
+                let chains = trees.iter().map(|tree| along(tree, *direction));
                 Some(chains.collect::<Vec<_>>())
             }
         });
@@ -171,25 +174,25 @@ fn around(lane: &[Round]) -> Option<Chain> {
         edges: edges.collect(),
         bytes: round.sends.first()?.bytes * round.times as f64,
         steps: round.times,
-        courses: 1,
+        passes: 1,
         in_pieces: false,
     })
 }
 
-fn along(tree: &Tree, course: Course) -> Chain {
+fn along(tree: &Tree, direction: TreeDirection) -> Chain {
     let down = tree.edges.iter().map(|edge| [edge.parent, edge.child]);
     let up = down.clone().map(|[parent, child]| [child, parent]);
-    let edges: Vec<_> = match course {
-        Course::Down => down.collect(),
-        Course::Up => up.collect(),
-        Course::UpAndDown => up.chain(down).collect(),
+    let edges: Vec<_> = match direction {
+        TreeDirection::Down => down.collect(),
+        TreeDirection::Up => up.collect(),
+        TreeDirection::UpAndDown => up.chain(down).collect(),
     };
-    let courses = edges.len() / tree.edges.len().max(1);
+    let passes = edges.len() / tree.edges.len().max(1);
     Chain {
         edges,
         bytes: tree.bytes,
-        steps: courses * tree.depth(),
-        courses,
+        steps: passes * tree.depth(),
+        passes,
         in_pieces: true,
     }
 }
@@ -215,11 +218,11 @@ fn in_pieces<T, E>(
     Ok(best.1)
 }
 
-fn course(operation: Operation) -> Course {
+fn direction(operation: Operation) -> TreeDirection {
     match operation {
-        Operation::AllReduce => Course::UpAndDown,
-        Operation::ReduceScatter => Course::Up,
-        _ => Course::Down,
+        Operation::AllReduce => TreeDirection::UpAndDown,
+        Operation::ReduceScatter => TreeDirection::Up,
+        _ => TreeDirection::Down,
     }
 }
 
@@ -236,15 +239,15 @@ fn packed(
         return Err(CollectiveError::SharedHost { host });
     }
     let trees = packing::trees(collective, limit)?;
-    let courses = match course(collective.operation) {
-        Course::UpAndDown => vec![Course::Up, Course::Down],
+    let directions = match direction(collective.operation) {
+        TreeDirection::UpAndDown => vec![TreeDirection::Up, TreeDirection::Down],
         other => vec![other],
     };
-    let part = |course| Part::Trees {
+    let part = |direction| Part::Trees {
         trees: trees.clone(),
-        course,
+        direction,
     };
-    Ok(courses.into_iter().map(part).collect())
+    Ok(directions.into_iter().map(part).collect())
 }
 
 fn lanes(
@@ -303,12 +306,13 @@ fn group_size(fabric: &Fabric, hosts: &[NodeId], asked: usize) -> Result<usize, 
         0 => natural_group(fabric, hosts),
         asked => asked,
     };
-    match members.is_multiple_of(group) {
-        true => Ok(group),
-        false => Err(CollectiveError::BadGroup {
+    if members.is_multiple_of(group) {
+        Ok(group)
+    } else {
+        Err(CollectiveError::BadGroup {
             group,
             hosts: members,
-        }),
+        })
     }
 }
 

@@ -31,7 +31,7 @@ pub use played::{Played, Watch, play};
 pub use schedule::{Round, Schedule, Send};
 pub(crate) use steady::Swing;
 
-use crate::sim::{ProblemError, SimError};
+use crate::engine::{ProblemError, SimError};
 
 /// How a collective is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub enum Algorithm {
     Hierarchical { group: usize },
     /// All at once.
     Direct,
-    /// Step by step, each host to the one so many further on.
+    /// Step by step, each host to the one this many further on.
     Shifted,
     /// Spanning trees packed into the graph.
     Optimal,
@@ -163,7 +163,7 @@ pub fn algorithms_of(operation: Operation) -> impl Iterator<Item = Algorithm> {
 }
 
 impl Algorithm {
-    /// By the name that it is told by, or what others call it.
+    /// By the name that it is printed by, or what others call it.
     pub fn named(name: &str) -> Option<Self> {
         let name = match name {
             "halving-doubling" => "recursive",

@@ -4,7 +4,7 @@ use reweave_common::iteration::Operation;
 
 use super::schedule::{Round, Send};
 
-/// How often a ring of so many goes round for an operation in which each step moves one share.
+/// How often a ring of this many goes round for an operation in which each step moves one share.
 pub(super) fn ring_steps(operation: Operation, hosts: usize) -> usize {
     match operation {
         Operation::AllReduce => 2 * (hosts - 1),
@@ -83,7 +83,7 @@ fn block(operation: Operation, [host, size]: [usize; 2], hosts: usize, bytes: f6
     bytes * (size + doubled) as f64 / hosts as f64
 }
 
-/// All pairs so far apart swap so many bytes.
+/// All pairs so far apart swap this many bytes.
 fn exchange(hosts: usize, distance: usize, bytes: impl Fn(usize, usize) -> f64) -> Round {
     let send = |from| Send::new(from, from ^ distance, bytes(from, from ^ distance));
     once((0..hosts).map(send).collect())

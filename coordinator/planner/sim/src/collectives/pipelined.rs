@@ -46,7 +46,7 @@ impl Edge {
 
 /// Which way data goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Course {
+pub(super) enum TreeDirection {
     /// From the root to all.
     Down,
     /// From all to the root, reduced on the way.
@@ -55,15 +55,20 @@ pub(super) enum Course {
     UpAndDown,
 }
 
-/// Each tree by itself, in so many pieces.
-pub(super) fn schedule(trees: &[Tree], hosts: usize, pieces: usize, course: Course) -> Schedule {
+/// Each tree by itself, in this many pieces.
+pub(super) fn schedule(
+    trees: &[Tree],
+    hosts: usize,
+    pieces: usize,
+    direction: TreeDirection,
+) -> Schedule {
     let mut plan = Plan {
         hosts,
         sends: Vec::new(),
         waits: Vec::new(),
     };
     for tree in trees {
-        plan.add(tree, pieces, course);
+        plan.add(tree, pieces, direction);
     }
     Schedule::Graph {
         sends: plan.sends,
@@ -78,14 +83,15 @@ struct Plan {
 }
 
 impl Plan {
-    fn add(&mut self, tree: &Tree, pieces: usize, course: Course) {
+    fn add(&mut self, tree: &Tree, pieces: usize, direction: TreeDirection) {
         let mut before = [None, None];
         for _ in 0..pieces {
-            let up = (course != Course::Down).then(|| self.up(tree, pieces, before[0]));
+            let up = (direction != TreeDirection::Down).then(|| self.up(tree, pieces, before[0]));
             let arrived = up
                 .map(|first| self.arriving_at_root(tree, first))
                 .unwrap_or_default();
-            let down = (course != Course::Up).then(|| self.down(tree, pieces, before[1], &arrived));
+            let down = (direction != TreeDirection::Up)
+                .then(|| self.down(tree, pieces, before[1], &arrived));
             before = [up, down];
         }
     }
@@ -174,9 +180,12 @@ pub(super) fn double_tree(hosts: usize, bytes: f64) -> Vec<Tree> {
     let first = binary_tree(hosts);
     let turned = |host: usize| (host + 1) % hosts;
     let mirrored = |host: usize| hosts - 1 - host;
-    let other = |host: usize| match hosts.is_multiple_of(2) {
-        true => mirrored(host),
-        false => turned(host),
+    let other = |host: usize| {
+        if hosts.is_multiple_of(2) {
+            mirrored(host)
+        } else {
+            turned(host)
+        }
     };
     let second = first
         .iter()

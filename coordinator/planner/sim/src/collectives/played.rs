@@ -7,13 +7,13 @@ use reweave_repair::paths::ecmp::{Ecmp, Fields};
 
 use super::schedule::{Round, Schedule, Send};
 use super::{Collective, CollectiveError};
-use crate::sim::network::{Compass, Network, Way};
-use crate::sim::{self, Outcome, PathIndex, Problem, Progress, SimError, SimTime, TaskIndex};
+use crate::engine::network::{Compass, Network, NetworkPath};
+use crate::engine::{self, Outcome, PathIndex, Problem, Progress, SimError, SimTime, TaskIndex};
 
 /// Schedules of more sends than this do not fit into memory.
 const MAX_SENDS: usize = 1 << 26;
 
-/// Who is told how far a simulation is, and says whether to go on.
+/// Gets how far a simulation is, and says whether to go on.
 pub type Watch<'w> = &'w mut dyn FnMut(Progress) -> bool;
 
 /// How a schedule went.
@@ -24,8 +24,8 @@ pub struct Played {
     pub work: u64,
 }
 
-/// The time that a schedule takes. More than `limit` units of work are an error; `watch` is told now
-/// and then how far it is.
+/// The time that a schedule takes. More than `limit` units of work are an error; `watch` gets now and then how far it
+/// is.
 pub fn play(
     collective: &Collective<'_>,
     schedule: &Schedule,
@@ -60,9 +60,8 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
-    /// When all that is sent in a round ends at once, and all hosts take part in it, the next begins
-    /// at once, and what goes round many times takes so many times as long: a ring in step is as
-    /// much work as one of its rounds.
+    /// When all that is sent in a round ends at once, and all hosts take part in it, the next begins at once, and what
+    /// goes round many times takes this many times as long: a ring in step is as much work as one of its rounds.
     fn rounds(&mut self, lanes: &[Vec<Round>]) -> Result<Played, CollectiveError> {
         match self.in_step(lanes)? {
             Some(played) => Ok(played),
@@ -145,7 +144,7 @@ impl Stage<'_> {
         for &[before, after] in waits {
             problem.add_wait(before, after)?;
         }
-        Ok(sim::watched(&problem, self.limit, self.watch)?)
+        Ok(engine::watched(&problem, self.limit, self.watch)?)
     }
 
     fn path<'s>(
@@ -170,7 +169,7 @@ impl Stage<'_> {
         Ok((path, way.delay))
     }
 
-    fn way(&mut self, send: &Send) -> Option<Way> {
+    fn way(&mut self, send: &Send) -> Option<NetworkPath> {
         let [from, to] = [send.from, send.to].map(|host| self.hosts[host]);
         let label = self.ecmp.label(Fields {
             source: from.index() as u32,

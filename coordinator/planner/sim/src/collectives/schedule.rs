@@ -12,7 +12,7 @@ pub struct Send {
     pub bytes: f64,
     /// The nodes from one to the other; a shortest way where there are none.
     pub along: Vec<NodeId>,
-    /// Counts as so many flows where links are shared.
+    /// Counts as this many flows where links are shared.
     pub weight: u32,
 }
 
@@ -28,7 +28,7 @@ impl Send {
     }
 }
 
-/// What is sent at once, so many times in a row.
+/// What is sent at once, this many times in a row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Round {
     pub sends: Vec<Send>,

@@ -12,7 +12,7 @@ use reweave_repair::paths::ecmp::{Ecmp, Fields};
 
 use super::method::{Chain, Method};
 use super::{Algorithm, Collective, CollectiveError};
-use crate::sim::network::{Compass, Network, Way};
+use crate::engine::network::{Compass, Network, NetworkPath};
 
 /// The port by which RDMA over Ethernet is known.
 const ROCE_PORT: u16 = 4791;
@@ -53,15 +53,15 @@ impl<'a> Swing<'a> {
     /// The sends that wait for one another, and how many courses of these begin in turn.
     pub(crate) fn steps(&self) -> (usize, usize) {
         let longest = self.chains.iter().max_by_key(|chain| chain.steps);
-        longest.map_or((0, 1), |chain| (chain.steps, chain.courses))
+        longest.map_or((0, 1), |chain| (chain.steps, chain.passes))
     }
 
     pub(crate) fn in_pieces(&self) -> bool {
         self.chains.iter().all(|chain| chain.in_pieces)
     }
 
-    /// Seconds for all bytes by so many channels, each of which takes `copied` seconds at least. The
-    /// flows of each have ports of their own; a host with several links deals its channels out to them.
+    /// Seconds for all bytes by this many channels, each of which takes `copied` seconds at least. The flows of each
+    /// have ports of their own; a host with several links deals its channels out to them.
     pub(crate) fn seconds(
         &self,
         channels: u32,
@@ -88,7 +88,7 @@ impl<'a> Swing<'a> {
         compass: &mut Compass,
     ) -> Result<Vec<usize>, CollectiveError> {
         let mut crossed = Vec::new();
-        let mut way = Way::default();
+        let mut way = NetworkPath::default();
         for &[from, to] in &chain.edges {
             let [from, to] = [from, to].map(|host| self.hosts[host]);
             let label = ecmp.label(Fields {
@@ -99,9 +99,12 @@ impl<'a> Swing<'a> {
                 protocol: UDP_PROTOCOL,
             });
             let towards = compass.towards(self.network, to);
-            let choose = |node: usize, choices: usize| match node == from.index() {
-                true => port as usize % choices.max(1),
-                false => ecmp.choose(node as u32, label, choices),
+            let choose = |node: usize, choices: usize| {
+                if node == from.index() {
+                    port as usize % choices.max(1)
+                } else {
+                    ecmp.choose(node as u32, label, choices)
+                }
             };
             if !self.network.find_chosen(from, &towards, choose, &mut way) {
                 let [from, to] = [from, to].map(|host| self.fabric.name(host).to_owned());
@@ -177,7 +180,7 @@ mod tests {
 
     use super::*;
     use crate::collectives::{self, Schedule, Send, patterns};
-    use crate::sim::network::Costs;
+    use crate::engine::network::Costs;
 
     const HOSTS: usize = 16;
     const LANE_BYTES: f64 = 1e8;

@@ -5,7 +5,7 @@ use reweave_common::iteration::Operation::{self, *};
 use reweave_repair::paths::ecmp::Ecmp;
 
 use super::*;
-use crate::sim::network::{Costs, Network};
+use crate::engine::network::{Costs, Network};
 
 const MAX_SIMULATION_WORK: u64 = 1 << 34;
 
@@ -207,7 +207,7 @@ fn latency_and_start_count_per_step() {
                          host_gbps = 100\nuplink_gbps = 100\nlatency_us = 1",
     );
     let costs = Costs {
-        start_up: crate::sim::SimTime::from_micros(3.0).unwrap(),
+        start_up: crate::engine::SimTime::from_micros(3.0).unwrap(),
         ..Costs::default()
     };
     let network = Network::of(&fabric, costs);

@@ -1,4 +1,4 @@
-//! Hosts that could change places without anybody noticing: what is true of one is true of all.
+//! Hosts that could change places without a difference: what is true of one is true of all.
 //!
 //! Nodes are twins when they have the same neighbours over the same rates. Switches are, too, when
 //! they differ only in which hosts hang on them alone, and these hosts are alike.
@@ -46,9 +46,12 @@ pub(super) fn one_of_each(graph: &Capacities, roots: usize) -> Vec<usize> {
     // Twins have the number of the first of them.
     let mut firsts: BTreeMap<Sides, usize> = BTreeMap::new();
     let first: Vec<usize> = (0..graph.nodes)
-        .map(|node| match hosts.contains(&node) {
-            true => node,
-            false => *firsts.entry(of_node(node)).or_insert(node),
+        .map(|node| {
+            if hosts.contains(&node) {
+                node
+            } else {
+                *firsts.entry(of_node(node)).or_insert(node)
+            }
         })
         .collect();
     let mut seen = BTreeSet::new();
@@ -101,7 +104,7 @@ mod tests {
     #[test]
     fn hosts_of_equal_leaves_are_symmetric() {
         assert_eq!(kinds(FOUR_LEAVES, 0), ["h0"]);
-        // Whoever sends to all is one of its kind, and so is its leaf.
+        // A host that sends to all is one of its kind, and so is its leaf.
         assert_eq!(kinds(FOUR_LEAVES, 1), ["h0", "h1", "h3"]);
         let ideal = "kind = \"ideal\"\nhosts = 9\nnic_gbps = 1";
         assert_eq!(kinds(ideal, 0), ["h0"]);

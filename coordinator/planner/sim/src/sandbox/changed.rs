@@ -14,7 +14,7 @@ const EXCLUSIVE_KEYS: [[&str; 2]; 2] = [
     ["batch_per_replica", "batch"],
 ];
 
-/// The job file of this name and text, whose own mistakes are told as its own.
+/// The job file of this name and text, whose own mistakes are reported as its own.
 pub(super) fn job(
     variant: Document<'_>,
     changes: &toml::Table,

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::traffic::Sent;
 use super::{Traffic, Variant};
-use crate::sim::SimTime;
+use crate::engine::SimTime;
 use crate::workload::history::Replayed;
 
 /// As many links as people look at.

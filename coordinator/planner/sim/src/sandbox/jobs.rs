@@ -41,8 +41,8 @@ impl JobCompared {
     }
 }
 
-/// Plays an iteration of a job on the hosts of the recorded fabric, and as the variant has it: with what it
-/// makes of the job, on whoever has the places of these hosts.
+/// Plays an iteration of a job on the hosts of the recorded fabric, and as the variant has it: with what it makes of
+/// the job, on the hosts that have the places of these.
 pub fn compare_jobs(
     [job, changed]: [&Work; 2],
     variant: &Variant,

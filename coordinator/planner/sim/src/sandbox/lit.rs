@@ -51,7 +51,7 @@ fn circuits_after(fabric: &Fabric, commands: &[String]) -> Circuits {
     circuits
 }
 
-/// Where somebody was seen to send from one node to the next, there was a circuit then.
+/// Where a node was seen to send to the next, there was a circuit then.
 fn light(fabric: &Fabric, burst: &Burst, dark: &mut BTreeSet<LinkId>) {
     let hops = burst.hops.iter().flatten().chain(&burst.to_node);
     let nodes: Vec<_> = hops.filter_map(|name| fabric.find(name)).collect();

@@ -1,5 +1,4 @@
-//! The sandbox: traffic of the past, traffic that somebody listed, or a job, played as it was and as it might
-//! have been.
+//! The sandbox: traffic of the past, listed traffic, or a job, played as it was and as it might have been.
 //!
 //! It is a function of these and of a variant: nothing that is in force is asked or changed.
 
@@ -17,8 +16,8 @@ use std::fmt;
 use reweave_common::fabric::Fabric;
 use reweave_common::input::InputError;
 
-use crate::sim::Progress;
-use crate::sim::network::Costs;
+use crate::engine::Progress;
+use crate::engine::network::Costs;
 use crate::workload::SimulationError;
 use crate::workload::history::{ReplayError, Replayed, Routing, Seen, replay};
 

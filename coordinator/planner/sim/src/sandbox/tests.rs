@@ -6,8 +6,8 @@ use reweave_common::traffic::Burst;
 use reweave_repair::paths::ecmp::Ecmp;
 
 use super::*;
-use crate::sim::flows;
-use crate::sim::network::Network;
+use crate::engine::flows;
+use crate::engine::network::Network;
 use crate::workload::job::{JobFile, Work};
 
 const FABRIC: &str = "kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts_per_leaf = 2\n\
@@ -283,7 +283,7 @@ fn listed_flows_match_solo_simulation() {
         &Ecmp::default(),
     )
     .unwrap();
-    let outcome = crate::sim::simulate(&flows.problem, 1_000_000).unwrap();
+    let outcome = crate::engine::simulate(&flows.problem, 1_000_000).unwrap();
     assert_eq!(compared.as_it_was.end_ms, outcome.makespan().millis());
     let times = flows.completion_times(&outcome);
     let alone: f64 = times.iter().map(|time| time.millis()).sum();

@@ -1,4 +1,4 @@
-//! What is played: what was sent in a stretch of time, or what somebody listed.
+//! What is played: what was sent in a stretch of time, or what a table lists.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ use reweave_repair::paths::ecmp::Ecmp;
 
 use super::variant::Routes;
 use super::{SandboxError, Variant};
-use crate::sim::flows::{self, Listed};
-use crate::sim::network::{Costs, Network};
-use crate::sim::{SimTime, TaskIndex};
+use crate::engine::flows::{self, Listed};
+use crate::engine::network::{Costs, Network};
+use crate::engine::{SimTime, TaskIndex};
 use crate::workload::history::{Routing, Seen};
 
 /// Whose hosts are known by their names, so that it can be played on any fabric that has them.
@@ -76,7 +76,7 @@ impl Traffic {
         }
     }
 
-    /// What somebody listed as a table for `sim flows`; `file` is the name that errors call it by.
+    /// A table for `sim flows`; `file` is the name that errors call it by.
     pub fn listed(
         file: &str,
         text: &str,

@@ -90,7 +90,7 @@ impl<'t> VariantFile<'t> {
         Ok(Self { document, file })
     }
 
-    /// The file of the fabric that it is compared with, which somebody else may say instead.
+    /// The file of the fabric that it is compared with, which a caller may replace.
     pub fn recorded(&self) -> Result<&str, InputError> {
         match &self.file.recorded {
             Some(name) => Ok(name.get_ref()),
@@ -104,8 +104,8 @@ impl<'t> VariantFile<'t> {
         name.map(|name| name.get_ref().as_str())
     }
 
-    /// The job file whose name and text these are, with what the variant changes of it; nothing where it
-    /// changes nothing. Whatever is wrong with it then is wrong with the change.
+    /// The job file whose name and text these are, with what the variant changes of it; nothing where it changes
+    /// nothing. All that is wrong with it then is wrong with the change.
     pub fn job(&mut self, file: &str, text: &str) -> Result<Option<JobFile>, InputError> {
         match self.file.job.take() {
             None => Ok(None),

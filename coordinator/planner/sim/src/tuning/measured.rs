@@ -62,7 +62,7 @@ const TIME_COLUMN: usize = 5;
 const MIN_CELLS: usize = 8;
 const START_LINE: &str = "# Collective test starting:";
 const RANK_LINE: &str = "#  Rank ";
-/// Parts that grow alike are not told apart.
+/// Parts that grow alike are not distinguished.
 const MIN_PIVOT_RATIO: f64 = 1e-6;
 
 /// Reads what `all_reduce_perf` and its siblings print; `file` is the name that errors call it by.
@@ -130,8 +130,8 @@ impl Calibration {
 
 const PART_COUNT: usize = 3;
 
-/// Columns that one factor each is fitted to; what is not named stays as it was simulated. Starts are
-/// told from latency where numbers of channels differ, and both from bytes where sizes do.
+/// Columns that one factor each is fitted to; what is not named stays as it was simulated. Starts are distinguished
+/// from latency where numbers of channels differ, and both from bytes where sizes do.
 const FACTOR_GROUPS: [&[&[usize]]; 6] = [
     &[&[0], &[1], &[2]],
     &[&[0, 1], &[2]],
@@ -150,12 +150,13 @@ fn factors(parts: &[[f64; PART_COUNT]]) -> Option<[f64; PART_COUNT]> {
         .iter()
         .filter_map(|groups| factors_of(parts, groups));
     let off = |factors: &[f64; PART_COUNT]| squares(parts, factors);
-    fits.reduce(
-        |a, b| match off(&b) + ROUNDING_TOLERANCE < MAX_BETTER_RATIO * off(&a) {
-            true => b,
-            false => a,
-        },
-    )
+    fits.reduce(|a, b| {
+        if off(&b) + ROUNDING_TOLERANCE < MAX_BETTER_RATIO * off(&a) {
+            b
+        } else {
+            a
+        }
+    })
 }
 
 fn squares(parts: &[[f64; PART_COUNT]], factors: &[f64; PART_COUNT]) -> f64 {
@@ -185,7 +186,7 @@ fn factors_of(parts: &[[f64; PART_COUNT]], groups: &[&[usize]]) -> Option<[f64; 
         .then_some(factors)
 }
 
-/// What columns are, and what they shall come to.
+/// What columns are, and what they should come to.
 type Line = (Vec<f64>, f64);
 
 /// The factors of the columns that come closest to the last one; nothing where columns are alike.

@@ -1,11 +1,10 @@
 //! Which algorithm, protocol and how many channels suit collectives of each size on a fabric.
 //!
-//! Rings and trees among hosts are simulated on the fabric with what each protocol costs, by ever
-//! more channels: each sends by flows of its own, which hashes spread, and each is one more to be
-//! started at every step. What ranks of one host do among themselves is added by formula.
-//! Measurements of nccl-tests, where they are given, say how many times as long the first byte takes,
-//! the starts of further channels do, and the bytes. The table says for each range of sizes what is
-//! fastest and why it is so many channels, in the form that NCCL's tuner plugins read.
+//! Rings and trees among hosts are simulated on the fabric with what each protocol costs, by ever more channels: each
+//! sends by flows of its own, which hashes spread, and each is one more to be started at every step. What ranks of one
+//! host do among themselves is added by formula. Measurements of nccl-tests, where they are given, say how many times
+//! as long the first byte takes, the starts of further channels do, and the bytes. The table says for each range of
+//! sizes what is fastest and why it is this many channels, in the form that NCCL's tuner plugins read.
 
 mod measured;
 mod simulated;
@@ -41,7 +40,7 @@ pub const PROTOCOLS: [Protocol; 3] = [
     Protocol::Simple,
 ];
 pub const ALGORITHMS: [Algorithm; 2] = [Algorithm::Ring, Algorithm::Tree];
-/// What is tried, where nobody asks for others.
+/// What is tried, where the caller asks for no others.
 pub const DEFAULT_CHANNEL_COUNTS: [u32; 6] = [1, 2, 4, 8, 16, 32];
 /// More channels must be so much faster to be worth their processors.
 const MAX_WORTHWHILE_RATIO: f64 = 0.99;
@@ -93,7 +92,7 @@ pub type Combination = (Algorithm, Protocol);
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Calibrations {
-    /// Of whatever was not measured by itself.
+    /// Of all that was not measured by itself.
     pub general: Calibration,
     pub of: Vec<(Combination, Calibration)>,
 }
@@ -134,7 +133,7 @@ pub struct Choice {
 
 /// A range of sizes with one choice.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct TuningRow {
     pub from_bytes: u64,
     /// Included.
     pub to_bytes: u64,
@@ -149,7 +148,7 @@ pub struct Survey {
     all: Vec<Simulated>,
 }
 
-/// How often what is fastest is looked for anew with the fit that its measurements gave.
+/// How often the fastest is searched again with the fit that its measurements gave.
 const MAX_FITS: usize = 4;
 
 impl Survey {
@@ -201,7 +200,7 @@ impl Survey {
         })
     }
 
-    /// What runs of one combination, or of whatever the library chose, say of the simulated times:
+    /// What runs of one combination, or of the library's own choice, say of the simulated times:
     /// what it will have chosen is the fastest as far as the sweep knows. None of nothing.
     pub fn calibrate(&self, runs: &[Run]) -> Option<Calibration> {
         let mut fitted = None;
@@ -262,15 +261,15 @@ impl Choice {
 
 /// Ranges between the sizes that were swept: each choice holds up to the middle, on a logarithmic
 /// scale, between its size and the next. Of what is larger than the largest nothing is said.
-pub fn table(choices: &[Choice]) -> Vec<Row> {
-    let mut rows: Vec<Row> = Vec::new();
+pub fn table(choices: &[Choice]) -> Vec<TuningRow> {
+    let mut rows: Vec<TuningRow> = Vec::new();
     for (nth, choice) in choices.iter().enumerate() {
         let middle = |next: &Choice| (choice.bytes * next.bytes).sqrt() as u64;
         let to_bytes = choices.get(nth + 1).map_or(choice.bytes as u64, middle);
         let choice = choice.clone();
         match rows.last_mut().filter(|row| row.choice.is_like(&choice)) {
             Some(row) => (row.to_bytes, row.choice) = (to_bytes, choice),
-            None => rows.push(Row {
+            None => rows.push(TuningRow {
                 from_bytes: rows.last().map_or(0, |row| row.to_bytes + 1),
                 to_bytes,
                 choice,
@@ -280,13 +279,12 @@ pub fn table(choices: &[Choice]) -> Vec<Row> {
     rows
 }
 
-/// The rows as NCCL's tuner plugins read them: collective, least and most bytes, algorithm,
-/// protocol, channels, nodes, ranks, and two columns that shall not matter. Above each, as a remark,
-/// why it is so many channels.
-pub fn csv(operation: Operation, hosts: usize, ranks: usize, rows: &[Row]) -> String {
+/// The rows as NCCL's tuner plugins read them: collective, least and most bytes, algorithm, protocol, channels, nodes,
+/// ranks, and two columns without effect. Above each, as a remark, why it is this many channels.
+pub fn csv(operation: Operation, hosts: usize, ranks: usize, rows: &[TuningRow]) -> String {
     let collective = operation.name().replace('-', "");
-    let line = |row: &Row| {
-        let Row {
+    let line = |row: &TuningRow| {
+        let TuningRow {
             from_bytes,
             to_bytes,
             choice: Choice {

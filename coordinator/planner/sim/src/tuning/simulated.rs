@@ -8,8 +8,8 @@ use reweave_repair::paths::ecmp::Ecmp;
 use super::measured::{Calibration, Parts};
 use super::{ALGORITHMS, Combination, PROTOCOLS, Protocol};
 use crate::collectives::{self, Algorithm, Collective, CollectiveError, Swing};
-use crate::sim::SimTime;
-use crate::sim::network::{Costs, Network};
+use crate::engine::SimTime;
+use crate::engine::network::{Costs, Network};
 
 /// What is simulated, and on what.
 #[derive(Debug, Clone)]
@@ -27,7 +27,7 @@ pub struct Ground<'f> {
     pub limit: u64,
 }
 
-/// One combination by so many channels.
+/// One combination by this many channels.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Simulated {
     pub(super) combination: Combination,
@@ -37,7 +37,7 @@ pub(super) struct Simulated {
     start_us: f64,
     /// The sends that wait for one another, and how many courses of them begin in turn.
     steps: f64,
-    courses: f64,
+    passes: f64,
     in_pieces: bool,
     /// What each byte takes when all goes on at once.
     pub(super) us_per_byte: f64,
@@ -55,7 +55,7 @@ const RATE_SAMPLE_BYTES: f64 = 1e9;
 const PIECE_COUNTS: [f64; 8] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0];
 
 impl Simulated {
-    /// What so many bytes take, in the pieces that suit them.
+    /// What this many bytes take, in the pieces that suit them.
     pub(super) fn parts(&self, bytes: f64, calibration: &Calibration) -> Parts {
         let pieces = if self.in_pieces {
             &PIECE_COUNTS[..]
@@ -73,9 +73,10 @@ impl Simulated {
     fn in_pieces(&self, bytes: f64, pieces: f64) -> Parts {
         let further = pieces - 1.0;
         let whole_us = bytes * self.us_per_byte;
-        let wire_us = match self.in_pieces {
-            true => whole_us * (further + self.steps / self.courses) / pieces,
-            false => whole_us,
+        let wire_us = if self.in_pieces {
+            whole_us * (further + self.steps / self.passes) / pieces
+        } else {
+            whole_us
         };
         Parts {
             latency_us: self.empty_us * (1.0 + further / self.steps.max(1.0)),
@@ -133,14 +134,14 @@ impl Ground<'_> {
             seconds += swing.seconds(channels, copied_us / more / 1e6, &ecmp)?;
         }
         let per_byte = |seconds: f64| seconds * more * 1e6 / RATE_SAMPLE_BYTES;
-        let (steps, courses) = swing.steps();
+        let (steps, passes) = swing.steps();
         Ok(Simulated {
             combination: (algorithm, Protocol::Simple),
             channels,
             empty_us: 0.0,
             start_us: f64::from(channels - 1) * self.start_us,
             steps: steps as f64,
-            courses: courses as f64,
+            passes: passes as f64,
             in_pieces: swing.in_pieces(),
             us_per_byte: per_byte(seconds / draws as f64),
             copied_us_per_byte: copied_us / RATE_SAMPLE_BYTES,
@@ -198,9 +199,10 @@ impl Ground<'_> {
         let hosts = self.hosts().max(1);
         let factor = |ranks: usize| collectives::bus_factor(self.operation, ranks);
         let simulated = factor(hosts);
-        match algorithm == Algorithm::Ring && simulated > 0.0 {
-            true => factor(hosts * self.ranks_per_host.max(1)) / simulated,
-            false => 1.0,
+        if algorithm == Algorithm::Ring && simulated > 0.0 {
+            factor(hosts * self.ranks_per_host.max(1)) / simulated
+        } else {
+            1.0
         }
     }
 

@@ -79,7 +79,7 @@ fn rival(rival: Option<why::Rival>) -> (u32, Because) {
     (rival.channels, rival.because)
 }
 
-/// A channel alone is a flow on one of eight ways; whoever has but one way gains nothing by more.
+/// A channel alone is a flow on one of eight ways; a job with one way gains nothing by more.
 #[test]
 fn more_paths_want_more_channels() {
     let [many, one] = [8, 1].map(narrow);
@@ -165,7 +165,7 @@ fn each_host_link_gets_channel() {
     assert!((large.why.collisions - 1.0).abs() < 0.01, "{:?}", large.why);
 }
 
-/// The parts that are told apart come to what a simulation of all sends says.
+/// The parts that are distinguished come to what a simulation of all sends says.
 #[test]
 fn tree_estimate_matches_simulation() {
     let fabric = fabric(8);
@@ -175,10 +175,10 @@ fn tree_estimate_matches_simulation() {
         ..ground(&fabric, 400)
     };
     let choices = swept(&only);
-    let network = crate::sim::network::Network::of(
+    let network = crate::engine::network::Network::of(
         &fabric,
-        crate::sim::network::Costs {
-            start_up: crate::sim::SimTime::from_micros(14.0).unwrap(),
+        crate::engine::network::Costs {
+            start_up: crate::engine::SimTime::from_micros(14.0).unwrap(),
             ..Default::default()
         },
     );
@@ -296,7 +296,7 @@ fn calibration_separates_latency_start_bytes() {
         near(fit.latency, 3.0) && near(fit.start, 2.0) && near(fit.wire, 1.2) && fit.off < 1e-9,
         "{fit:?}"
     );
-    // By one number of channels, starts are not told from latency.
+    // By one number of channels, starts are not distinguished from latency.
     let one = all.map(|of| sample([of[0], 0.5 * of[0], of[2]], 3.0 * of[0] + 1.2 * of[2]));
     let fit = Calibration::fit(&one).unwrap();
     assert!(

@@ -1,4 +1,4 @@
-//! Why it is so many channels, and neither fewer nor more.
+//! Why it is this many channels, and neither fewer nor more.
 
 use std::fmt;
 
@@ -41,7 +41,7 @@ pub struct Rival {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Why {
     pub channels: u32,
-    /// Of the time, what goes by whatever the bytes are.
+    /// Of the time, the part that does not depend on the bytes.
     pub latency_percent: f64,
     /// Bytes of a channel below which this is more than half.
     pub least_bytes_per_channel: f64,
@@ -83,11 +83,17 @@ impl Why {
 
 fn rival(chosen: &Simulated, best: &Weighed, it: &Simulated, weighed: &Weighed) -> Rival {
     let longer = weighed.time_us / best.time_us;
-    let because = match it.channels < chosen.channels {
-        true if it.copied_us_per_byte >= MAX_WORTHWHILE_RATIO * it.us_per_byte => Because::Copying,
-        true => Because::Collisions,
-        false if 100.0 * (longer - 1.0) >= MIN_REPORTED_PERCENT => Because::Starts,
-        false => Because::NoGain,
+    let because = if it.channels >= chosen.channels {
+        let is_longer = 100.0 * (longer - 1.0) >= MIN_REPORTED_PERCENT;
+        if is_longer {
+            Because::Starts
+        } else {
+            Because::NoGain
+        }
+    } else if it.copied_us_per_byte >= MAX_WORTHWHILE_RATIO * it.us_per_byte {
+        Because::Copying
+    } else {
+        Because::Collisions
     };
     Rival {
         channels: it.channels,
@@ -106,7 +112,7 @@ impl fmt::Display for Why {
     }
 }
 
-/// What is less is not told.
+/// What is less is not reported.
 const MIN_REPORTED_PERCENT: f64 = 0.05;
 
 impl fmt::Display for Rival {

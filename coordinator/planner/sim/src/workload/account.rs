@@ -7,7 +7,7 @@ use reweave_common::iteration::{Iteration, NameId, TaskWork};
 
 use super::evaluation::{Exposed, RankTime};
 use super::lowering::Timeline;
-use crate::sim::SimTime;
+use crate::engine::SimTime;
 
 /// Something of a rank begins or ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

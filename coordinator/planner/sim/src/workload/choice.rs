@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::lowering::{Lowering, SimulationError};
 use super::network::Network;
 use crate::collectives::{Algorithm, Collective, CollectiveError, Method, Schedule, algorithms_of};
-use crate::sim::{self, SimTime};
+use crate::engine::{self, SimTime};
 
 /// How the collectives of a job are done, by operation. What is not named goes around a ring, and
 /// an all-to-all directly. Where a network is given rings or trees for a group, those are taken.
@@ -85,7 +85,7 @@ pub(super) struct Findings {
     methods: RefCell<Methods>,
 }
 
-/// So many sends in pieces may an iteration have; its collectives share them.
+/// This many sends in pieces may an iteration have; its collectives share them.
 const MAX_SENDS: usize = 1 << 21;
 /// What an algorithm must take of another's time to be taken in its place: less is rounding.
 const MAX_WORTHWHILE_RATIO: f64 = 0.9999;
@@ -250,7 +250,7 @@ impl Deciding<'_, '_> {
     ) -> Result<SimTime, SimulationError> {
         let mut lowering = Lowering::new(self.network.places(), self.network)?;
         lay(&mut lowering)?;
-        Ok(sim::simulate(&lowering.problem, self.limit)?.makespan())
+        Ok(engine::simulate(&lowering.problem, self.limit)?.makespan())
     }
 
     fn refused(&self, source: CollectiveError) -> SimulationError {

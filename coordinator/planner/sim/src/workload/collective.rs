@@ -8,7 +8,7 @@ use reweave_common::iteration::Operation;
 
 use super::lowering::SimulationError;
 use super::network::{Network, NetworkError, Steps};
-use crate::sim::must_fit;
+use crate::engine::must_fit;
 
 /// Pieces that go at once, as often as there are rounds; a round begins when the one before is over.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,7 +23,7 @@ pub(super) struct Chain<'c> {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Piece<'c> {
-    pub(super) leg: Leg<'c>,
+    pub(super) hop: ChainHop<'c>,
     /// Of all flows that it stands for.
     pub(super) bytes: f64,
     /// How many flows it stands for, which begin and end together.
@@ -32,7 +32,7 @@ pub(super) struct Piece<'c> {
 
 /// From one member to another, over given nodes where there are any.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Leg<'c> {
+pub(super) struct ChainHop<'c> {
     pub(super) from: Rank,
     pub(super) to: Rank,
     pub(super) along: Option<&'c [NodeId]>,
@@ -62,24 +62,24 @@ impl<'n> Network<'n> {
         }
         let given = self.carriage.rings.get(group);
         let Some(rings) = given.filter(|rings| !rings.is_empty()) else {
-            let legs = around(group, |_| None);
-            return Ok(vec![self.ring(operation, &legs, bytes)]);
+            let hops = around(group, |_| None);
+            return Ok(vec![self.ring(operation, &hops, bytes)]);
         };
         let total: f64 = rings.iter().map(|ring| ring.weight).sum();
         let chain = |ring: &'n GroupRing| {
             check(ring, group)?;
-            let legs = around(&ring.members, |nth| ring.legs[nth].as_deref());
-            Ok(self.ring(operation, &legs, bytes * ring.weight / total))
+            let hops = around(&ring.members, |nth| ring.legs[nth].as_deref());
+            Ok(self.ring(operation, &hops, bytes * ring.weight / total))
         };
         rings.iter().map(chain).collect()
     }
 
-    /// What ranks of one host send to those of another goes the same way, where no hash parts it, and
-    /// waits alike, where nobody counts messages: it is one piece.
+    /// What ranks of one host send to those of another goes the same way, where no hash parts it, and waits alike,
+    /// where messages are not counted: it is one piece.
     fn all_to_all<'c>(&self, group: &[Rank], bytes: f64) -> Chain<'c> {
         let share = bytes / group.len() as f64;
         let piece = |[from, to]: [Rank; 2], flows: usize| Piece {
-            leg: Leg {
+            hop: ChainHop {
                 from,
                 to,
                 along: None,
@@ -90,9 +90,10 @@ impl<'n> Network<'n> {
         };
         let mut on_host: BTreeMap<NodeId, Vec<Rank>> = BTreeMap::new();
         for (nth, &rank) in group.iter().enumerate() {
-            let host = match self.settings.tells_ranks_apart() {
-                true => NodeId::from_index(nth),
-                false => self.host(rank),
+            let host = if self.settings.tells_ranks_apart() {
+                NodeId::from_index(nth)
+            } else {
+                self.host(rank)
             };
             on_host.entry(host).or_default().push(rank);
         }
@@ -118,20 +119,20 @@ impl<'n> Network<'n> {
         }
     }
 
-    fn ring<'c>(&self, operation: Operation, legs: &[Leg<'c>], bytes: f64) -> Chain<'c> {
-        let members = legs.len() as u32;
+    fn ring<'c>(&self, operation: Operation, hops: &[ChainHop<'c>], bytes: f64) -> Chain<'c> {
+        let members = hops.len() as u32;
         // The broadcast flows through in a stream, all others step by step.
-        let (steps, chunk, legs) = match operation {
-            Operation::AllReduce => (2 * (members - 1), bytes / f64::from(members), legs),
-            Operation::Broadcast => (1, bytes, &legs[..legs.len() - 1]),
-            _ => (members - 1, bytes / f64::from(members), legs),
+        let (steps, chunk, hops) = match operation {
+            Operation::AllReduce => (2 * (members - 1), bytes / f64::from(members), hops),
+            Operation::Broadcast => (1, bytes, &hops[..hops.len() - 1]),
+            _ => (members - 1, bytes / f64::from(members), hops),
         };
         let (rounds, in_one) = match self.settings.steps {
             Steps::Collapsed => (1, steps),
             Steps::Each => (steps, 1),
         };
-        let piece = |&leg| Piece {
-            leg,
+        let piece = |&hop| Piece {
+            hop,
             bytes: chunk * f64::from(in_one),
             flows: 1,
         };
@@ -140,7 +141,7 @@ impl<'n> Network<'n> {
             _ => in_one,
         };
         Chain {
-            pieces: legs.iter().map(piece).collect(),
+            pieces: hops.iter().map(piece).collect(),
             rounds,
             messages,
             crossing: false,
@@ -148,14 +149,17 @@ impl<'n> Network<'n> {
     }
 }
 
-fn around<'c>(members: &[Rank], along: impl Fn(usize) -> Option<&'c [NodeId]>) -> Vec<Leg<'c>> {
-    let leg = |(nth, &from)| Leg {
+fn around<'c>(
+    members: &[Rank],
+    along: impl Fn(usize) -> Option<&'c [NodeId]>,
+) -> Vec<ChainHop<'c>> {
+    let hop = |(nth, &from)| ChainHop {
         from,
         to: members[(nth + 1) % members.len()],
         along: along(nth),
         backwards: false,
     };
-    members.iter().enumerate().map(leg).collect()
+    members.iter().enumerate().map(hop).collect()
 }
 
 /// Both ways over each branch.
@@ -164,7 +168,7 @@ fn forested<'c>(forest: &'c Forest, group: &[Rank], bytes: f64) -> Result<Chain<
     let both_ways = |branch: &'c ForestEdge| {
         let [a, b] = branch.ends;
         [(a, b, false), (b, a, true)].map(|(from, to, backwards)| Piece {
-            leg: Leg {
+            hop: ChainHop {
                 from,
                 to,
                 along: branch.along.as_deref(),
@@ -182,7 +186,7 @@ fn forested<'c>(forest: &'c Forest, group: &[Rank], bytes: f64) -> Result<Chain<
     })
 }
 
-/// Trees over g members have g - 1 branches each, whatever their shares.
+/// Trees over g members have g - 1 branches each, with any shares.
 fn check_forest(forest: &Forest, group: &[Rank]) -> Result<(), NetworkError> {
     let members: BTreeSet<_> = group.iter().collect();
     let ends = forest.branches.iter().flat_map(|branch| &branch.ends);
@@ -190,9 +194,10 @@ fn check_forest(forest: &Forest, group: &[Rank]) -> Result<(), NetworkError> {
     let shares: f64 = forest.branches.iter().map(|branch| branch.share).sum();
     let wanted = (group.len() - 1) as f64;
     let positive = forest.branches.iter().all(|branch| branch.share > 0.0);
-    match met == members && positive && (shares - wanted).abs() <= wanted * 1e-6 {
-        true => Ok(()),
-        false => Err(NetworkError::BadForest),
+    if met == members && positive && (shares - wanted).abs() <= wanted * 1e-6 {
+        Ok(())
+    } else {
+        Err(NetworkError::BadForest)
     }
 }
 

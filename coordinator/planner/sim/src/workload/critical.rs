@@ -7,7 +7,7 @@ use reweave_common::iteration::{Iteration, NameId, TaskId, TaskWork};
 
 use super::evaluation::{Segment, Stretch};
 use super::lowering::Timeline;
-use crate::sim::SimTime;
+use crate::engine::SimTime;
 
 /// From the end back to the beginning: before each task comes the one that it waited for last, be it
 /// for what that brought or for its processor. Summed up by what was done and its name.

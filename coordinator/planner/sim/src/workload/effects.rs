@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::lowering::{Lowered, SimulationError, simulate_while};
 use super::network::{Network, Settings, Spreading, Steps};
-use crate::sim::{self, Progress, SimTime};
+use crate::engine::{self, Progress, SimTime};
 
 /// What each step of a collective costs before it is under way. At 5 us, published packet-level
 /// iterations that are bound by many small collectives come out within 0.2 %.
@@ -26,7 +26,7 @@ pub const COLD_START_US: f64 = 5.0;
 pub const HEAD_OF_LINE_FACTOR: f64 = 1.35;
 /// What a sender has under way before it hears of a full port: the time there and back.
 pub const ROUND_TRIP_US: f64 = 10.0;
-/// So many fabrics that differ in nothing but their hash are tried.
+/// This many fabrics that differ in nothing but their hash are tried.
 pub const HASH_SEEDS: u32 = 8;
 
 /// What makes an iteration longer than exact shares say. The default is what was fitted.
@@ -38,10 +38,10 @@ pub struct Effects {
     pub head_of_line: f64,
     /// How many seeds of the switches' hash are tried; none leaves traffic spread evenly.
     pub seeds: u32,
-    /// Messages that come at once to one port wait for so long for each that is before them.
+    /// Messages that come at once to one port wait for this long for each that is before them.
     pub incast: SimTime,
-    /// Messages that meet on a link between the ends' own wait for what each sender before them has
-    /// under way, which is as much as it sends in so long.
+    /// Messages that meet on a link between the ends' own wait for what each sender before them has under way, which is
+    /// as much as it sends in this long.
     pub uplinks: SimTime,
     /// Queues build up there only; everywhere where there is nothing.
     pub only: Option<Queue>,
@@ -209,7 +209,7 @@ pub struct Cost {
 /// Says whether to go on.
 pub(super) type GoOn<'g> = &'g mut dyn FnMut() -> bool;
 
-/// A job on a fabric. Its collectives go as they do on the network, whatever effects there are.
+/// A job on a fabric. Its collectives go as they do on the network, under any effects.
 #[derive(Debug, Clone, Copy)]
 pub struct Setting<'s> {
     pub iteration: &'s Iteration,
@@ -217,9 +217,8 @@ pub struct Setting<'s> {
 }
 
 impl Setting<'_> {
-    /// Simulates once without any effect, once with each, and once with all; what the hash decides,
-    /// once for each seed. Each run may take `limit` units of work; `watch` is told how many of them
-    /// are done, and says whether to go on.
+    /// Simulates once without any effect, once with each, and once with all; what the hash decides, once for each seed.
+    /// Each run may take `limit` units of work; `watch` gets how many of them are done, and says whether to go on.
     pub fn interval(
         &self,
         effects: &Effects,
@@ -303,7 +302,7 @@ impl Setting<'_> {
         let lowered = Lowered::of(self.iteration, self.network)?;
         let outcome = purse.pays(
             |limit| {
-                sim::watched(&lowered.problem, limit, &mut |_| go_on())
+                engine::watched(&lowered.problem, limit, &mut |_| go_on())
                     .map_err(SimulationError::from)
             },
             |it| it.work,
@@ -330,9 +329,10 @@ impl Setting<'_> {
     fn steps(&self, settings: &Settings, effects: &Effects) -> Steps {
         let flows = |members: usize| 2 * (members as u64) * members as u64;
         let stepped: u64 = self.iteration.collectives().map(flows).sum();
-        match effects.cold_start > SimTime::ZERO && stepped <= MAX_STEPPED_FLOWS {
-            true => Steps::Each,
-            false => settings.steps,
+        if effects.cold_start > SimTime::ZERO && stepped <= MAX_STEPPED_FLOWS {
+            Steps::Each
+        } else {
+            settings.steps
         }
     }
 }

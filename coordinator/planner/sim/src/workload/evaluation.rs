@@ -10,7 +10,7 @@ use super::lowering::{Lowered, SimulationError};
 use super::network::Network;
 use super::risks::Risk;
 use super::{account, critical};
-use crate::sim::{self, Outcome, Problem, Progress, SimTime, Work, loads};
+use crate::engine::{self, Outcome, Problem, Progress, SimTime, Work, loads};
 
 /// What an iteration costs. All times in milliseconds.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -107,7 +107,7 @@ pub struct LaneLoad {
 }
 
 /// Simulates an iteration and gives account of its time. More than `limit` units of work is an
-/// error; `watch` is told now and then how far it is, and says whether to go on.
+/// error; `watch` gets now and then how far it is, and says whether to go on.
 pub fn evaluate(
     iteration: &Iteration,
     network: &Network<'_>,
@@ -115,7 +115,7 @@ pub fn evaluate(
     watch: &mut dyn FnMut(Progress) -> bool,
 ) -> Result<Evaluation, SimulationError> {
     let lowered = Lowered::of(iteration, network)?;
-    let outcome = sim::watched(&lowered.problem, limit, watch)?;
+    let outcome = engine::watched(&lowered.problem, limit, watch)?;
     let timeline = lowered.timeline(iteration, &outcome);
     let loads = loads(&lowered.problem);
     let (ranks, exposed) = account::of_ranks(iteration, &timeline);
@@ -124,7 +124,7 @@ pub fn evaluate(
         bounds: Bounds {
             compute_ms: longest_computation(iteration).millis(),
             communication_ms: fullest_lane_ms(network, &lowered.problem, &loads),
-            chain_ms: sim::longest_chain(&lowered.problem).millis(),
+            chain_ms: engine::longest_chain(&lowered.problem).millis(),
         },
         events: timeline.events,
         mean: mean(&ranks),
@@ -234,9 +234,10 @@ fn sharing(problem: &Problem, outcome: &Outcome) -> Vec<Sharing> {
     let mut sharing = vec![Sharing::default(); problem.capacities().len()];
     for (at, begins, path) in changes {
         for &link in problem.path(path) {
-            match begins {
-                true => sharing[link as usize].begins(at),
-                false => sharing[link as usize].ends(at),
+            if begins {
+                sharing[link as usize].begins(at)
+            } else {
+                sharing[link as usize].ends(at)
             }
         }
     }

@@ -8,8 +8,8 @@ use reweave_common::fabric::Fabric;
 use reweave_common::ids::NodeId;
 use reweave_repair::paths::ecmp::{Ecmp, Fields};
 
-use crate::sim::network::{Compass, Costs, Network, Part, Way};
-use crate::sim::{
+use crate::engine::network::{Compass, Costs, Network, NetworkPath, Part};
+use crate::engine::{
     self, Outcome, PathIndex, Problem, ProblemError, Progress, SimError, SimTime, TaskIndex,
 };
 
@@ -78,8 +78,8 @@ impl From<ProblemError> for ReplayError {
 /// Traffic spreads over no more ways than these.
 const MAX_PATHS: usize = 64;
 
-/// Plays bursts that were seen: each begins when it did, and takes as long as it must. More than
-/// `limit` units of work is an error; `watch` is told now and then how far it is, and says whether to go on.
+/// Plays bursts that were seen: each begins when it did, and takes as long as it must. More than `limit` units of work
+/// is an error; `watch` gets now and then how far it is, and says whether to go on.
 pub fn replay(
     seen: &[Seen],
     fabric: &Fabric,
@@ -103,7 +103,7 @@ pub fn replay(
         stage.add(burst)?;
     }
     stage.add_waits(seen)?;
-    let outcome = sim::watched(&stage.problem, limit, watch).map_err(ReplayError::Course)?;
+    let outcome = engine::watched(&stage.problem, limit, watch).map_err(ReplayError::Course)?;
     let times = stage.acts.iter().map(|act| act.took(&outcome));
     Ok(Replayed {
         times: times.collect(),
@@ -118,8 +118,8 @@ struct Act {
     parts: Range<usize>,
     /// How long the first bit of the first part is on its way.
     delay: SimTime,
-    /// Of a burst that goes over several ways: all of them wait for the one, and the other for all of them,
-    /// so that whoever waits for a burst has one task to wait for.
+    /// Of a burst that goes over several ways: all of them wait for the one, and the other for all of them, so that
+    /// what waits for a burst has one task to wait for.
     gate: Option<TaskIndex>,
     end: TaskIndex,
 }
@@ -229,7 +229,7 @@ impl Stage<'_> {
         let label = ecmp.label(fields(burst));
         let whole = |way| Part { way, share: 1.0 };
         if burst.from == burst.to {
-            return Ok(vec![whole(Way::default())]);
+            return Ok(vec![whole(NetworkPath::default())]);
         }
         let towards = self.compass.towards(network, burst.to);
         let parts: Vec<_> = match (&burst.along, self.routing) {
@@ -243,12 +243,13 @@ impl Stage<'_> {
                 way.into_iter().map(whole).collect()
             }
         };
-        match parts.is_empty() {
-            true => Err(ReplayError::NoWay {
+        if parts.is_empty() {
+            Err(ReplayError::NoWay {
                 from: self.fabric.name(burst.from).to_owned(),
                 to: self.fabric.name(burst.to).to_owned(),
-            }),
-            false => Ok(parts),
+            })
+        } else {
+            Ok(parts)
         }
     }
 

@@ -29,13 +29,14 @@ pub struct Loss {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(tag = "by", rename_all = "lowercase")]
 pub enum Known {
-    /// So many of the probes that crossed it, more than elsewhere. Of so many cables any may be it.
+    /// This many of the probes that crossed it, more than elsewhere. Any of this many cables may be
+    /// it.
     Probes {
         lost: u64,
         sent: u64,
         suspects: usize,
     },
-    /// So many broken frames, of at least so many.
+    /// This many broken frames, of at least this many.
     Port { broken: u64, frames: u64 },
 }
 

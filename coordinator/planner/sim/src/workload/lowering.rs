@@ -9,12 +9,12 @@ use reweave_common::ids::{NodeId, Rank};
 use reweave_common::iteration::{Iteration, Operation, Task, TaskId, TaskWork};
 
 use super::choice;
-use super::collective::{Chain, Leg, Piece};
+use super::collective::{Chain, ChainHop, Piece};
 use super::network::{Network, NetworkError, Spreading};
 use super::queues::Queues;
 use crate::collectives::CollectiveError;
-use crate::sim::network::Part;
-use crate::sim::{self, PathIndex, Problem, ProblemError, SimError, SimTime, TaskIndex};
+use crate::engine::network::Part;
+use crate::engine::{self, PathIndex, Problem, ProblemError, SimError, SimTime, TaskIndex};
 
 /// Why there is no time to tell.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,7 +43,7 @@ impl SimulationError {
         matches!(self, Self::Course(SimError::TooMuchWork { .. }))
     }
 
-    /// Whether whoever watched did not want to go on.
+    /// Whether the watcher did not want to go on.
     pub fn is_stop(&self) -> bool {
         matches!(self, Self::Course(SimError::Stopped(_)))
     }
@@ -112,7 +112,7 @@ pub fn simulate_while(
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<Timeline, SimulationError> {
     let lowered = Lowered::of(iteration, network)?;
-    let outcome = sim::watched(&lowered.problem, limit, &mut |_| go_on())?;
+    let outcome = engine::watched(&lowered.problem, limit, &mut |_| go_on())?;
     Ok(lowered.timeline(iteration, &outcome))
 }
 
@@ -126,7 +126,7 @@ pub fn simulate_within(
 ) -> Result<Option<Timeline>, SimulationError> {
     let lowered = Lowered::of(iteration, network)?;
     let most = SimTime::from_seconds(most_ms / 1e3).unwrap_or(SimTime::MAX);
-    let outcome = sim::watched_within(&lowered.problem, limit, most, &mut |_| go_on())?;
+    let outcome = engine::watched_within(&lowered.problem, limit, most, &mut |_| go_on())?;
     Ok(outcome.map(|it| lowered.timeline(iteration, &it)))
 }
 
@@ -169,7 +169,7 @@ impl Lowered {
         Ok(Self { problem, spans })
     }
 
-    pub(super) fn timeline(&self, iteration: &Iteration, outcome: &sim::Outcome) -> Timeline {
+    pub(super) fn timeline(&self, iteration: &Iteration, outcome: &engine::Outcome) -> Timeline {
         let start = |span: &Span| outcome.starts[span.first as usize];
         let finish = |span: &Span| outcome.finishes[span.last as usize];
         let finish: Vec<_> = self.spans.iter().map(finish).collect();
@@ -246,14 +246,14 @@ impl<'l> Lowering<'l> {
             }
             TaskWork::Delay { time } => self.pause(time),
             TaskWork::Transfer { from, to, bytes } => {
-                let leg = Leg {
+                let hop = ChainHop {
                     from,
                     to,
                     along: None,
                     backwards: false,
                 };
                 let piece = Piece {
-                    leg,
+                    hop,
                     bytes: bytes.count() as f64,
                     flows: 1,
                 };
@@ -324,9 +324,10 @@ impl<'l> Lowering<'l> {
         for chain in chains {
             let mut gate = first;
             for round in 1..=chain.rounds {
-                let join = match round == chain.rounds {
-                    true => last,
-                    false => self.pause(Duration::ZERO)?.last,
+                let join = if round == chain.rounds {
+                    last
+                } else {
+                    self.pause(Duration::ZERO)?.last
                 };
                 let delay = if round == 1 { local } else { Duration::ZERO };
                 self.round(chain, delay, [gate, join])?;
@@ -349,11 +350,11 @@ impl<'l> Lowering<'l> {
         } else {
             1.0
         };
-        let mut queues = Queues::new(self.network, chain.pieces.iter().map(|it| it.leg.from));
-        for Piece { leg, bytes, flows } in &chain.pieces {
-            let before_port = queues.arrive(leg.to);
-            for way in self.paved(leg)?.iter() {
-                let midway = queues.pass(leg.from, self.problem.path(way.path), way.share);
+        let mut queues = Queues::new(self.network, chain.pieces.iter().map(|it| it.hop.from));
+        for Piece { hop, bytes, flows } in &chain.pieces {
+            let before_port = queues.arrive(hop.to);
+            for way in self.paved(hop)?.iter() {
+                let midway = queues.pass(hop.from, self.problem.path(way.path), way.share);
                 let wait = before_port.plus(midway);
                 let bits = self.network.links.bits(bytes * way.share) * longer;
                 let messages = way.delay.plus(cold_start).times(chain.messages);
@@ -367,10 +368,10 @@ impl<'l> Lowering<'l> {
         Ok(())
     }
 
-    pub(super) fn paved(&mut self, leg: &Leg<'_>) -> Result<Rc<[Paved]>, SimulationError> {
-        let pair = [leg.from, leg.to];
-        if let Some(nodes) = leg.along {
-            let turned = leg
+    pub(super) fn paved(&mut self, hop: &ChainHop<'_>) -> Result<Rc<[Paved]>, SimulationError> {
+        let pair = [hop.from, hop.to];
+        if let Some(nodes) = hop.along {
+            let turned = hop
                 .backwards
                 .then(|| nodes.iter().rev().copied().collect::<Vec<_>>());
             let nodes = turned.as_deref().unwrap_or(nodes);
@@ -378,15 +379,16 @@ impl<'l> Lowering<'l> {
         }
         let hosts = pair.map(|rank| self.network.host(rank));
         let of_ranks = hosts[0] == hosts[1] || self.network.settings.spreading != Spreading::Even;
-        let key = match of_ranks {
-            true => pair.map(Rank::index),
-            false => hosts.map(NodeId::index),
+        let key = if of_ranks {
+            pair.map(Rank::index)
+        } else {
+            hosts.map(NodeId::index)
         };
         let key = (of_ranks, key);
         if let Some(known) = self.known.get(&key) {
             return Ok(Rc::clone(known));
         }
-        let paved = self.pave(&self.network.ways(leg.from, leg.to)?)?;
+        let paved = self.pave(&self.network.ways(hop.from, hop.to)?)?;
         self.known.insert(key, Rc::clone(&paved));
         Ok(paved)
     }

@@ -13,8 +13,8 @@ use reweave_repair::paths::ecmp::{Ecmp, Fields, Label};
 use super::choice::{Choices, Findings};
 use super::effects::Effects;
 use super::evaluation;
-use crate::sim::network::{self, Compass, Costs, Part, Way};
-use crate::sim::{Outcome, Problem, SimTime};
+use crate::engine::network::{self, Compass, Costs, NetworkPath, Part};
+use crate::engine::{Outcome, Problem, SimTime};
 
 /// How the steps of a ring are simulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -176,8 +176,8 @@ impl<'n> Network<'n> {
     }
 
     /// Behind the links of the fabric stand two lanes for each rank: out and in.
-    fn inside(&self, from: Rank, to: Rank) -> Way {
-        let mut way = Way::default();
+    fn inside(&self, from: Rank, to: Rank) -> NetworkPath {
+        let mut way = NetworkPath::default();
         if self.settings.inside.is_some() && from != to {
             let first = self.links.capacities().len() as u32;
             let [out, into] = [from, to].map(|rank| first + 2 * rank.index() as u32);
@@ -232,12 +232,13 @@ impl<'n> Network<'n> {
                 way.map(whole).into_iter().collect()
             }
         };
-        match parts.is_empty() {
-            true => Err(NetworkError::NotLinked {
+        if parts.is_empty() {
+            Err(NetworkError::NotLinked {
                 from: self.fabric.name(nodes[0]).to_owned(),
                 to: self.fabric.name(nodes[nodes.len() - 1]).to_owned(),
-            }),
-            false => Ok(parts),
+            })
+        } else {
+            Ok(parts)
         }
     }
 
@@ -252,12 +253,13 @@ impl<'n> Network<'n> {
                 way.map(whole).into_iter().collect()
             }
         };
-        match parts.is_empty() {
-            true => Err(NetworkError::NoWay {
+        if parts.is_empty() {
+            Err(NetworkError::NoWay {
                 from: self.fabric.name(from).to_owned(),
                 to: self.fabric.name(to).to_owned(),
-            }),
-            false => Ok(parts),
+            })
+        } else {
+            Ok(parts)
         }
     }
 
@@ -280,7 +282,7 @@ impl<'n> Network<'n> {
             .get_or_init(|| evaluation::queues(problem, outcome));
     }
 
-    /// How many messages wait before a link of the problem; none as long as nobody knows.
+    /// How many messages wait before a link of the problem; none as long as that is unknown.
     pub(super) fn waiting(&self, lane: u32) -> f64 {
         let known = self.queues.get().and_then(|all| all.get(lane as usize));
         known.copied().unwrap_or(0.0)
@@ -361,6 +363,6 @@ impl<'n> Network<'n> {
     }
 }
 
-fn whole(way: Way) -> Part {
+fn whole(way: NetworkPath) -> Part {
     Part { way, share: 1.0 }
 }

@@ -6,7 +6,7 @@ use reweave_common::ids::Rank;
 
 use super::effects::Queue;
 use super::network::Network;
-use crate::sim::SimTime;
+use crate::engine::SimTime;
 
 /// Of messages that are sent at once. Each waits for those that were here before it.
 pub(super) struct Queues<'q> {
@@ -39,9 +39,10 @@ impl<'q> Queues<'q> {
         let before = self.arrived.entry(to).or_default();
         let waits = *before;
         *before += 1;
-        match effects.have_queue(Queue::Port(self.network.host(to))) {
-            true => effects.incast.times(waits),
-            false => SimTime::ZERO,
+        if effects.have_queue(Queue::Port(self.network.host(to))) {
+            effects.incast.times(waits)
+        } else {
+            SimTime::ZERO
         }
     }
 

@@ -73,7 +73,7 @@ enum Key {
 struct Joining {
     builder: IterationBuilder,
     tails: BTreeMap<Rank, TaskId>,
-    /// When each rank had nothing under way any more, on its own clock.
+    /// When each rank had nothing under way any longer, on its own clock.
     free_ns: BTreeMap<Rank, u64>,
     /// By rank, how many of the same it has recorded.
     counts: BTreeMap<(Rank, Key), usize>,

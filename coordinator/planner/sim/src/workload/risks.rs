@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::effects::{Effects, Purse, Queue, Setting};
 use super::evaluation::LaneLoad;
 use super::lowering::SimulationError;
-use crate::sim::{Progress, SimTime};
+use crate::engine::{Progress, SimTime};
 
 /// What a link may cost, by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -23,8 +23,8 @@ pub struct Risk {
     pub queue_ms: Option<f64>,
 }
 
-/// Of so many hosts, and of so many links between, it is said what their queues cost: each takes a
-/// simulation.
+/// Of this many hosts, and of this many links between, it is said what their queues cost: each
+/// takes a simulation.
 const MAX_QUEUES: usize = 8;
 
 impl Setting<'_> {

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use reweave_common::ids::Rank;
 
-use super::collective::Leg;
+use super::collective::ChainHop;
 use super::lowering::{Lowering, SimulationError, Span};
 use super::network::Steps;
 use super::queues::Queues;
 use crate::collectives::{Round, Schedule, Send};
-use crate::sim::TaskIndex;
+use crate::engine::TaskIndex;
 
 /// The flows of one send, and what is over when all of them are.
 struct Sent {
@@ -154,16 +154,16 @@ impl Lowering<'_> {
         manner: Manner,
         queues: &mut Queues<'_>,
     ) -> Result<Sent, SimulationError> {
-        let leg = Leg {
+        let hop = ChainHop {
             from: group[send.from],
             to: group[send.to],
             along: (!send.along.is_empty()).then_some(&send.along),
             backwards: false,
         };
         let cold_start = self.network.settings.effects.cold_start;
-        let (mut flows, before_port) = (Vec::new(), queues.arrive(leg.to));
-        for way in self.paved(&leg)?.iter() {
-            let midway = queues.pass(leg.from, self.problem.path(way.path), way.share);
+        let (mut flows, before_port) = (Vec::new(), queues.arrive(hop.to));
+        for way in self.paved(&hop)?.iter() {
+            let midway = queues.pass(hop.from, self.problem.path(way.path), way.share);
             let bits = self
                 .network
                 .links

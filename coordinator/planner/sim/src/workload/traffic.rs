@@ -59,7 +59,7 @@ impl Network<'_> {
             let chains = self.chains(operation, group, bytes)?;
             let of_chain = chains.iter().flat_map(|chain| {
                 let pieces = chain.pieces.iter();
-                pieces.map(|it| (it.leg.from, it.leg.to, it.bytes * f64::from(chain.rounds)))
+                pieces.map(|it| (it.hop.from, it.hop.to, it.bytes * f64::from(chain.rounds)))
             });
             return Ok(of_chain.collect());
         };

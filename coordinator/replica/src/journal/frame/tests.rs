@@ -184,7 +184,7 @@ fn length_of_another_batch_is_damage() {
     assert!(is_damaged(&moved));
 }
 
-/// It was put in place whole, so nobody ever saw it like that.
+/// It was put in place whole, so it was never seen like that.
 #[test]
 fn missing_first_batch_is_damage() {
     let (content, ends) = file(&[]);
@@ -214,8 +214,8 @@ fn foreign_files_differ_from_other_versions() {
     }
 }
 
-/// A claim to be of another version is accepted of a whole line with a number only: whoever is told to
-/// start that version looks for it in vain.
+/// A claim to be of another version is accepted of a whole line with a number only: an operator who is advised to start
+/// that version looks for it in vain.
 #[test]
 fn damaged_header_is_no_other_version() {
     let (content, _) = file(&[3]);

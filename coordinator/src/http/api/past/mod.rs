@@ -14,7 +14,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::problem::Problem;
 use super::tagged::tagged;
 use super::visitor::Visitor;
-use super::{Answered, Options, Served, options};
+use super::{ApiResult, Options, Served, options};
 use crate::archive::Unread;
 use shown::{Was, was};
 
@@ -48,7 +48,11 @@ impl From<&Kept> for Span {
 
 /// Which times there is a history of, as far as it is written down: the last minute waits for that.
 #[utoipa::path(get, path = "/past/spans", responses((status = 200, description = "The times", body = Spans)))]
-pub(super) async fn spans(served: State<Served>, visitor: Visitor, headers: HeaderMap) -> Answered {
+pub(super) async fn spans(
+    served: State<Served>,
+    visitor: Visitor,
+    headers: HeaderMap,
+) -> ApiResult {
     visitor.name(&served.context).await?;
     let archive = &served.context.archive;
     let kept = archive.read(|past| past.kept(Kind::Links)).await?;
@@ -61,7 +65,7 @@ pub(super) async fn spans(served: State<Served>, visitor: Visitor, headers: Head
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct When {
-    /// The moment, as `2026-11-20T14:00:00Z`, or `15m` for so long ago.
+    /// The moment, as `2026-11-20T14:00:00Z`, or `15m` for this long ago.
     at: String,
 }
 
@@ -73,7 +77,7 @@ pub(super) async fn past(
     visitor: Visitor,
     headers: HeaderMap,
     when: Options<When>,
-) -> Answered {
+) -> ApiResult {
     let at = moment(&options(when)?.at, SystemTime::now())?;
     visitor.name(&served.context).await?;
     let context = &served.context;
@@ -92,9 +96,10 @@ pub(super) fn moment(text: &str, now: SystemTime) -> Result<Moment, Problem> {
         let ways = "write 2026-11-20T14:00:00Z, or 15m for 15 minutes ago";
         no_such_moment(format!("{text:?} is not a time: {ways}"))
     })?;
-    match moment_of("0s", now).is_some_and(|now| at > now) {
-        true => Err(no_such_moment(format!("{} is in the future", written(at)))),
-        false => Ok(at),
+    if moment_of("0s", now).is_some_and(|now| at > now) {
+        Err(no_such_moment(format!("{} is in the future", written(at))))
+    } else {
+        Ok(at)
     }
 }
 

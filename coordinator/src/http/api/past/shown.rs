@@ -26,7 +26,7 @@ const MIN_SPAN: Duration = Duration::from_micros(1);
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Was {
     at: String,
-    /// What is told is of the time from here up to that moment.
+    /// What is shown is of the time from here up to that moment.
     from: String,
     /// 1s, 10s or 5min.
     resolution: &'static str,
@@ -36,7 +36,7 @@ pub(super) struct Was {
     agents: Vec<AgentThen>,
     /// Shortly before, the latest first.
     events: Vec<EventThen>,
-    /// What cannot be told.
+    /// What is not known.
     missing: Vec<String>,
 }
 

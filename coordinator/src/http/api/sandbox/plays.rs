@@ -87,15 +87,14 @@ fn span(span: [&str; 2], now: SystemTime) -> Result<[Moment; 2], Problem> {
 }
 
 fn short(what: &str, text: String) -> Result<String, Problem> {
-    match text.len() > MAX_TEXT_BYTES {
-        true => {
-            let detail = format!(
-                "{what}: {} bytes are more than {MAX_TEXT_BYTES}",
-                text.len()
-            );
-            Err(too_much(detail))
-        }
-        false => Ok(text),
+    if text.len() > MAX_TEXT_BYTES {
+        let detail = format!(
+            "{what}: {} bytes are more than {MAX_TEXT_BYTES}",
+            text.len()
+        );
+        Err(too_much(detail))
+    } else {
+        Ok(text)
     }
 }
 

@@ -9,10 +9,10 @@ use reweave_common::moment::Moment;
 use reweave_common::traffic::Burst;
 use reweave_formats::topoopt;
 use reweave_repair::paths::ecmp::Ecmp;
+use reweave_sim::engine::network::Costs;
 use reweave_sim::sandbox::{
     Compared, Effort, Traffic, Variant, VariantFile, as_seen, compare, compare_jobs,
 };
-use reweave_sim::sim::network::Costs;
 use reweave_sim::workload::job::{JobFile, Work};
 use serde_json::Value;
 
@@ -27,7 +27,7 @@ const MAX_FABRIC_SIZE: MaxSize = MaxSize {
 };
 /// As many as people look at, the largest first.
 const MAX_REPORTED_BURSTS: usize = 50;
-/// What variants call the fabric of this cluster, or that which somebody plays on.
+/// What variants call the fabric of this cluster, or the one that a client tries variants on.
 const OWN_FABRIC: &str = "fabric.toml";
 const FLOWS_NAME: &str = "flows";
 const JOB_NAME: &str = "job";
@@ -153,9 +153,10 @@ impl Named {
 
 fn is_small(count: usize, most: usize, what: &str) -> Result<(), String> {
     let instead = "use `reweave sim job` for larger ones";
-    match count > most {
-        true => Err(format!("{count} {what} are more than {most}: {instead}")),
-        false => Ok(()),
+    if count > most {
+        Err(format!("{count} {what} are more than {most}: {instead}"))
+    } else {
+        Ok(())
     }
 }
 

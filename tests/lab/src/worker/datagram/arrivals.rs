@@ -1,4 +1,4 @@
-//! Which packets have arrived, told by their numbers.
+//! Which packets have arrived, by their numbers.
 
 use std::ops::Range;
 

@@ -13,7 +13,7 @@ use super::session::{Breakage, Session};
 use super::socket;
 use crate::worker::clock;
 
-/// So many datagrams are taken in before others get their turn.
+/// This many datagrams are taken in before others get their turn.
 const MAX_DATAGRAMS_PER_TURN: usize = 32;
 
 pub(super) struct Driver {
@@ -36,7 +36,7 @@ impl Driver {
         }
     }
 
-    /// Until the session breaks. A NIC, too, acknowledges whether anybody reads or not.
+    /// Until the session breaks. A NIC, too, acknowledges whether a program reads or not.
     pub(super) async fn run(mut self) {
         let mut timer = pin!(sleep(Duration::ZERO));
         let why = loop {
@@ -49,9 +49,10 @@ impl Driver {
     }
 
     async fn wait(&self, mut timer: Pin<&mut Sleep>) {
-        let wanted = match self.blocked {
-            true => Interest::READABLE | Interest::ERROR | Interest::WRITABLE,
-            false => Interest::READABLE | Interest::ERROR,
+        let wanted = if self.blocked {
+            Interest::READABLE | Interest::ERROR | Interest::WRITABLE
+        } else {
+            Interest::READABLE | Interest::ERROR
         };
         let left = self
             .session
@@ -78,9 +79,10 @@ impl Driver {
             if endpoint.poll_timeout() <= now {
                 endpoint.handle_timeout(now);
             }
-            match endpoint.is_forsaken(now) {
-                true => Err(Breakage::Silent),
-                false => Ok(()),
+            if endpoint.is_forsaken(now) {
+                Err(Breakage::Silent)
+            } else {
+                Ok(())
             }
         })
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::ranges::Ranges;
 
-/// So many bytes wait to be sent; more are refused until some have gone.
+/// This many bytes wait to be sent; more are refused until some have gone.
 const MAX_BACKLOG_BYTES: u64 = 256 * 1024;
 
 #[derive(Debug, Default)]
@@ -70,7 +70,7 @@ impl Outbox {
         }
     }
 
-    /// What was never sent cannot have arrived, whatever the receiver says.
+    /// What was never sent cannot have arrived, for any answer of the receiver.
     pub(super) fn note_arrived(&mut self, range: Range<u64>) {
         let range = range.start..range.end.min(self.fresh);
         self.lost.remove(&range);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// Every datagram begins with these, so that a stranger's is told apart.
+/// Every datagram begins with these, so that a stranger's is recognised.
 const MAGIC: [u8; 3] = *b"rwv";
 const KIND_DATA: u8 = b'd';
 const KIND_PROBE: u8 = b'p';
@@ -20,7 +20,7 @@ pub(super) const MAX_RANGES: usize = 32;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Packet<'d> {
     /// Bytes of the stream, and where in it they stand. Each packet has a number of its own, also
-    /// when it repeats what another has carried: so nobody confuses the two.
+    /// when it repeats what another has carried: so the two are never confused.
     Data {
         number: u64,
         position: u64,
@@ -36,8 +36,8 @@ pub(super) enum Packet<'d> {
 /// How things stand at the receiver.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Ack {
-    /// The packet that has just come; none when it is said without one, so that nobody takes the
-    /// time since for the time it took.
+    /// The packet that has just come; none when it is said without one, so that the time since is
+    /// not taken for the time it took.
     pub(super) answers: Option<u64>,
     /// All bytes of the stream before this position have arrived.
     pub(super) arrived_to: u64,

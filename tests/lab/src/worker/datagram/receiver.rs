@@ -11,7 +11,7 @@ pub(super) struct Receiver {
     ack_due: bool,
     /// The packet that came last, if nothing was said since.
     unanswered: Option<u64>,
-    /// What the sender was told last.
+    /// The last limit that was sent to the sender.
     limit_told: u64,
 }
 
@@ -40,7 +40,7 @@ impl Receiver {
         self.ack_due = true;
     }
 
-    /// A sender that was told to stop must hear when there is room again.
+    /// A sender that was asked to stop must hear when there is room again.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> usize {
         let length = self.inbox.read(buffer);
         self.ack_due |= self.inbox.limit() >= self.limit_told + WINDOW_BYTES / 2;

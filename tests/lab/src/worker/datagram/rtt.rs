@@ -34,7 +34,7 @@ impl Rtt {
         self.smoothed.map(|(mean, _)| mean)
     }
 
-    /// How long to wait for an answer before asking anew, when that was done `times` already.
+    /// How long to wait for an answer before asking again, when that was done `times` already.
     pub(super) fn wait(&self, times: u32) -> Duration {
         let Some(usual) = self.usual() else {
             return MAX_RETRANSMIT_TIMEOUT;

@@ -26,7 +26,7 @@ pub(super) struct Sender {
     greetings: u32,
     /// A probe to be sent next, of this size.
     probe_bytes: Option<usize>,
-    /// When an answer was last asked for, and how often in vain.
+    /// When an answer was last asked for, and how often without an answer.
     asked: Duration,
     times_asked: u32,
     /// Since when nothing was heard though something is outstanding.

@@ -29,7 +29,7 @@ struct State {
 /// Why a session is over.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Breakage {
-    /// The peer's kernel says that nobody has its port.
+    /// The peer's kernel says that no program has its port.
     Refused,
     Silent,
 }

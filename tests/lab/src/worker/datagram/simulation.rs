@@ -6,6 +6,8 @@ use std::collections::{BTreeSet, BinaryHeap};
 use std::ops::Range;
 use std::time::Duration;
 
+use reweave_common::split_mix::SplitMix64;
+
 use super::endpoint::{Endpoint, Role};
 use super::packet::Packet;
 use super::window::Path;
@@ -18,19 +20,6 @@ const FRAMING_BYTES: usize = 14 + 20 + 8;
 
 pub(super) const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
-}
-
-/// Numbers as if by lot, the same for the same seed.
-pub(super) struct Lots(pub(super) u64);
-
-impl Lots {
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound.max(1)
-    }
 }
 
 /// What a network does to what it carries.
@@ -121,7 +110,7 @@ pub(super) struct Network {
     pub(super) now: Duration,
     pub(super) conditions: Conditions,
     pub(super) streams: Vec<Stream>,
-    lots: Lots,
+    rng: SplitMix64,
     flying: BinaryHeap<Flying>,
     launched: u64,
     /// Datagrams that the ends have sent.
@@ -138,7 +127,7 @@ impl Network {
             now: Duration::ZERO,
             conditions,
             streams: Vec::new(),
-            lots: Lots(seed),
+            rng: SplitMix64::new(seed),
             flying: BinaryHeap::new(),
             launched: 0,
             carried: 0,
@@ -218,18 +207,18 @@ impl Network {
         self.carried += 1;
         let dark = self.conditions.black_out.contains(&self.now)
             || datagram.len() > self.conditions.largest_bytes;
-        if dark || self.lots.below(1000) < self.conditions.lost_per_mille {
+        if dark || self.rng.below_u64(1000) < self.conditions.lost_per_mille {
             return;
         }
         let Some(leaves) = self.pass_bottleneck(from, datagram.len() + FRAMING_BYTES) else {
             self.overflowed += 1;
             return;
         };
-        let doubled = self.lots.below(1000) < self.conditions.doubled_per_mille;
+        let doubled = self.rng.below_u64(1000) < self.conditions.doubled_per_mille;
         for _ in 0..=u32::from(doubled) {
             let jitter = self
-                .lots
-                .below(self.conditions.jitter.as_nanos() as u64 + 1);
+                .rng
+                .below_u64(self.conditions.jitter.as_nanos() as u64 + 1);
             let at = leaves + self.conditions.delay + Duration::from_nanos(jitter);
             self.launched += 1;
             let flying = (at, self.launched, stream, 1 - from, datagram.to_vec());

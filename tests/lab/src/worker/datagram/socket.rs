@@ -18,7 +18,7 @@ pub(super) const MAX_MTU_BYTES: usize = 9000;
 const BUFFER_BYTES: usize = 4 * 1024 * 1024;
 
 /// Bound to `local`, which it may share with sockets that have other peers, and connected to
-/// `peer`, so that it hears nobody else.
+/// `peer`, so that it hears no other.
 pub(super) fn open(local: SocketAddrV4, peer: SocketAddrV4) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_reuse_address(true)?;
@@ -58,7 +58,7 @@ fn enlarge_buffer(socket: &Socket) -> io::Result<()> {
 #[allow(unsafe_code, reason = "IP_MTU_DISCOVER has no wrapper")]
 fn never_fragment(socket: &Socket) -> io::Result<()> {
     let value = libc::IP_PMTUDISC_DO;
-    // SAFETY: the kernel reads one integer, whose size it is told.
+    // SAFETY: the kernel reads one integer, whose size is given.
     let result = unsafe {
         libc::setsockopt(
             socket.as_raw_fd(),

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use reweave_common::split_mix::SplitMix64;
+
 use super::inbox::WINDOW_BYTES;
-use super::simulation::{Conditions, Lots, Network, ms};
+use super::simulation::{Conditions, Network, ms};
 use crate::worker::flow::Statistics;
 
 /// More than any test sends.
@@ -60,22 +62,22 @@ fn unfairness(shares: &[f64]) -> f64 {
 #[test]
 fn all_data_arrives_and_losses_count() {
     for seed in 0..80 {
-        let mut lots = Lots(seed);
-        let dark = ms(lots.below(300));
+        let mut rng = SplitMix64::new(seed);
+        let dark = ms(rng.below_u64(300));
         let conditions = Conditions {
-            bits_per_s: 1_000_000 * (10 + lots.below(200)),
-            queue: ms(2 + lots.below(50)),
-            queue_packets: lots.below(13) as u32,
-            delay: Duration::from_micros(lots.below(5000)),
-            jitter: Duration::from_micros([0, 100, 20_000][lots.below(3) as usize]),
-            lost_per_mille: [0, 10, 200][lots.below(3) as usize],
-            doubled_per_mille: [0, 100][lots.below(2) as usize],
-            black_out: dark..dark + ms(lots.below(1000)),
+            bits_per_s: 1_000_000 * (10 + rng.below_u64(200)),
+            queue: ms(2 + rng.below_u64(50)),
+            queue_packets: rng.below_u64(13) as u32,
+            delay: Duration::from_micros(rng.below_u64(5000)),
+            jitter: Duration::from_micros([0, 100, 20_000][rng.below(3)]),
+            lost_per_mille: [0, 10, 200][rng.below(3)],
+            doubled_per_mille: [0, 100][rng.below(2)],
+            black_out: dark..dark + ms(rng.below_u64(1000)),
             ..Conditions::default()
         };
         let mut network = Network::new(seed, conditions.clone());
-        network.add_stream(ms(0), 1 + lots.below(1_000_000));
-        network.add_stream(ms(lots.below(300)), 1 + lots.below(1_000_000));
+        network.add_stream(ms(0), 1 + rng.below_u64(1_000_000));
+        network.add_stream(ms(rng.below_u64(300)), 1 + rng.below_u64(1_000_000));
         network.run_until(ms(30_000), Network::all_read);
         assert!(network.all_read(), "seed {seed}: {conditions:?}");
 

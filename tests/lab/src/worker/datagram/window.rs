@@ -2,24 +2,24 @@
 //! queue stays at a few milliseconds, and the same for all who share it.
 //!
 //! Each flow aims at a rate that falls with the square of the time its packets take. All who share
-//! a queue see the same time, so they aim at the same rate, whoever came first; and the queue
+//! a queue see the same time, so they aim at the same rate, in any order of coming; and the queue
 //! grows only with the root of their number. A loss says the same as a long queue, in case one is
-//! too short to tell by its length.
+//! too short to be seen by its length.
 
 use std::time::Duration;
 
 /// The rate times the square of a round trip: at 200 Mb/s a lone flow has one of 3.5 ms.
 const RATE_RTT_SQUARED: f64 = 300_000.0; // bytes x ms
-/// So much of a round trip may be due to the way itself. Only on a longer way must the time on
-/// the way be told apart from the time in queues, which never succeeds exactly on a busy machine.
-/// No flow on such a way aims at more than 1 Gb/s.
+/// So much of a round trip may be due to the way itself. Only on a longer way must the time on the
+/// way be distinguished from the time in queues, which never succeeds exactly on a busy machine. No
+/// flow on such a way aims at more than 1 Gb/s.
 const MAX_SHORT_RTT: Duration = Duration::from_micros(1500);
 const MIN_WINDOW_PACKETS: f64 = 1.0;
 const INITIAL_WINDOW_PACKETS: f64 = 4.0;
 /// What is left of window and strength after a loss, and what a round trip gives back.
 const LOSS_FACTOR: f64 = 0.7;
 const RECOVERY_PER_RTT: f64 = 0.02;
-/// How often the way is measured anew, because a route may have changed, and for how long the
+/// How often the way is measured again, because a route may have changed, and for how long the
 /// queues are left to run empty then. All flows do so together: they share one clock.
 const EPOCH_INTERVAL: Duration = Duration::from_secs(5);
 const QUEUE_DRAIN_TIME: Duration = Duration::from_millis(20);
@@ -44,7 +44,7 @@ pub(super) struct Window {
     strength: f64,
     /// Until a queue shows, the window doubles with each round trip.
     starting: bool,
-    way: Way,
+    way: BaseRtt,
     round: Round,
     /// Packets sent earlier tell nothing new about losses.
     reduced: Option<Duration>,
@@ -64,7 +64,7 @@ struct Round {
 
 /// The round trip without queues, as far as that is known.
 #[derive(Debug, Default)]
-struct Way {
+struct BaseRtt {
     rtt: Option<Duration>,
     /// The epoch in which it was measured.
     measured: u64,
@@ -89,7 +89,7 @@ impl Window {
             most: most_bytes as f64,
             strength: 1.0,
             starting: true,
-            way: Way::default(),
+            way: BaseRtt::default(),
             round: Round::default(),
             reduced: None,
         }
@@ -113,7 +113,8 @@ impl Window {
         self.round.rtt_count += 1;
     }
 
-    /// Packets of so many bytes have arrived, `latest` the last of them; `next` will be sent next.
+    /// Packets of this many bytes have arrived, `latest` the last of them; `next` will be sent
+    /// next.
     pub(super) fn note_arrived(&mut self, now: Duration, bytes: usize, latest: u64, next: u64) {
         self.starting &= !self.aim().is_some_and(|aim| aim < self.size);
         if self.starting && self.round.limited {
@@ -174,7 +175,7 @@ impl Round {
     }
 }
 
-impl Way {
+impl BaseRtt {
     fn note(&mut self, now: Duration, rtt: Duration) {
         if self.rtt.is_none_or(|known| rtt <= known.max(MAX_SHORT_RTT)) {
             *self = Self {

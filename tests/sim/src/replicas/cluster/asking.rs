@@ -5,11 +5,11 @@ use std::time::Duration;
 use reweave_replica::{NotLeading, ProposalRefused, ReadId, RequestId, Standing};
 
 use super::{Cluster, Event, NETWORK_DELAYS};
-use crate::replicas::client::Asked;
+use crate::replicas::client::PendingCall;
 use crate::replicas::machine::{Answer, Op, Payload};
 use crate::replicas::node::{Asker, Running};
 
-/// A client asks again after so long, and somebody else.
+/// A client asks again after this long, and another coordinator.
 const ANSWER_TIMEOUTS: [Duration; 2] = [Duration::from_millis(150), Duration::from_millis(400)];
 /// From one node that does not lead to the next.
 const NEXT_NODE_DELAYS: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(30)];
@@ -37,7 +37,7 @@ impl Cluster {
         self.after(ANSWER_TIMEOUTS, Event::TimedOut { asker });
     }
 
-    pub(super) fn request(&mut self, node: u64, asker: Asker, asked: Asked) {
+    pub(super) fn request(&mut self, node: u64, asker: Asker, asked: PendingCall) {
         let Some(running) = self
             .nodes
             .get_mut(&node)
@@ -111,10 +111,10 @@ impl Cluster {
     }
 }
 
-/// What is read is what is known now, and is answered once it is certain that nobody else led then;
-/// everything else waits for its place in the log. The core refuses it, too, when nothing may be decided.
-fn take(running: &mut Running, asker: Asker, asked: Asked) -> Result<(), ProposalRefused> {
-    let Asked {
+/// What is read is what is known now, and is answered once it is certain that no other led then; everything else waits
+/// for its place in the log. The core refuses it, too, when nothing may be decided.
+fn take(running: &mut Running, asker: Asker, asked: PendingCall) -> Result<(), ProposalRefused> {
+    let PendingCall {
         request, key, op, ..
     } = asked;
     if op == Op::Read {

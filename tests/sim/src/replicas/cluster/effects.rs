@@ -1,4 +1,4 @@
-//! What replicas want done: to the disk, to the others, to the machine, to whoever waits.
+//! What replicas want done: to the disk, to the others, to the machine, to waiting clients.
 
 use std::time::Duration;
 
@@ -66,10 +66,13 @@ impl Cluster {
             Effect::ReadLost(read) => self.read_lost(id, read),
             Effect::Stands(standing) => self.stands(id, standing),
             Effect::Membership(members) => {
-                // Whoever was taken out ends.
+                // A member that was removed ends.
                 if !members.of.is_empty() && !members.of.contains_key(&MemberId(id)) {
                     self.lose(id);
                 }
+            }
+            Effect::Awaited(to_come) => {
+                self.running(id).awaited = to_come.into_keys().collect();
             }
             Effect::Unreadable { index } => panic!("{id} cannot read entry {index}"),
         }
@@ -92,7 +95,7 @@ impl Cluster {
     }
 
     fn apply(&mut self, id: u64, applied: &Applied) {
-        let payload = decode_exact(&applied.payload).expect("somebody here wrote it");
+        let payload = decode_exact(&applied.payload).expect("a replica wrote it");
         let (index, request) = (applied.index, applied.request);
         let decided = match payload {
             Payload::Register { key, op } => {
@@ -112,7 +115,7 @@ impl Cluster {
     }
 
     fn apply_decided(&mut self, id: u64, index: u64, entry: &[u8]) -> Command {
-        let command = Command::decode(index, entry).expect("somebody here wrote it");
+        let command = Command::decode(index, entry).expect("a replica wrote it");
         let (since, reads) = (came_with(&command.change), self.nodes[&id].reads);
         assert!(since <= reads, "{id} reads 1.{reads}, and not {command:?}");
         let running = self.running(id);
@@ -186,7 +189,7 @@ impl Cluster {
         let running = self.running(id);
         if let Some((asker, value)) = running.reads.remove(&read) {
             let answer = Answer::Value(value);
-            // Reads are told apart by their attempts.
+            // Reads are distinguished by their attempts.
             let request = RequestId {
                 client: 0,
                 number: asker.attempt,

@@ -15,7 +15,7 @@ use crate::replicas::machine::Payload;
 use crate::replicas::node::{Plea, Running};
 use crate::replicas::people::{Matter, Word};
 
-/// Whoever hears that looks around.
+/// A client that hears that asks the others.
 pub(super) const NOT_LEADING: Response = Response::Refused(Refused::NotLeading { leader: None });
 
 impl Cluster {
@@ -31,7 +31,7 @@ impl Cluster {
         self.drive(id);
     }
 
-    /// Agents find whoever leads now, and so do people; newcomers hear nothing.
+    /// Agents find the new leader, and so do operators; new members hear nothing.
     pub(super) fn step_down(&mut self, id: u64) {
         let running = self.running(id);
         running.office.handle_deposed(&NOT_LEADING);
@@ -137,13 +137,13 @@ impl Cluster {
     }
 }
 
-/// Whether switches have been told something, and nobody knows yet what comes of it.
+/// Whether switches have been instructed, and it is not known yet what comes of it.
 fn is_under_way(state: &State) -> bool {
     let rollout = state.rollouts().next();
     rollout.is_some_and(|rollout| rollout.phase.journey().is_some())
 }
 
-/// Has the others asked whether anybody else leads.
+/// Has the others asked whether another leads.
 pub(super) fn seek(running: &mut Running, ask: u64) {
     if running.replica_mut().read(ReadId(ask)).is_err() {
         running.office.handle_uncertain(ask, NOT_LEADING);

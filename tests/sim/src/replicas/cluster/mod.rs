@@ -8,6 +8,7 @@ mod pleading;
 mod posting;
 mod seating;
 mod versions;
+mod vouching;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,7 +25,7 @@ use reweave_replica::{
 use crate::chance::Chance;
 use crate::coordinator::Output;
 use crate::replicas::agreed::Agreed;
-use crate::replicas::client::{Asked, Client, History};
+use crate::replicas::client::{Client, History, PendingCall};
 use crate::replicas::disk::SimulatedDisk;
 use crate::replicas::fabric::policy;
 use crate::replicas::laws::Laws;
@@ -38,13 +39,13 @@ use asking::CLIENT_THINK_TIMES;
 use pleading::OPERATOR_THINK_TIMES;
 
 pub const TICK_INTERVAL: Duration = Duration::from_millis(10);
-/// They ask, approve, invite, shut out and knock.
+/// They ask, approve, invite, revoke and knock.
 const OPERATOR_COUNT: usize = 3;
 const NETWORK_DELAYS: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis(2)];
 /// A coordinator that loses power at an operation on its disk, or finds no room there, starts again after this.
 const RESTART_DELAY: Duration = Duration::from_millis(50);
 
-/// Whoever was not heard for so long may come back as another build.
+/// A member that was not heard for this long may come back as another build.
 const SILENCE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How lines between coordinators are.
@@ -99,7 +100,7 @@ enum Event {
     Request {
         node: u64,
         asker: Asker,
-        asked: Asked,
+        asked: PendingCall,
     },
     Answer {
         asker: Asker,
@@ -117,7 +118,7 @@ enum Event {
     TimedOut {
         asker: Asker,
     },
-    /// Somebody thinks of something to want.
+    /// A client thinks of something to want.
     Muse {
         person: usize,
     },
@@ -130,7 +131,7 @@ enum Event {
         attempt: u64,
         word: Word,
     },
-    /// Nobody has told it anything.
+    /// It got no instruction.
     Waited {
         person: usize,
         attempt: u64,
@@ -145,7 +146,7 @@ enum Event {
         node: NodeId,
         session: SessionId,
     },
-    /// Of an agent with this session, or of nobody in particular.
+    /// Of an agent with this session, or of none in particular.
     Input {
         to: u64,
         session: Option<SessionId>,
@@ -162,7 +163,7 @@ pub struct Cluster {
     pub weather: Weather,
     pub lines: Lines,
     pub clients: Vec<Client>,
-    /// Nobody begins anything new.
+    /// No client begins anything new.
     pub is_closing: bool,
     /// People want something.
     pub is_deciding: bool,
@@ -172,9 +173,9 @@ pub struct Cluster {
     upgrades: Option<Chance>,
     /// When one goes back to the release before, once the cluster version is lowered.
     goes_back: Option<Chance>,
-    /// So many did.
+    /// This many did.
     pub went_back: u64,
-    /// Whoever has voted loses power at once, and comes back.
+    /// A member that has voted loses power at once, and comes back.
     pub voters_die: bool,
     pub history: History,
     pub laws: Laws,
@@ -182,7 +183,7 @@ pub struct Cluster {
     pub policy: Policy,
     pub timing: Timing,
     pub events: u64,
-    /// So often somebody came to lead in the middle of a rollout.
+    /// How often another came to lead in the middle of a rollout.
     pub inherited: u64,
     believed: Vec<u64>,
     people: Vec<Person>,
@@ -288,8 +289,8 @@ impl Cluster {
         }
     }
 
-    /// On an empty disk, somebody comes back under the number of one that has lost everything, as if
-    /// it had just been founded. The others know that its folder is another one.
+    /// On an empty disk, a member comes back under the number of one that has lost everything, as if it had just been
+    /// founded. The others know that its folder is another one.
     pub fn haunt(&mut self, id: u64, founders: u64) {
         self.enter(&founder(id, founders, self.founded));
         if let Some(node) = self.nodes.get_mut(&id) {
@@ -339,7 +340,7 @@ impl Cluster {
     }
 
     pub fn step(&mut self) {
-        let event = self.schedule.go_on().expect("somebody always ticks");
+        let event = self.schedule.go_on().expect("a replica always ticks");
         self.events += 1;
         if let Some(until) = self.stands_still(&event) {
             return self.schedule.at(until, event);
@@ -347,7 +348,7 @@ impl Cluster {
         self.live(event);
     }
 
-    /// Until when whoever should take this event takes nothing.
+    /// Until when the receiver of this event takes nothing.
     fn stands_still(&self, event: &Event) -> Option<Moment> {
         let node = match event {
             Event::Tick { node, .. }
@@ -379,7 +380,8 @@ impl Cluster {
                 state,
             } => {
                 self.in_life(node, life, |running| {
-                    running.replica_mut().handle_snapshot(index, state);
+                    let made = running.replica_mut().handle_snapshot(index, state);
+                    made.expect("no state here is that long");
                 });
             }
             Event::Start { node } => self.start(node),
@@ -431,6 +433,7 @@ impl Cluster {
         self.carry_out(node);
         self.tell_room(node);
         self.tell_min_version(node);
+        self.hear_members(node);
     }
 
     /// As the loop of the product does.
@@ -457,9 +460,12 @@ impl Cluster {
         };
         let heard =
             |(minor, at): &(u16, Moment)| (now.since(*at) <= SILENCE_TIMEOUT).then_some(*minor);
-        let read = |MemberId(peer)| match peer == id {
-            true => Some(reads),
-            false => running.read_by.get(&peer).and_then(heard),
+        let read = |MemberId(peer)| {
+            if peer == id {
+                Some(reads)
+            } else {
+                running.read_by.get(&peer).and_then(heard)
+            }
         };
         let members = running.durable.replica().members();
         let find = || members.min_version(read);
@@ -525,14 +531,16 @@ impl Cluster {
         }
     }
 
-    /// What is said by somebody else under a number that is known is not heard. Unknown numbers are those of newcomers here,
-    /// who begin without knowing any member.
+    /// What another says under a known number is not heard, nor is an unknown number that the replica does not expect. New
+    /// members begin here without knowing any member, and hear all.
     fn is_heard(&self, message: &Message, by: Option<&Running>) -> bool {
         let from = direction(message).0;
-        let folder = self.nodes[&from].folder;
+        let (folder, name) = (self.nodes[&from].folder, format!("c{from}"));
         let hears = |by: &Running| {
-            let (members, name) = (by.replica().members(), format!("c{from}"));
-            members.hears(message.from, &name, folder) || members.may_be_new(message.from, &name)
+            let (replica, members) = (by.replica(), by.replica().members());
+            members.of.is_empty()
+                || members.hears(message.from, &name, folder)
+                || replica.expects(message.from, &name, folder)
         };
         by.is_some_and(hears)
     }
@@ -609,7 +617,7 @@ impl Cluster {
         }
     }
 
-    /// Whether whoever leads may decide whatever there is.
+    /// Whether the leader may decide all kinds there are.
     pub fn is_upgraded(&self) -> bool {
         let mut running = self.nodes.values().filter_map(|node| node.running.as_ref());
         running.any(|it| it.office.leads() && it.office.state().cluster_version() == LATEST_MINOR)
@@ -623,7 +631,7 @@ impl Cluster {
         }
     }
 
-    /// Neither hears nor is heard by the other coordinators; whoever asks it something gets through.
+    /// Neither hears nor is heard by the other coordinators; clients get through.
     pub fn isolate(&mut self, node: u64) {
         let others = self.nodes.keys();
         let lines = others.flat_map(|&other| [(node, other), (other, node)]);
@@ -642,7 +650,7 @@ impl Cluster {
         *self.chance.one_of(&all)
     }
 
-    /// Asks whoever leads to change who takes part.
+    /// Asks the leader to change who takes part.
     pub fn change(&mut self, change: &Change) -> bool {
         let leaders: Vec<_> = self
             .nodes
@@ -662,7 +670,7 @@ impl Cluster {
         self.clients.iter().map(|client| client.answered).sum()
     }
 
-    /// Whoever leads, as far as it knows.
+    /// The leader, as far as it knows.
     pub fn leader(&self) -> Option<u64> {
         let mut nodes = self.nodes.iter();
         nodes
@@ -670,7 +678,7 @@ impl Cluster {
             .map(|(&id, _)| id)
     }
 
-    /// Who takes part, as whoever leads knows it.
+    /// Who takes part, as the leader knows it.
     pub fn members(&self) -> Option<Members> {
         let leaders = self
             .nodes
@@ -680,7 +688,7 @@ impl Cluster {
         Some(node.running.as_ref()?.replica().members().clone())
     }
 
-    /// How each of them is, for whoever wants to know what went wrong.
+    /// The state of each, to find out what went wrong.
     pub fn standing(&self) -> String {
         let each = self.nodes.iter().map(|(id, node)| match &node.running {
             Some(running) => format!("{id}: {:?}", running.replica()),

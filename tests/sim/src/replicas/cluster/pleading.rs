@@ -1,4 +1,4 @@
-//! People and newcomers: whom they ask, and how often.
+//! People and new members: whom they ask, and how often.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::replicas::people::{Matter, Word};
 
 pub(super) const OPERATOR_THINK_TIMES: [Duration; 2] =
     [Duration::from_millis(20), Duration::from_millis(200)];
-/// They ask again after so long, and somebody else.
+/// They ask again after this long, and another coordinator.
 const ANSWER_TIMEOUTS: [Duration; 2] = [Duration::from_millis(60), Duration::from_millis(250)];
 
 impl Cluster {
@@ -34,7 +34,7 @@ impl Cluster {
         };
     }
 
-    /// Of whoever it believes to lead.
+    /// Of the coordinator that it believes to lead.
     fn beg(&mut self, person: usize) {
         let Some(matter) = self.people[person].attempt() else {
             return self.after(OPERATOR_THINK_TIMES, Event::Muse { person });

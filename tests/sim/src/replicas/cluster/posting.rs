@@ -12,6 +12,9 @@ use crate::replicas::node::direction;
 impl Cluster {
     pub(super) fn post(&mut self, message: Message) {
         let line = direction(&message);
+        if !self.has_way(line) {
+            return;
+        }
         if self.cut.contains(&line) {
             return self.lines.lose(line);
         }
@@ -27,6 +30,15 @@ impl Cluster {
             let message = Box::new(message.clone());
             self.schedule.after(delay, Event::Message(message));
         }
+    }
+
+    /// There are connections to members, and to those to come. Newcomers begin here without knowing any.
+    fn has_way(&self, (from, to): Line) -> bool {
+        let running = self.nodes.get(&from).and_then(|node| node.running.as_ref());
+        running.is_some_and(|it| {
+            let (known, to) = (&it.replica().members().of, MemberId(to));
+            known.is_empty() || known.contains_key(&to) || it.awaited.contains(&to)
+        })
     }
 
     fn delay(&mut self) -> Duration {

@@ -1,4 +1,4 @@
-//! Agents and their sessions with whoever leads, or thinks so.
+//! Agents and their sessions with the leader, or one that thinks so.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::leaders::Leaders;
 use crate::replicas::node::Node;
 use crate::wire::SessionId;
 
-/// Whoever led comes back after so long.
+/// A former leader comes back after this long.
 const LEADER_DOWNTIMES: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(400)];
 
 impl Cluster {

@@ -41,7 +41,7 @@ impl Cluster {
         }
     }
 
-    /// People want nothing else any more.
+    /// People want nothing else any longer.
     pub fn insist_on_going_back(&mut self) {
         self.gossip.lowers = 1.0;
     }

@@ -1,7 +1,7 @@
 //! Ways to one host, before and after: what the checker and the rounds make of them, against a walker that tries
 //! every part of the nodes that may have followed already.
 
-use reweave_check::check_leg;
+use reweave_check::check_step;
 use reweave_common::forwarding::ForwardingTable;
 
 use super::*;
@@ -9,7 +9,7 @@ use super::*;
 /// Where each host sends what is for the last of them.
 type Heads = Vec<usize>;
 
-/// Everybody is joined to everybody.
+/// Every host is joined to every other.
 struct Full {
     fabric: Fabric,
     hosts: usize,
@@ -50,7 +50,7 @@ impl Full {
         heads.iter().enumerate().map(table).collect()
     }
 
-    /// All ways by which everybody reaches the last host: trees, one for each way to choose.
+    /// All paths by which every host reaches the last one: trees, one for each choice.
     fn trees(&self) -> Vec<Heads> {
         let others = self.last();
         let count = self.hosts.pow(others as u32);
@@ -102,7 +102,7 @@ impl Full {
             tables: &old,
             ..Network::untouched(&self.fabric)
         };
-        let verdict = check_leg(&network, MigrationStep::Round(&round));
+        let verdict = check_step(&network, MigrationStep::Round(&round));
         assert_eq!(
             verdict.is_ok(),
             arrives,
@@ -183,10 +183,10 @@ fn all_pairs_of_six_hosts_checked() {
 fn some_pairs(count: usize) -> usize {
     let fabrics: Vec<_> = (3..=6).map(Full::of).collect();
     let trees: Vec<_> = fabrics.iter().map(Full::trees).collect();
-    let mut chance = Chance(7);
+    let mut rng = SplitMix64::new(7);
     let lost = (0..count).filter(|_| {
-        let of = chance.below(fabrics.len());
-        let [before, after] = [0, 1].map(|_| chance.below(trees[of].len()));
+        let of = rng.below(fabrics.len());
+        let [before, after] = [0, 1].map(|_| rng.below(trees[of].len()));
         fabrics[of].compare(&trees[of][before], &trees[of][after])
     });
     lost.count()

@@ -27,14 +27,15 @@ impl Fleet {
         }
         let everywhere: BTreeSet<_> = ground.servers().collect();
         let most = largest.min(job.servers[1]);
-        let tried = match least > ground.largest_block() {
-            true => self.across(job, &everywhere, &[]),
-            false => self.sized(job, &everywhere, [least, most]),
+        let tried = if least > ground.largest_block() {
+            self.across(job, &everywhere, &[])
+        } else {
+            self.sized(job, &everywhere, [least, most])
         };
         tried.err()
     }
 
-    /// So many servers can be one shard.
+    /// This many servers can be one shard.
     pub(super) fn most_joined(&self) -> usize {
         let ground = &self.forming.ground;
         let joined = |block| -> usize {
@@ -109,13 +110,14 @@ impl Fleet {
         let samples = job.samples().unwrap_or(0.0);
         let takes_ms = |ms: f64| ms / shard.estimate.samples * samples;
         let gains_ms = takes_ms(shard.estimate.ms) - takes_ms(shard.ideal_ms);
-        match waits_ms.is_some_and(|waits_ms| waits_ms < gains_ms) {
-            true => Err(format!(
+        if waits_ms.is_some_and(|waits_ms| waits_ms < gains_ms) {
+            Err(format!(
                 "{why}; over blocks {} an iteration would take {:.2} ms, so that it is done sooner in one",
                 self.forming.ground.block_names(&shard.servers),
                 shard.estimate.ms
-            )),
-            false => Ok(shard),
+            ))
+        } else {
+            Ok(shard)
         }
     }
 
@@ -149,12 +151,13 @@ impl Fleet {
         let largest = room.iter().copied().max().unwrap_or(0);
         if largest < least {
             let all: usize = room.iter().sum();
-            return Err(match all < least {
-                true => format!("it needs {least} servers, and {all} are free"),
-                false => format!(
+            return Err(if all < least {
+                format!("it needs {least} servers, and {all} are free")
+            } else {
+                format!(
                     "it needs {least} servers of one block; {all} are free, and no block has more than \
                      {largest} of them"
-                ),
+                )
             });
         }
         let mut why = String::new();
@@ -238,12 +241,13 @@ impl Fleet {
     fn circuits_and_time(&self, shard: &Shard, prepared: bool) -> String {
         let circuits = counted(shard.circuits.len(), "circuit");
         let ready = if prepared { " that lay ready" } else { "" };
-        match shard.circuits.is_empty() {
-            true => "no circuits".to_owned(),
-            false => format!(
+        if shard.circuits.is_empty() {
+            "no circuits".to_owned()
+        } else {
+            format!(
                 "{circuits}{ready}, in {}",
                 span(self.set_ms(shard, prepared))
-            ),
+            )
         }
     }
 

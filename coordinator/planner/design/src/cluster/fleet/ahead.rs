@@ -50,9 +50,10 @@ impl Fleet {
         for it in running {
             free.extend(it.shard.servers.iter().filter(|it| !kept.contains(it)));
             ended.push(it);
-            let servers = match is_wide {
-                true => seating::across(ground, &free, least),
-                false => seating::in_one(ground, &free, least),
+            let servers = if is_wide {
+                seating::across(ground, &free, least)
+            } else {
+                seating::in_one(ground, &free, least)
             };
             let Some(servers) = servers else { continue };
             let gives =
@@ -81,7 +82,7 @@ impl Fleet {
         let shard = self
             .forming
             .shard(&*waiting.job.training, &next.servers, lying);
-        // Whoever is alone has nothing to prepare.
+        // A job alone has nothing to prepare.
         let Some(shard) = shard.ok().filter(|it| !it.circuits.is_empty()) else {
             return;
         };

@@ -1,9 +1,9 @@
 //! What runs on a cluster, and what is done when a job comes, changes or ends.
 //!
-//! A [`Fleet`] is told of [`Event`]s and answers with [`Step`]s: what it does now and why, or why it
-//! leaves things as they are. First those who wait are let in, in order: on free servers, then where
-//! elastic jobs can do with fewer, then where moving others makes room. For those who still wait, the
-//! circuits of their shards are prepared. When nobody waits, elastic jobs get what is left.
+//! A [`Fleet`] takes [`Event`]s and answers with [`Step`]s: what it does now and why, or why it leaves things as they
+//! are. First those who wait are admitted, in order: on free servers, then where elastic jobs can do with fewer, then
+//! where moving others makes room. For those who still wait, the circuits of their shards are prepared. When no job
+//! waits, elastic jobs get what is left.
 
 mod admit;
 mod ahead;
@@ -187,7 +187,7 @@ impl Fleet {
         });
     }
 
-    /// Takes up what was prepared already for a job that waits, and was told why.
+    /// Takes up what was prepared already for a job that waits, and the reason that it was given.
     pub fn expect(&mut self, job: Job, servers: Vec<Server>, why: String) {
         let lying = Lying {
             others: &self.others(&job.name),
@@ -293,7 +293,7 @@ impl Fleet {
         });
     }
 
-    /// Changes the shard of a running job, which stands still for so long.
+    /// Changes the shard of a running job, which stands still for this long.
     fn change(&mut self, nth: usize, shard: Shard, what: What, why: String, gain: Option<Gain>) {
         if self.start_instead(nth, &shard) {
             return;

@@ -54,7 +54,7 @@ impl Fleet {
         let mut free = self.free();
         let room = seating::free_by_block(ground, &free);
         let block = |it: &Running| ground.block_of(it.shard.servers[0]);
-        // Those that lie over several blocks stay: whoever moves goes to one.
+        // Those that lie over several blocks stay: a job that moves goes to one.
         let (numbers, jobs): (Vec<_>, Vec<_>) = (0..)
             .zip(&self.running)
             .filter(|(_, it)| !self.is_scattered(it))
@@ -118,12 +118,11 @@ impl Fleet {
             running.shard.estimate.ms,
             gain.reason()
         );
-        match gain.pays() {
-            true => self.change(nth, shard, What::Moves, why, Some(gain)),
-            false => {
-                let name = running.job.name.clone();
-                self.say(&name, What::Stays, format!("rather than move {why}"));
-            }
+        if gain.pays() {
+            self.change(nth, shard, What::Moves, why, Some(gain))
+        } else {
+            let name = running.job.name.clone();
+            self.say(&name, What::Stays, format!("rather than move {why}"));
         }
     }
 }

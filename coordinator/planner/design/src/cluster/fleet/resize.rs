@@ -34,12 +34,13 @@ impl Fleet {
             return;
         };
         let (least, most) = (running.job.servers[0], self.most_joined());
-        let why = match least > most {
-            true => format!("circuits join no more than {most}; request {most}"),
-            false => match self.free().len() {
+        let why = if least > most {
+            format!("circuits join no more than {most}; request {most}")
+        } else {
+            match self.free().len() {
                 1 => "1 more is free".to_owned(),
                 free => format!("{free} more are free"),
-            },
+            }
         };
         let has = counted(running.size(), "server");
         self.say(
@@ -82,9 +83,10 @@ impl Fleet {
         let servers = running.shard.servers.iter();
         let inside = servers.filter(|it| self.forming.ground.block_of(**it) == block);
         let spare = running.size().saturating_sub(running.job.servers[0]);
-        match running.is_elastic() {
-            true => spare.min(inside.count()),
-            false => 0,
+        if running.is_elastic() {
+            spare.min(inside.count())
+        } else {
+            0
         }
     }
 
@@ -97,7 +99,7 @@ impl Fleet {
             .max_by_key(|&(nth, spare)| (spare, std::cmp::Reverse(nth)))
     }
 
-    /// The servers of a job without so many of a block, the last ones.
+    /// The servers of a job without this many of a block, the last ones.
     fn kept(&self, nth: usize, block: usize, mut taken: usize) -> Vec<Server> {
         let mut kept = self.running[nth].shard.servers.clone();
         for place in (0..kept.len()).rev() {
@@ -160,12 +162,11 @@ impl Fleet {
                 way.words(&running.shard, &shard),
                 gain.reason()
             );
-            match gain.pays() || size < running.job.servers[0] {
-                true => self.change(nth, shard, What::Grows, why, Some(gain)),
-                false => {
-                    let name = running.job.name.clone();
-                    self.say(&name, What::Stays, format!("rather than grow {why}"));
-                }
+            if gain.pays() || size < running.job.servers[0] {
+                self.change(nth, shard, What::Grows, why, Some(gain))
+            } else {
+                let name = running.job.name.clone();
+                self.say(&name, What::Stays, format!("rather than grow {why}"));
             }
             return;
         }
@@ -180,7 +181,7 @@ impl Fleet {
 
     /// The shard of a job on other servers: spliced into the wiring that there is, unless a new
     /// wiring surely saves more than it costs to touch more circuits.
-    fn resized(&self, nth: usize, servers: &[Server]) -> Option<(Shard, Way)> {
+    fn resized(&self, nth: usize, servers: &[Server]) -> Option<(Shard, ResizeMethod)> {
         let running = &self.running[nth];
         let is_starting = self.starting(nth).is_some();
         let lying = Lying {
@@ -194,7 +195,7 @@ impl Fleet {
         let anew = self.forming.shard(&*running.job.training, servers, lying);
         let anew = anew.ok();
         if is_starting {
-            return anew.map(|it| (it, Way::Anew));
+            return anew.map(|it| (it, ResizeMethod::Rewired));
         }
         let spliced = self.spliced(nth, servers);
         match (spliced, anew) {
@@ -202,14 +203,15 @@ impl Fleet {
                 let left = running.left_at(self.now_ms);
                 let [more, fewer] = [&anew, &spliced].map(|new| self.cost_ms(&running.shard, new));
                 let gain = Gain::of(&spliced.estimate, &anew.estimate, left, more - fewer);
-                Some(match gain.pays() {
-                    true => (anew, Way::Anew),
-                    false => (spliced, Way::Spliced),
+                Some(if gain.pays() {
+                    (anew, ResizeMethod::Rewired)
+                } else {
+                    (spliced, ResizeMethod::Spliced)
                 })
             }
             (spliced, anew) => {
-                let spliced = spliced.map(|it| (it, Way::Spliced));
-                spliced.or(anew.map(|it| (it, Way::Anew)))
+                let spliced = spliced.map(|it| (it, ResizeMethod::Spliced));
+                spliced.or(anew.map(|it| (it, ResizeMethod::Rewired)))
             }
         }
     }
@@ -262,17 +264,17 @@ impl Fleet {
 
 /// How a job got its new wiring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum ResizeMethod {
     Spliced,
-    Anew,
+    Rewired,
 }
 
-impl Way {
+impl ResizeMethod {
     fn words(self, old: &Shard, new: &Shard) -> String {
         let Touched { torn, set, kept } = Touched::between(&old.circuits, &new.circuits);
         let way = match self {
             Self::Spliced => "spliced into its wiring",
-            Self::Anew => "rewired",
+            Self::Rewired => "rewired",
         };
         format!(
             "{way}, {kept} circuits stay, {torn} go and {set} come; {:.2} ms an iteration, before {:.2} ms",

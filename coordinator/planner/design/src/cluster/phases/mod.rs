@@ -25,7 +25,7 @@ pub struct Piece {
 
 /// A job's demand on the links that it shares with others.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Beat {
+pub struct PeriodicDemand {
     pub period_us: u64,
     /// By link, stretches that begin and end within the period.
     pub demand: BTreeMap<usize, Vec<Piece>>,
@@ -38,7 +38,7 @@ pub struct Phases {
     pub shifts_us: Vec<u64>,
     /// By job, how long its iteration lasts then: a little longer where lengths must fit together.
     pub periods_us: Vec<u64>,
-    /// After so long all begins again.
+    /// After this long all begins again.
     pub circle_us: u64,
     /// What is asked of links beyond what they carry in a circle, in megabit: when all begin at
     /// once, and so shifted.
@@ -48,7 +48,7 @@ pub struct Phases {
 
 /// A job may be slowed by this part of its iteration.
 const MAX_SLOWDOWN: f64 = 0.05;
-/// The common circle is no more than so many iterations of the longest.
+/// The common circle is no more than this many iterations of the longest.
 const MAX_CIRCLE_ITERATIONS: u64 = 12;
 
 /// Lengths that have a common multiple, each a little longer than it was or just as long: of those
@@ -84,7 +84,7 @@ fn divisor(a: u64, b: u64) -> u64 {
 
 /// The shifts that leave the least asked for beyond what links carry. Nothing when the jobs' lengths
 /// do not fit together: they drift past each other, and no shift holds.
-pub fn shift(beats: &[Beat], links_gbps: &[f64]) -> Option<Phases> {
+pub fn shift(beats: &[PeriodicDemand], links_gbps: &[f64]) -> Option<Phases> {
     let lengths: Vec<_> = beats.iter().map(|beat| beat.period_us).collect();
     let (circle_us, periods_us) = fit(&lengths)?;
     let mut turning = Turning {
@@ -111,13 +111,13 @@ pub fn shift(beats: &[Beat], links_gbps: &[f64]) -> Option<Phases> {
     })
 }
 
-/// So many shifts of all jobs are tried at most.
+/// This many shifts of all jobs are tried at most.
 const MAX_SHIFT_TRIES: usize = 50_000;
-/// So often each job may be shifted again when it knows where the others are.
+/// How often each job may be shifted again when it knows where the others are.
 const SHIFT_ROUNDS: usize = 3;
 
 struct Turning<'t> {
-    beats: &'t [Beat],
+    beats: &'t [PeriodicDemand],
     links_gbps: &'t [f64],
     periods_us: Vec<u64>,
     circle_us: u64,

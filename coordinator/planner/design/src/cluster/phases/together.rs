@@ -11,7 +11,7 @@ use reweave_sim::workload::candidates::{Candidate, Jobs, Judge, Seat};
 use reweave_sim::workload::{Evaluation, Network, Settings, SimulationError, evaluate, simulate};
 use serde::Serialize;
 
-use super::{Beat, Phases, Piece, shift};
+use super::{PeriodicDemand, Phases, Piece, shift};
 
 /// A job on hosts of a fabric.
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +35,7 @@ pub struct Together {
     pub shared: Vec<String>,
 }
 
-/// So many iterations of each job are simulated to see what they do to each other.
+/// This many iterations of each job are simulated to see what they do to each other.
 const SIMULATED_ITERATIONS: u32 = 4;
 
 /// Simulates jobs alone, at once, and shifted. Each simulation may take `limit` units of work.
@@ -108,7 +108,7 @@ fn shared(alone: &[(Evaluation, Sending)]) -> Vec<String> {
 
 /// What a lane carries in an iteration is dealt out over the time in which the job sends, and counted
 /// in lanes: 1 is a full one.
-fn beat(of: &Evaluation, sending: &Sending, shared: &[String]) -> Beat {
+fn beat(of: &Evaluation, sending: &Sending, shared: &[String]) -> PeriodicDemand {
     let period_us = (of.iteration_ms * 1e3).ceil().max(1.0) as u64;
     let all: f64 = sending.iter().map(|(_, bytes)| bytes).sum();
     let mut demand = BTreeMap::new();
@@ -124,7 +124,7 @@ fn beat(of: &Evaluation, sending: &Sending, shared: &[String]) -> Beat {
         };
         demand.insert(link, sending.iter().map(piece).collect());
     }
-    Beat { period_us, demand }
+    PeriodicDemand { period_us, demand }
 }
 
 /// The mean iteration of each job when it begins after its shift.
@@ -151,7 +151,7 @@ fn play(
     });
     let seats = players.iter().map(seat).collect();
     let ends = judge.times(&Candidate { fabric, seats })?;
-    let mean = |(end, &shift): (&reweave_sim::sim::SimTime, &u64)| {
+    let mean = |(end, &shift): (&reweave_sim::engine::SimTime, &u64)| {
         (end.millis() - shift as f64 / 1e3) / f64::from(SIMULATED_ITERATIONS)
     };
     Ok(ends.iter().zip(shifts_us).map(mean).collect())

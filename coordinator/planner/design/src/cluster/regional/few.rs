@@ -2,9 +2,9 @@
 
 use super::{Circuits, Counts, GBPS_TO_BYTES_PER_MS, Region};
 
-/// Of more hosts there are so many ways that hardly any can be tried.
+/// Of more hosts there are too many ways to try a useful part of them.
 const MAX_HOSTS: usize = 16;
-/// So many numbers of circuits are tried, as there is no time for more: enough for eight hosts.
+/// This many numbers of circuits are tried, as there is no time for more: enough for eight hosts.
 const MAX_TRIES: usize = 8192;
 /// What is faster by less is as fast.
 const MAX_IMPROVED_RATIO: f64 = 1.0 - 1e-9;
@@ -105,7 +105,7 @@ impl Trying<'_> {
         self.region.circuit_gbps * GBPS_TO_BYTES_PER_MS * self.best_ms * MAX_IMPROVED_RATIO
     }
 
-    /// So many circuits carry all that a pair sends in that time; more are of no use.
+    /// This many circuits carry all that a pair sends in that time; more are of no use.
     fn most(&self, a: usize, b: usize) -> usize {
         let [sent, received] = self.counts.both_ways(a, b);
         (sent.max(received) / self.carried()).ceil() as usize
@@ -146,14 +146,14 @@ impl Trying<'_> {
     }
 }
 
-/// What is sent to a host with so many ports left.
+/// What is sent to a host with this many ports left.
 struct Open {
     bytes: f64,
     room: usize,
 }
 
-/// What so many circuits carry at most, each so much, where they suit best: full ones first, then those
-/// with most left to carry.
+/// What this many circuits carry at most, each so much, where they suit best: full ones first, then those with most
+/// left to carry.
 fn most_carried(open: impl Iterator<Item = Open>, circuits: usize, each: f64) -> f64 {
     let (mut full, mut rests) = (0, Vec::new());
     for Open { bytes, room } in open {

@@ -3,7 +3,7 @@
 
 use super::{Circuits, Counts, Region};
 
-/// So many exchanges are tried, as there is no time for more.
+/// This many exchanges are tried, as there is no time for more.
 const MAX_TRIES: usize = 1024;
 
 /// Circuits that no exchange for the slowest host makes better.
@@ -24,7 +24,7 @@ struct Laying<'l> {
     free: Vec<usize>,
 }
 
-/// So many circuits more between two hosts.
+/// This many circuits more between two hosts.
 type Change = ([usize; 2], i8);
 
 impl<'l> Laying<'l> {
@@ -166,16 +166,16 @@ fn exchanged([host, peer]: [usize; 2], [given, taken]: [Option<usize>; 2]) -> Ve
 
 #[cfg(test)]
 mod tests {
-    use reweave_repair::dice::Dice;
+    use reweave_common::split_mix::SplitMix64;
 
     use super::super::few;
     use super::*;
 
     /// What the best way there is takes, against what exchanges lead to.
-    fn part_of_the_best(region: &Region, hosts: usize, dice: &mut Dice) -> f64 {
+    fn part_of_the_best(region: &Region, hosts: usize, rng: &mut SplitMix64) -> f64 {
         let mut counts = Counts::new(hosts);
         let pairs = (0..hosts).flat_map(|from| (0..hosts).map(move |to| (from, to)));
-        pairs.for_each(|(from, to)| counts.add(from, to, dice.below(100) as f64 * 1e6));
+        pairs.for_each(|(from, to)| counts.add(from, to, rng.below(100) as f64 * 1e6));
         let laid = lay(region, &counts);
         let ms = region.time_ms(&counts, &laid);
         region.time_ms(&counts, &few::best(region, &counts, laid)) / ms
@@ -189,9 +189,9 @@ mod tests {
                 circuit_gbps: 100.0,
                 switched_gbps: 100.0,
             };
-            let mut dice = Dice::new(1);
+            let mut rng = SplitMix64::new(1);
             let parts: Vec<_> = (0..40)
-                .map(|_| part_of_the_best(&region, 8, &mut dice))
+                .map(|_| part_of_the_best(&region, 8, &mut rng))
                 .collect();
             let mean = parts.iter().sum::<f64>() / parts.len() as f64;
             let worst = parts.iter().copied().fold(1.0, f64::min);

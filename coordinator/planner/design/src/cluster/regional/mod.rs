@@ -1,9 +1,9 @@
-//! Circuits for traffic that changes with every iteration, as that of experts does: laid anew in a
-//! region of hosts by what the last gates counted, beside a packet network that carries the rest.
+//! Circuits for traffic that changes with every iteration, as that of experts does: laid again in a region of hosts by
+//! what the last gates counted, beside a packet network that carries the rest.
 //!
-//! Time is that of the busiest host: on each pair, circuits carry what they can, and the packet
-//! network the rest, from all its pairs at once. [`Advice`] says whether laying them anew pays, by
-//! counts of past iterations: each iteration is planned from the one before it, as it would be.
+//! Time is that of the busiest host: on each pair, circuits carry what they can, and the packet network the rest, from
+//! all its pairs at once. [`Advice`] says whether laying them again pays, by counts of past iterations: each iteration
+//! is planned from the one before it, as it would be.
 
 mod few;
 mod gates;
@@ -220,7 +220,7 @@ const ROUNDING_TOLERANCE: f64 = 1e-12;
 /// Of fewer iterations nothing is learned.
 pub const MIN_ITERATIONS: usize = 3;
 
-/// Whether laying circuits anew in every iteration pays.
+/// Whether new circuits in every iteration pay.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Advice {
     /// Without any circuits.
@@ -237,15 +237,14 @@ pub struct Advice {
     /// A switch that takes no longer than this whenever circuits move would pay; none does where it is not
     /// above zero.
     pub pays_below_ms: f64,
-    /// How many ports for circuits would do as well without laying anything anew.
+    /// How many ports for circuits would do as well without laying any again.
     pub ports_instead: Option<usize>,
     pub why: String,
 }
 
 impl Region {
-    /// By the counts of iterations one after another: `time_ms` to move so many circuits, of which
-    /// `hidden_ms` are hidden behind computing. Nothing with fewer than [`MIN_ITERATIONS`] iterations: there is
-    /// nothing to learn from.
+    /// By the counts of iterations one after another: `time_ms` to move this many circuits, of which `hidden_ms` are
+    /// hidden behind computing. Nothing with fewer than [`MIN_ITERATIONS`] iterations: there is nothing to learn from.
     pub fn advice(
         &self,
         past: &[Counts],
@@ -293,7 +292,7 @@ impl Region {
             .collect()
     }
 
-    /// How few ports make circuits that stay as fast as those that are laid anew.
+    /// How few ports make circuits that stay as fast as those that are laid again.
     fn ports_instead(&self, past: &[Counts], enough_ms: f64) -> Option<usize> {
         let mean_counts = Counts::mean(past);
         let does = |ports: &usize| {
@@ -316,7 +315,7 @@ fn often(moved: &[usize]) -> f64 {
     }
 }
 
-/// Nobody buys more than so many times the ports.
+/// No operator buys more than this many times the ports.
 const MAX_PORT_FACTOR: usize = 4;
 
 impl Advice {

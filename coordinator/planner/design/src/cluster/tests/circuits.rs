@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use crate::cluster::{Circuit, Laid, Port, Room, Touched, lay};
 use crate::topology::{Pair, pair};
 
-/// So many hosts with so many ports, dealt out to switches in turn.
+/// This many hosts with this many ports, dealt out to switches in turn.
 fn ports(hosts: u32, each: u32, switches: u32) -> Room {
     let list = |_| (0..each).map(|port| (port, port % switches)).collect();
     Room {
@@ -16,7 +16,7 @@ fn ports(hosts: u32, each: u32, switches: u32) -> Room {
     }
 }
 
-/// The same in two blocks, host by host, with so many fibres between each two switches.
+/// The same in two blocks, host by host, with this many fibres between each two switches.
 fn in_blocks(hosts: u32, each: u32, switches: u32, fibres: u32) -> Room {
     let all = (0..switches).flat_map(|on| (0..fibres).map(move |number| (number, on)));
     Room {
@@ -173,7 +173,7 @@ fn odd_ring_leaves_one_link_out() {
     assert_eq!(lay(&ports, &ring, &[]).unlaid.len(), 1);
 }
 
-/// Two hosts with nobody else to talk to use all their ports for each other.
+/// Two hosts with no other to talk to use all their ports for each other.
 #[test]
 fn links_may_have_several_circuits() {
     let ports = ports(2, 4, 4);

@@ -22,7 +22,7 @@ fn change_pays_from_break_even() {
     assert!(Gain::of(&old, &new, 101.0, 1000.0).pays());
 }
 
-/// The same gain is worth it with mirrors, and not where somebody walks to a panel.
+/// The same gain is worth it with mirrors, and not where a technician walks to a panel.
 #[test]
 fn break_even_depends_on_switch_kind() {
     let [old, new] = [estimate(110.0, 0.0, 1.0), estimate(100.0, 0.0, 1.0)];

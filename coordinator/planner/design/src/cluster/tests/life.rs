@@ -161,7 +161,7 @@ fn servers_stay_reserved_for_earlier_jobs() {
     assert_eq!(names(&fleet.waiting), ["small"]);
 }
 
-/// Whoever runs longer than was predicted still runs: nobody is told of a time that has passed.
+/// A job that runs longer than was predicted still runs: no time that has passed is reported.
 #[test]
 fn overdue_jobs_are_still_waited_for() {
     let mut fleet = Fleet::new(forming(ground(&[8])));
@@ -228,8 +228,8 @@ fn spliced_host_leaves_gate_ports_free() {
     assert_eq!((torn, set, kept), (1, 2, 11));
 }
 
-/// A job that was told to wait is told again only when something has changed for it, and what was
-/// prepared for it stays until it is needed.
+/// A job that got the reply to wait gets another only when something has changed for it, and what
+/// was prepared for it stays until it is needed.
 #[test]
 fn waiting_job_is_reported_once() {
     let mut fleet = fleet();

@@ -7,25 +7,25 @@ use reweave_common::fabric::Fabric;
 
 use super::training::Reduces;
 use crate::cluster::Training;
-use crate::cluster::phases::{Beat, Piece, Player, fit, shift, together};
+use crate::cluster::phases::{PeriodicDemand, Piece, Player, fit, shift, together};
 
 /// One stretch of demand on link 0.
-fn beat(period_us: u64, from_us: u64, long_us: u64, gbps: f64) -> Beat {
+fn beat(period_us: u64, from_us: u64, long_us: u64, gbps: f64) -> PeriodicDemand {
     let piece = Piece {
         from_us,
         to_us: from_us + long_us,
         gbps,
     };
-    Beat {
+    PeriodicDemand {
         period_us,
         demand: BTreeMap::from([(0, vec![piece])]),
     }
 }
 
 /// What is asked for beyond the capacity, microsecond by microsecond, in megabit.
-fn excess(beats: &[Beat], shifts: &[u64], circle_us: u64, links_gbps: &[f64]) -> f64 {
+fn excess(beats: &[PeriodicDemand], shifts: &[u64], circle_us: u64, links_gbps: &[f64]) -> f64 {
     let asked = |link: usize, at: u64| -> f64 {
-        let of = |(beat, shift): (&Beat, &u64)| -> f64 {
+        let of = |(beat, shift): (&PeriodicDemand, &u64)| -> f64 {
             let own = (at + circle_us - shift) % beat.period_us;
             let pieces = beat.demand.get(&link).into_iter().flatten();
             pieces
@@ -44,7 +44,7 @@ fn excess(beats: &[Beat], shifts: &[u64], circle_us: u64, links_gbps: &[f64]) ->
 }
 
 /// The least over all whole shifts of all jobs but the first.
-fn least(beats: &[Beat], circle_us: u64, links_gbps: &[f64]) -> f64 {
+fn least(beats: &[PeriodicDemand], circle_us: u64, links_gbps: &[f64]) -> f64 {
     let mut least = f64::INFINITY;
     let ways: u64 = beats[1..].iter().map(|beat| beat.period_us).product();
     for way in 0..ways {
@@ -58,7 +58,7 @@ fn least(beats: &[Beat], circle_us: u64, links_gbps: &[f64]) -> f64 {
     least
 }
 
-fn any_beat(period_us: u64) -> impl Strategy<Value = Beat> {
+fn any_beat(period_us: u64) -> impl Strategy<Value = PeriodicDemand> {
     let pieces = prop::collection::vec((0..period_us, 1..=period_us, 1..10u32, 0..2usize), 1..3);
     pieces.prop_map(move |pieces| {
         let mut demand = BTreeMap::<_, Vec<_>>::new();
@@ -69,7 +69,7 @@ fn any_beat(period_us: u64) -> impl Strategy<Value = Beat> {
                 gbps: f64::from(gbps),
             });
         }
-        Beat { period_us, demand }
+        PeriodicDemand { period_us, demand }
     })
 }
 

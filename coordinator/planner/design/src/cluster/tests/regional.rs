@@ -1,7 +1,7 @@
 //! Circuits for what gates count: against all ways to lay few circuits, and whether they pay.
 
 use proptest::prelude::*;
-use reweave_repair::dice::Dice;
+use reweave_common::split_mix::SplitMix64;
 
 use crate::cluster::regional::{Circuits, Counts, Region, parse};
 
@@ -127,11 +127,11 @@ proptest! {
 
 /// Gates that favour some experts for a while: who sends most to whom changes every `stays` iterations.
 fn gates(stays: usize) -> Vec<Counts> {
-    let mut dice = Dice::new(7);
+    let mut rng = SplitMix64::new(7);
     let mut shift = 1;
     let iteration = |nth: usize| {
         if nth.is_multiple_of(stays) {
-            shift = 1 + dice.below(7);
+            shift = 1 + rng.below(7);
         }
         let mut counts = Counts::new(8);
         for from in 0..8 {
@@ -183,7 +183,7 @@ fn tolerable_switch_time_follows_move_rate() {
     );
 }
 
-/// Each host favours two others, whoever these are: six ports for circuits reach all seven nearly.
+/// Each host favours two others, others in each iteration: six ports for circuits reach all seven nearly.
 #[test]
 fn more_ports_may_replace_circuit_moves() {
     let advice = region(2).advice(&gates(10), |_| 50.0, 0.0).unwrap();
@@ -191,8 +191,8 @@ fn more_ports_may_replace_circuit_moves() {
     assert!((3..=8).contains(&ports), "{advice:?}");
 }
 
-/// Who was favoured last is never favoured next: what is laid anew is always wrong, and one port with
-/// circuits that stay does as well as two.
+/// Who was favoured last is never favoured next: what is laid again is always wrong, and one port with circuits that
+/// stay does as well as two.
 #[test]
 fn fewer_ports_may_match_circuit_moves() {
     let iteration = |nth: usize| {

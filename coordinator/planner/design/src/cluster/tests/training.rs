@@ -9,7 +9,7 @@ use reweave_sim::workload::Settings;
 
 use crate::cluster::{Block, Forming, Ground, Host, Spread, Switching, Training, Trunk, Unfit};
 
-/// On any number of servers: each computes for so long, and then all reduce so much.
+/// On any number of servers: each computes for this long, and then all reduce so much.
 #[derive(Debug)]
 pub(super) struct Reduces {
     pub(super) compute_ms: u64,
@@ -67,7 +67,7 @@ impl Training for Reduces {
     }
 }
 
-/// Blocks of so many hosts of four ports each, switched within 10 ms.
+/// Blocks of this many hosts of four ports each, switched within 10 ms.
 pub(super) fn ground(blocks: &[usize]) -> Ground {
     let host = |block| Host {
         block,
@@ -97,7 +97,7 @@ pub(super) fn ground(blocks: &[usize]) -> Ground {
     }
 }
 
-/// The same blocks, with so many fibres between each and the next.
+/// The same blocks, with this many fibres between each and the next.
 pub(super) fn joined(blocks: &[usize], fibres: u32) -> Ground {
     let trunk = |next: usize| Trunk {
         blocks: [next - 1, next],

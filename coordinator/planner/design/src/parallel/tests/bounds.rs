@@ -122,7 +122,7 @@ fn no_parallelism_beats_its_bound() {
     assert!(bound_ms <= found.proposal.bound_ms && bound_ms > 0.0);
 }
 
-/// Whoever wants to know only some hears the same of these.
+/// A caller that asks for some only gets the same of these.
 #[test]
 fn requesting_fewer_splits_keeps_same_best() {
     let counts = [10.0, 100.0, 1000.0].map(|gbps| {

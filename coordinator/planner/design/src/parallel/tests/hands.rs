@@ -1,5 +1,4 @@
-//! Whoever does the work, and in whatever order, the answer is the same, also where simulations of what
-//! is too slow end early.
+//! With any workers, and in any order, the answer is the same, also where simulations of what is too slow end early.
 
 use std::fmt::Debug;
 

@@ -27,14 +27,14 @@ fn request(gbps: f64) -> Request {
 }
 
 /// BERT on four hosts of two processors: all of them replicas, or two slices of each.
-struct Asked {
+struct BertSearch {
     search: presets::Search,
     settings: Settings,
     start: Parallelism,
     other: Parallelism,
 }
 
-impl Asked {
+impl BertSearch {
     fn new() -> Self {
         let mut preset = Preset::named("bert", None, Batch::PerReplica(16)).unwrap();
         preset.gpus_per_host = 2;
@@ -75,7 +75,7 @@ impl Asked {
         pairing
     }
 
-    /// On ports of 10 Gb/s, when an iteration on the switch takes so long.
+    /// On ports of 10 Gb/s, when an iteration on the switch takes this long.
     fn again(&self, on_switch_ms: f64, pairing: &mut Pairing<Parallelism>) {
         let searching = Searching {
             model: &self.search,
@@ -90,7 +90,7 @@ impl Asked {
 
 #[test]
 fn lasting_best_split_gets_best_topology() {
-    let asked = Asked::new();
+    let asked = BertSearch::new();
     let whole_ms = asked.planned(&asked.start, 10.0).evaluation.iteration_ms;
     let mut pairing = asked.pairing(1e9, None);
     assert!(pairing.proposal.evaluation.iteration_ms > whole_ms * 1.01);
@@ -103,7 +103,7 @@ fn lasting_best_split_gets_best_topology() {
 
 #[test]
 fn possible_best_split_is_replanned() {
-    let asked = Asked::new();
+    let asked = BertSearch::new();
     let whole_ms = asked.planned(&asked.start, 10.0).evaluation.iteration_ms;
     let slow = asked.planned(&asked.other, 2.0);
     assert!(slow.evaluation.iteration_ms > whole_ms);
@@ -117,7 +117,7 @@ fn possible_best_split_is_replanned() {
 
 #[test]
 fn beaten_split_keeps_its_estimate() {
-    let asked = Asked::new();
+    let asked = BertSearch::new();
     let whole_ms = asked.planned(&asked.start, 10.0).evaluation.iteration_ms;
     let fast = || asked.planned(&asked.other, 100.0);
     let fast_ms = fast().evaluation.iteration_ms;

@@ -6,10 +6,10 @@ use crate::crew::NO_DEADLINE;
 
 use reweave_common::ids::Rank;
 use reweave_common::iteration::{Iteration, IterationBuilder, TaskWork};
+use reweave_common::split_mix::SplitMix64;
 use reweave_common::units::Bytes;
-use reweave_repair::dice::Dice;
 
-/// Every wiring in which each host has so many ports, and all are in use.
+/// Every wiring in which each host has this many ports, and all are in use.
 fn all_wirings(hosts: usize, degree: usize) -> Vec<Wiring> {
     let mut all = vec![Wiring::new(hosts)];
     for a in 0..hosts as u32 {
@@ -30,16 +30,16 @@ fn all_wirings(hosts: usize, degree: usize) -> Vec<Wiring> {
 }
 
 /// Each host sends two others something.
-fn some_send(hosts: usize, dice: &mut Dice) -> Iteration {
+fn some_send(hosts: usize, rng: &mut SplitMix64) -> Iteration {
     let mut builder = IterationBuilder::new(hosts);
     let name = builder.name("sends");
     for from in 0..hosts {
         for _ in 0..2 {
-            let to = (from + 1 + dice.below(hosts - 1)) % hosts;
+            let to = (from + 1 + rng.below(hosts - 1)) % hosts;
             let work = TaskWork::Transfer {
                 from: Rank::from_index(from),
                 to: Rank::from_index(to),
-                bytes: Bytes::new(1_000_000 * (1 + dice.below(100)) as u64),
+                bytes: Bytes::new(1_000_000 * (1 + rng.below(100)) as u64),
             };
             builder.add(name, work);
         }
@@ -54,7 +54,7 @@ fn proposed_wiring_approaches_best_of_all() {
     let wirings = all_wirings(6, 3);
     assert_eq!(wirings.len(), 70);
     for seed in 1..=8 {
-        let training = Training::of(some_send(6, &mut Dice::new(seed)));
+        let training = Training::of(some_send(6, &mut SplitMix64::new(seed)));
         let (job, request) = (training.job(), request(6, 3));
         let demand = Demand::of(job.iteration, job.place, 6);
         let needs_ms = |wiring: &Wiring| {

@@ -118,7 +118,7 @@ fn missing_ring_cable_keeps_all_reachable() {
 /// What a report names is what was there.
 #[test]
 fn candidates_are_distinct_and_named_exactly() {
-    // Any two of five hosts are joined, whatever the family.
+    // Any two of five hosts are joined, in every family.
     let designs = families::all(&demand(5), &Limits::plain(5, 4), 1);
     assert_eq!(designs.len(), 1, "{designs:?}");
     let mut limits = Limits::plain(12, 4);

@@ -1,4 +1,4 @@
-//! An all-reduce is as fast as the narrowest cut lets it, on whatever is laid out.
+//! An all-reduce is as fast as the narrowest cut lets it, on any layout.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use reweave_common::ids::{NodeId, Rank};
 use reweave_common::iteration::{Iteration, IterationBuilder, Operation, TaskWork};
 use reweave_common::units::{Bytes, Rate};
 use reweave_sim::collectives::{Collective, bound};
-use reweave_sim::sim::network::Costs;
+use reweave_sim::engine::network::Costs;
 use reweave_sim::workload::{self, Network, Settings};
 
 use super::*;

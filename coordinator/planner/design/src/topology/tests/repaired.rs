@@ -81,7 +81,7 @@ fn any_cable_may_fail() {
         for (from, to) in (0..HOSTS as u32).flat_map(|a| (0..HOSTS as u32).map(move |b| (a, b))) {
             let ways = repaired.routes.ways(from, to, 8);
             assert!(!ways.is_empty(), "{from} to {to}");
-            let crosses = |way: &crate::routing::Way| {
+            let crosses = |way: &crate::routing::WeightedPath| {
                 way.hosts
                     .windows(2)
                     .any(|hop| pair(hop[0], hop[1]) == cable)

@@ -5,7 +5,7 @@ use super::*;
 use crate::crew::Alone;
 use crate::topology::rewire::without;
 
-/// What comes of a failure with so many iterations left and so long for each circuit.
+/// What comes of a failure with this many iterations left and this long for each circuit.
 fn after(
     request: &Request,
     failed: Failed,
@@ -32,7 +32,7 @@ fn after(
     (repaired, rewiring)
 }
 
-fn choice(rewiring: &Rewiring, way: Way) -> &Choice {
+fn choice(rewiring: &Rewiring, way: RewiringMethod) -> &Choice {
     rewiring.choices.iter().find(|it| it.way == way).unwrap()
 }
 
@@ -43,7 +43,7 @@ fn neighbours_of_failed_host_are_joined() {
         rewiring.names,
         [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]
     );
-    let mended = choice(&rewiring, Way::Mended);
+    let mended = choice(&rewiring, RewiringMethod::Repaired);
     let cables = repaired.design.wiring.cables();
     assert_eq!((mended.moved.kept, mended.moved.torn), (cables, 0));
     assert_eq!(mended.moved.set, 2);
@@ -55,7 +55,7 @@ fn neighbours_of_failed_host_are_joined() {
             .iter()
             .any(|&new| rewiring.named(new) == ends)
     }));
-    let anew = choice(&rewiring, Way::Anew);
+    let anew = choice(&rewiring, RewiringMethod::Redesigned);
     assert!(anew.moved.set >= 2 && anew.proposal.design.wiring.hosts() == HOSTS - 1);
 }
 
@@ -101,7 +101,10 @@ fn peer_of_failed_port_is_reusable() {
     let [a, b] = design.wiring.pairs()[0];
     let degrees = |failed| {
         let (_, rewiring) = after(&request(), failed, None, 0.0);
-        let wiring = &choice(&rewiring, Way::Anew).proposal.design.wiring;
+        let wiring = &choice(&rewiring, RewiringMethod::Redesigned)
+            .proposal
+            .design
+            .wiring;
         ([a, b].map(|end| wiring.degree(end)), wiring.joins(a, b))
     };
     let port = degrees(Failed::Port { of: a, towards: b });
@@ -136,7 +139,9 @@ fn with_panels() -> Request {
 #[test]
 fn failed_panel_holds_no_circuits() {
     let (_, rewiring) = after(&with_panels(), Failed::Panel(2), None, 0.0);
-    let design = &choice(&rewiring, Way::Anew).proposal.design;
+    let design = &choice(&rewiring, RewiringMethod::Redesigned)
+        .proposal
+        .design;
     assert!(design.patches.iter().all(|patch| patch.panel != 2));
     assert_eq!(design.wiring.degrees()[1], 3);
 }
@@ -145,7 +150,11 @@ fn failed_panel_holds_no_circuits() {
 #[test]
 fn joined_hosts_get_panel_ports() {
     let (repaired, rewiring) = after(&with_panels(), Failed::Host(5), None, 0.0);
-    let Some(mended) = rewiring.choices.iter().find(|it| it.way == Way::Mended) else {
+    let Some(mended) = rewiring
+        .choices
+        .iter()
+        .find(|it| it.way == RewiringMethod::Repaired)
+    else {
         // Those beside it may have no panel in common.
         return;
     };

@@ -215,7 +215,7 @@ fn change_picks_parallel_cable() {
 
 /// Between hosts of both leaves by every two cables, one in a hundred lost on the second up to the first spine.
 fn probes_by_cables(named: bool) -> Evidence {
-    let (mut evidence, mut dice) = (Evidence::default(), Dice::new(1));
+    let (mut evidence, mut rng) = (Evidence::default(), SplitMix64::new(1));
     for nth in 0..64 {
         let [from, to, spine, up, down] = [
             nth % 2,
@@ -239,7 +239,9 @@ fn probes_by_cables(named: bool) -> Evidence {
             path: names(&format!("h{from}>leaf0>spine{spine}>leaf1>h{to}")),
             links: if named { links.to_vec() } else { vec![] },
             sent: 400,
-            lost: (0..400).filter(|_| loses && dice.part() < 0.01).count() as u64,
+            lost: (0..400)
+                .filter(|_| loses && rng.nonzero_fraction() < 0.01)
+                .count() as u64,
             ..Probed::default()
         });
     }

@@ -45,9 +45,12 @@ fn few_new_errors_are_ignored() {
 /// The direction that loses, and one that only some of its probes cross besides.
 fn lossier(after: f64, until: usize) -> Vec<Series> {
     let rise = move |share: f64| {
-        move |nth: usize| match (60..until).contains(&nth) {
-            true => share + (nth % 3) as f64 * share / 20.0,
-            false => 0.0,
+        move |nth: usize| {
+            if (60..until).contains(&nth) {
+                share + (nth % 3) as f64 * share / 20.0
+            } else {
+                0.0
+            }
         }
     };
     vec![
@@ -75,7 +78,7 @@ fn little_or_past_loss_is_ignored() {
     }
 }
 
-/// Whether one link is named or two are that cannot be told apart.
+/// Whether one link is named or two are that cannot be distinguished.
 #[test]
 fn loss_onset_supports_existing_finding() {
     for drops in [0, 9] {

@@ -125,7 +125,7 @@ fn with_series(series: Series) -> Evidence {
     }
 }
 
-/// Flows of so many Gb/s from host to host past a spine, and no others.
+/// Flows of this many Gb/s from host to host past a spine, and no others.
 fn with_flows(flows: &[(usize, usize, usize, f64)]) -> Evidence {
     let flows = flows.iter();
     let flows = flows.map(|&(from, spine, to, gbps)| flow(from, spine, to, gbps));

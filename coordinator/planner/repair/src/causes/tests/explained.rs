@@ -114,7 +114,7 @@ fn equally_slow_pairs_blame_no_path() {
     assert_eq!(last, "all pairs take equally long: no single path slows it");
 }
 
-/// A collective that says nothing of its pairs hides none that does, and one job may be told of twice.
+/// A collective that says nothing of its pairs hides none that does, and one job may be reported twice.
 #[test]
 fn collective_with_pairs_is_explained() {
     let mut evidence = clean();

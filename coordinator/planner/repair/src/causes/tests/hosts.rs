@@ -47,7 +47,7 @@ fn straggler_needs_enough_own_readings() {
     assert_eq!([1, 2, 3, 5].map(named_after), [0, 0, 1, 1]);
 }
 
-/// Of what hardly began, nobody can say what others get.
+/// Of what hardly began, it cannot be said what others get.
 #[test]
 fn straggler_needs_enough_peer_readings() {
     let mut evidence = clean();
@@ -68,7 +68,7 @@ fn once_fast_flow_is_not_slow() {
     assert_eq!([12.0, 30.0].map(named_where_most_is), [1, 0]);
 }
 
-/// Where all send little, nobody waits for a port.
+/// Where all send little, none waits for a port.
 #[test]
 fn low_rate_job_has_no_stragglers() {
     let mut evidence = clean();
@@ -79,7 +79,7 @@ fn low_rate_job_has_no_stragglers() {
     assert_eq!(found(&evidence), []);
 }
 
-/// A rate of a slow fabric is told as a person would tell it.
+/// A rate of a slow fabric is printed as a person would write it.
 #[test]
 fn peer_rate_has_readable_unit() {
     let slow = FABRIC.replace("_gbps = 100", "_gbps = 0.1");
@@ -185,7 +185,7 @@ fn pairs_compare_by_rail_and_distance() {
     assert_eq!(slow, [("h1", "h4", 1)]);
 }
 
-/// So many are a group: who meant it so should not read of each of them.
+/// This many are a group: an operator who meant it so should not read of each of them.
 #[test]
 fn many_odd_settings_merge_into_one() {
     let told = |odd: usize| {

@@ -293,7 +293,7 @@ fn omissions_are_reported_as_doubts() {
     }
 }
 
-/// Of one way alone, or of all alike, nobody knows which part it is.
+/// Of one way alone, or of all alike, it is unknown which part it is.
 #[test]
 fn unlocalized_loss_is_reported() {
     let probe = |sent, lost| Probed {

@@ -95,8 +95,8 @@ fn host_outranks_hardly_likelier_link() {
     assert_eq!(found[0].suspects, [Suspect::Host(0), Suspect::Hop(5)]);
 }
 
-/// Eight hosts on two leaves and four spines; whoever probes another one goes past one spine, and every
-/// probe is told by its direction. Uplinks of hosts are hops 0 to 7, the links back 8 to 15.
+/// Eight hosts on two leaves and four spines; a probe to another leaf goes past one spine, and every probe is reported
+/// with its direction. Uplinks of hosts are hops 0 to 7, the links back 8 to 15.
 fn told(from: usize, to: usize, lost: u64) -> Probe {
     let spine = (from + to) % 4;
     let mut hops = vec![from, 8 + to];
@@ -157,12 +157,12 @@ pub(super) fn first_alone(
     mut probes: Vec<Probe>,
     loses: impl Fn(&Probe) -> f64,
 ) -> Suspect {
-    let mut dice = Dice::new(seed);
+    let mut rng = SplitMix64::new(seed);
     for _ in 0..2000 {
         for probe in &mut probes {
             let part = loses(probe);
             probe.sent += 1;
-            probe.lost += u64::from(dice.part() <= part);
+            probe.lost += u64::from(rng.nonzero_fraction() <= part);
         }
         let found = localise(ground, &probes);
         let alone = found.first().filter(|it| it.suspects.len() == 1);
@@ -170,7 +170,7 @@ pub(super) fn first_alone(
             return culprit.suspects[0];
         }
     }
-    panic!("nobody was named")
+    panic!("no suspect was named")
 }
 
 /// Chance has one direction of its link lose more at first, and often much more: the link waits.
@@ -190,7 +190,7 @@ fn link_direction_named_once_host_cleared() {
     }
 }
 
-/// Probes of hosts to their switch, and of a switch, speak of nobody else.
+/// Probes of hosts to their switch, and of a switch, speak of no other.
 #[test]
 fn switch_probes_accuse_no_unrelated_host() {
     let probed = |path: &str, lost| Probed {
@@ -216,7 +216,7 @@ fn switch_probes_accuse_no_unrelated_host() {
     );
 }
 
-/// What loses packets by itself is said beside whatever else is wrong there.
+/// What loses packets by itself is said beside any other fault there.
 #[test]
 fn losses_and_clock_skew_both_named() {
     let mut evidence = clean();
@@ -258,15 +258,15 @@ fn two_bad_links_are_two_findings() {
 #[test]
 fn round_trip_probes_are_not_overblamed() {
     for seed in 0..20 {
-        let mut dice = Dice::new(seed);
+        let mut rng = SplitMix64::new(seed);
         let mut evidence = Evidence {
-            probes: probes_by(&mut dice, [2, 4, 4], |_| 0.02, 400),
+            probes: probes_by(&mut rng, [2, 4, 4], |_| 0.02, 400),
             ..Evidence::default()
         };
         let goes_back = |probed: &Probed| ["h1", "h3", "h5"].contains(&&probed.path[0][..]);
         for probed in evidence.probes.iter_mut().filter(|it| !goes_back(it)) {
             probed.path.truncate(5);
-            probed.lost = (0..400).filter(|_| dice.part() < 0.078).count() as u64;
+            probed.lost = (0..400).filter(|_| rng.nonzero_fraction() < 0.078).count() as u64;
         }
         assert_eq!(found(&evidence), [], "{seed}");
     }

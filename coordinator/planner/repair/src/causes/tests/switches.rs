@@ -4,7 +4,7 @@ use super::suspects::first_alone;
 use super::*;
 use crate::paths::Atlas;
 
-/// So many leaves and spines, and two hosts to a leaf.
+/// This many leaves and spines, and two hosts to a leaf.
 fn leaf_spine(leaves: usize, spines: usize) -> Fabric {
     let text = format!(
         "kind = \"leaf-spine\"\nleaves = {leaves}\nspines = {spines}\nhosts_per_leaf = 2\n\
@@ -21,9 +21,10 @@ fn all_probes(atlas: &Atlas<'_>, leaves: usize, spines: usize) -> Vec<Probe> {
     let all = all.map(|(pair, spine)| (pair / hosts, pair % hosts, spine));
     let probe = |(from, to, spine): (usize, usize, usize)| {
         let (up, down) = (from / 2, to / 2);
-        let way = match up == down {
-            true => format!("h{from}>leaf{up}>h{to}"),
-            false => format!("h{from}>leaf{up}>spine{spine}>leaf{down}>h{to}"),
+        let way = if up == down {
+            format!("h{from}>leaf{up}>h{to}")
+        } else {
+            format!("h{from}>leaf{up}>spine{spine}>leaf{down}>h{to}")
         };
         let hops = hops(fabric, &names(&way)).unwrap();
         let ends = [from, to].map(|host| fabric.find(&format!("h{host}")).unwrap());
@@ -42,9 +43,12 @@ fn first_named(seed: u64, size: [usize; 2], bad: impl Fn(&Atlas<'_>, usize) -> b
     let fabric = leaf_spine(size[0], size[1]);
     let atlas = Atlas::new(&fabric);
     let probes = all_probes(&atlas, size[0], size[1]);
-    let lost = |probe: &Probe| match probe.hops.iter().any(|&hop| bad(&atlas, hop)) {
-        true => 0.05,
-        false => 0.0,
+    let lost = |probe: &Probe| {
+        if probe.hops.iter().any(|&hop| bad(&atlas, hop)) {
+            0.05
+        } else {
+            0.0
+        }
     };
     first_alone(seed, &Ground::of(&atlas), probes, lost)
 }
@@ -124,12 +128,9 @@ fn spine_between_two_leaves_is_ambiguous() {
 fn lossy_spine_is_named_despite_asymmetry() {
     let fabrics = [2, 3, 4].map(|spines| (spines, leaf_spine(4, spines)));
     for (seed, (spines, fabric)) in (0..120).zip(fabrics.iter().cycle()) {
-        let loss = |hop: &str| match hop.contains("spine1") {
-            true => 0.15,
-            false => 0.0005,
-        };
+        let loss = |hop: &str| if hop.contains("spine1") { 0.15 } else { 0.0005 };
         let evidence = Evidence {
-            probes: probes_by(&mut Dice::new(seed), [4, *spines, 2], loss, 50),
+            probes: probes_by(&mut SplitMix64::new(seed), [4, *spines, 2], loss, 50),
             ..Evidence::default()
         };
         let found = diagnose(&evidence, fabric).unwrap();

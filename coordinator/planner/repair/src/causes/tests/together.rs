@@ -52,7 +52,7 @@ fn dead_leaf_cables_spare_hosts() {
     }
 }
 
-/// No way leads out of the leaf, and whether any leads in, nobody can know.
+/// No way leads out of the leaf, and whether any leads in cannot be known.
 #[test]
 fn dead_cable_has_no_named_direction() {
     let (fabric, evidence) = with_dead_cables(2, 2);
@@ -65,7 +65,7 @@ fn dead_cable_has_no_named_direction() {
     );
 }
 
-/// Traces end at the spines, and at the leaf: by which of its cables something would have gone, nobody has seen.
+/// Traces end at the spines, and at the leaf: by which of its cables a packet would have gone was never seen.
 #[test]
 fn isolated_leaf_found_by_partial_traces() {
     let (fabric, mut evidence) = with_dead_cables(2, 2);

@@ -26,9 +26,10 @@ fn dead(is_dead: impl Fn(&[String]) -> bool, seen: usize) -> Vec<Cause> {
 }
 
 fn gap(way: &[String], is_dead: impl Fn(&[String]) -> bool, seen: usize) -> Vec<String> {
-    match is_dead(way) {
-        false => way.to_vec(),
-        true => [&way[..seen], &["*".to_owned()], &way[4..]].concat(),
+    if is_dead(way) {
+        [&way[..seen], &["*".to_owned()], &way[4..]].concat()
+    } else {
+        way.to_vec()
     }
 }
 

@@ -33,7 +33,7 @@ pub(in crate::mend) struct Board<'f> {
     pub(in crate::mend) fabric: &'f Fabric,
     pub(in crate::mend) plugs: Vec<Plug>,
     cables: Vec<(NodeId, Lane)>,
-    /// Circuits of which the fibres carry nothing, or shall not.
+    /// Circuits of which the fibres carry nothing, or should not.
     kept: Circuits,
     /// By the circuits that light them.
     links: BTreeMap<(OpticalId, Circuit), LinkId>,

@@ -8,7 +8,7 @@ use reweave_common::ids::NodeId;
 
 use super::board::{Lane, Lanes};
 
-/// So many standard deviations are surely not exceeded.
+/// This many standard deviations are surely not exceeded.
 const CERTAIN_DEVIATIONS: f64 = 2.0;
 /// So much may be missing from a whole that was put together from parts.
 const ROUNDING_TOLERANCE: f64 = 1e-6;
@@ -67,7 +67,7 @@ pub(in crate::mend) struct Strain {
 }
 
 impl Net<'_> {
-    /// None where somebody cannot be reached.
+    /// None where a host cannot be reached.
     pub(in crate::mend) fn even(
         &self,
         sent: &BTreeMap<NodeId, Vec<(NodeId, Bundle)>>,

@@ -1,5 +1,5 @@
-//! Circuits that suit what is sent: who exchanges much with whom gets fibres of their own, where that surely
-//! speeds somebody up and slows nobody down.
+//! Circuits that suit what is sent: who exchanges much with whom gets fibres of their own, where that surely speeds a
+//! job up and slows none down.
 //!
 //! What is fullest decides how long a job communicates. So circuits are looked for that leave the least on it;
 //! whether they are worth it is judged by chance: a flow takes one of its equal ways, and few flows may meet.
@@ -64,8 +64,8 @@ pub fn suited(snapshot: &Snapshot, policy: &Policy) -> Result<Suited, Unsuited> 
     looking.best().ok_or(Unsuited::NoSureGain)
 }
 
-/// How long iterations take by circuits that somebody wants, of all jobs whose traffic has a beat; nothing where
-/// these leave somebody without a way.
+/// How long iterations take by requested circuits, of all jobs whose traffic has a period; nothing where these leave a
+/// host without a path.
 pub fn foretold(snapshot: &Snapshot, wanted: &Circuits, policy: &Policy) -> Vec<Iteration> {
     let looking = Looking::new(snapshot, policy);
     let closed = closed(&looking.model);
@@ -166,7 +166,7 @@ struct Judged<'l, 's> {
 }
 
 impl Judged<'_, '_> {
-    /// Whether somebody who is held back surely gains: a job in whole iterations, others in what they send.
+    /// Whether a flow that is held back surely gains: a job in whole iterations, others in what they send.
     fn is_worth_it(&self) -> bool {
         let least = 1.0 + self.looking.model.policy().least_gain;
         let beating = &self.looking.model.observed.snapshot.beating;
@@ -229,7 +229,7 @@ fn strains(board: &Board<'_>, wiring: &Wiring, sent: &[Sent]) -> Option<Vec<Stra
     net.strains(sent)
 }
 
-/// Links that carry nothing, or shall not, though they have light.
+/// Links that carry nothing, or should not, though they have light.
 fn closed(model: &Model<'_>) -> BTreeSet<LinkId> {
     let links = model.observed.fabric().links().map(|(link, _)| link);
     let closed = links.filter(|link| model.observed.is_closed(*link));

@@ -10,7 +10,7 @@ use reweave_common::units::Rate;
 
 use super::plans::planned;
 use crate::tests::scene::{Scene, mbps};
-use crate::{Policy, diagnose};
+use crate::{Policy, repair};
 
 const SPINE0_PATH: [&str; 3] = ["leaf0", "spine0", "leaf1"];
 const BEAT_PERIOD: Duration = Duration::from_millis(200);
@@ -71,7 +71,8 @@ fn beating(scene: &Scene, job: &Job) -> PeriodicJob {
 }
 
 fn found(snapshot: &Snapshot) -> Vec<Collision> {
-    let findings = diagnose(snapshot, &Policy::default()).into_iter();
+    let findings = repair(snapshot, &Policy::default()).into_findings();
+    let findings = findings.into_iter();
     findings
         .filter_map(|finding| match finding {
             Finding::EcmpCollision(collision) => Some(collision),
@@ -85,7 +86,7 @@ fn resting_job_collides_despite_mean_load() {
     let scene = two_meet();
     let snapshot = snapshot(&scene, &[Job(&[0, 1], 24, 0.5)]);
     let [collision] = &found(&snapshot)[..] else {
-        panic!("one collision, told once")
+        panic!("one collision, reported once")
     };
     assert_eq!(collision.hop, scene.hop("leaf0", "spine0"));
     assert!((0.95..=1.0).contains(&collision.utilization));
@@ -97,7 +98,7 @@ fn resting_job_collides_despite_mean_load() {
     let plan = planned(&snapshot, &Policy::default()).unwrap();
     assert_eq!(plan.moves.len(), 1);
     let [iteration] = &plan.iterations[..] else {
-        panic!("one job, told once")
+        panic!("one job, reported once")
     };
     assert!(
         (145..155).contains(&iteration.after.as_millis()),
@@ -140,7 +141,7 @@ fn long_iterations_use_readings_unscaled() {
     let mut full = scene.snapshot();
     full.beating = vec![beating(&scene, &Job(&[0, 1], 24, 0.5))];
     let [collision] = &found(&full)[..] else {
-        panic!("one collision, told once")
+        panic!("one collision, reported once")
     };
     for loser in &collision.losers {
         let gain = loser.fair_rate.mbps() / loser.rate.mbps();

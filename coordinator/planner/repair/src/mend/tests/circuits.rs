@@ -8,6 +8,7 @@ use reweave_common::circuit::{Circuit, CircuitSet, PortId};
 use reweave_common::fabric::Circuits;
 use reweave_common::ids::OpticalId;
 use reweave_common::snapshot::{PeriodicJob, Snapshot};
+use reweave_common::split_mix::SplitMix64;
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Rate;
 
@@ -16,7 +17,7 @@ use crate::mend::circuits::board::{Board, Wiring};
 use crate::mend::circuits::climb::Climb;
 use crate::mend::circuits::loads::{Net, Sent};
 use crate::mend::circuits::{Suited, Unsuited, foretold, suited};
-use crate::tests::scene::{Dice, Scene};
+use crate::tests::scene::Scene;
 
 /// Six hosts in a ring, each with a third fibre: ports 3i+1 and 3i+2 of the ring, 3i+3 of the third.
 const RING_CIRCUITS: &str = "2-4,5-7,8-10,11-13,14-16,1-17";
@@ -28,7 +29,7 @@ fn six(thirds: &str) -> Scene {
     relays(6, 3, &format!("{RING_CIRCUITS},{thirds}"))
 }
 
-/// Hosts that forward for each other, with so many fibres each, their ports in order.
+/// Hosts that forward for each other, with this many fibres each, their ports in order.
 fn relays(hosts: usize, fibres: usize, circuits: &str) -> Scene {
     let circuits = circuits.split(',');
     let circuits = circuits.map(|it| format!("[{}]", it.replace('-', ", ")));
@@ -127,7 +128,7 @@ fn chord_circuits_shorten_opposite_traffic() {
         "and nothing else is moved"
     );
     let [iteration] = &found.iterations[..] else {
-        panic!("one job, told once")
+        panic!("one job, reported once")
     };
     // A quarter rests; the rest takes a third of the time, as three flows met on each fibre.
     assert!(
@@ -149,7 +150,7 @@ fn two_colliding_jobs_are_separated() {
     all_in_one_job(&mut snapshot, 0.2);
     let found = looked(&snapshot).unwrap();
     let [iteration] = &found.iterations[..] else {
-        panic!("one job, told once")
+        panic!("one job, reported once")
     };
     assert!(
         (115..125).contains(&iteration.after.as_millis()),
@@ -157,7 +158,7 @@ fn two_colliding_jobs_are_separated() {
     );
 }
 
-/// Whoever has fibres of their own now, and shall share those of the ring.
+/// Flows that have fibres of their own now, and are to share those of the ring.
 #[test]
 fn worse_requested_circuits_are_predicted_slower() {
     let mut scene = six(CHORD_CIRCUITS);
@@ -171,7 +172,7 @@ fn worse_requested_circuits_are_predicted_slower() {
         let wanted = Circuits::from([(OpticalId::from_index(0), set)]);
         let told = foretold(&snapshot, &wanted, &Policy::default());
         let [iteration] = &told[..] else {
-            panic!("one job, told once: {told:?}")
+            panic!("one job, reported once: {told:?}")
         };
         iteration.clone()
     };
@@ -263,10 +264,10 @@ fn dead_fibres_are_not_used() {
 /// Four hosts with two fibres each: against all ways there are to join them.
 #[test]
 fn greedy_circuits_approach_optimum() {
-    let mut dice = Dice::new(7);
+    let mut rng = SplitMix64::new(7);
     let (mut found, mut best) = (0.0, 0.0);
     for _ in 0..60 {
-        let (snapshot, sent) = drawn(&mut dice);
+        let (snapshot, sent) = drawn(&mut rng);
         let (board, present) = Board::new(&snapshot.fabric, &snapshot.circuits, &BTreeSet::new());
         let climb = || Climb::new(&board, &sent, &present, 5000);
         let mut least = climb().strain(&present).unwrap();
@@ -281,10 +282,10 @@ fn greedy_circuits_approach_optimum() {
     assert!(found < 1.1 * best, "{found} of {best}");
 }
 
-/// Two pairs would each have both of their fibres to themselves, and nobody else could be reached.
+/// Two pairs would each have both of their fibres to themselves, and no other host could be reached.
 #[test]
 fn circuits_leave_every_host_reachable() {
-    let (snapshot, _) = drawn(&mut Dice::new(1));
+    let (snapshot, _) = drawn(&mut SplitMix64::new(1));
     let node = |name: &str| snapshot.fabric.find(name).unwrap();
     let sent = [("h0", "h1"), ("h0", "h1"), ("h2", "h3"), ("h2", "h3")].map(|(from, to)| Sent {
         from: node(from),
@@ -301,7 +302,7 @@ fn circuits_leave_every_host_reachable() {
     assert!(net.joins_all(), "{best:?}");
 }
 
-fn drawn(dice: &mut Dice) -> (Snapshot, Vec<Sent>) {
+fn drawn(rng: &mut SplitMix64) -> (Snapshot, Vec<Sent>) {
     const FOUR_HOST_RING: &str = "2-3,4-5,6-7,1-8";
     let scene = relays(4, 2, FOUR_HOST_RING);
     let mut snapshot = scene.snapshot();
@@ -309,18 +310,18 @@ fn drawn(dice: &mut Dice) -> (Snapshot, Vec<Sent>) {
     snapshot.circuits = Circuits::from([(OpticalId::from_index(0), ring)]);
     let node = |host: usize| scene.node(&format!("h{host}"));
     let sent = (0..6).map(|_| {
-        let from = dice.below(4);
-        let to = (from + 1 + dice.below(3)) % 4;
+        let from = rng.below(4);
+        let to = (from + 1 + rng.below(3)) % 4;
         Sent {
             from: node(from),
             to: node(to),
-            rate: 1e7 * (1.0 + dice.below(9) as f64),
+            rate: 1e7 * (1.0 + rng.below(9) as f64),
         }
     });
     (snapshot, sent.collect())
 }
 
-/// Every way to join all of these fibres but for those that nobody is left for.
+/// Every way to join all of these fibres but for those that no other is left for.
 fn all_wirings(board: &Board<'_>, begun: Wiring) -> Vec<Wiring> {
     let free = |place: &usize| begun.0[*place].is_none();
     let Some(one) = (0..begun.0.len()).find(free) else {

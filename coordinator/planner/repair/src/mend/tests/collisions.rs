@@ -11,7 +11,7 @@ use reweave_common::units::Rate;
 use crate::mend::best::best;
 use crate::mend::{Model, atlas};
 use crate::tests::scene::{Scene, mbps};
-use crate::{Policy, diagnose};
+use crate::{Policy, repair};
 
 const SPINE0_PATH: [&str; 3] = ["leaf0", "spine0", "leaf1"];
 const SPINE1_PATH: [&str; 3] = ["leaf0", "spine1", "leaf1"];
@@ -29,7 +29,8 @@ fn found(scene: &Scene) -> Vec<Collision> {
 }
 
 fn found_in(snapshot: &Snapshot) -> Vec<Collision> {
-    let findings = diagnose(snapshot, &Policy::default()).into_iter();
+    let findings = repair(snapshot, &Policy::default()).into_findings();
+    let findings = findings.into_iter();
     findings
         .filter_map(|finding| match finding {
             Finding::EcmpCollision(collision) => Some(collision),
@@ -50,7 +51,7 @@ fn near(rate: Rate, mbps: f64) -> bool {
 fn two_elephants_on_uplink_collide() {
     let scene = two_meet();
     let [collision] = &found(&scene)[..] else {
-        panic!("one collision, told once")
+        panic!("one collision, reported once")
     };
     assert_eq!(collision.hop, scene.hop("leaf0", "spine0"));
     assert_eq!(collision.with_room, [scene.hop("leaf0", "spine1")]);
@@ -124,7 +125,7 @@ fn three_flows_gain_best_spread() {
     assert_eq!(fair, [96.0, 48.0, 48.0]);
 }
 
-/// So many greedy flows on one uplink of 100 Mb/s, and so many on the other.
+/// This many greedy flows on one uplink of 100 Mb/s, and this many on the other.
 fn spread(here: usize, there: usize) -> Scene {
     let mut scene = Scene::leaf_spine(2, 2, 32, 100, 100);
     for host in 0..here + there {

@@ -11,7 +11,7 @@ use reweave_common::units::Rate;
 
 use super::plans::planned;
 use crate::tests::scene::{Scene, seeded};
-use crate::{Policy, diagnose, plan};
+use crate::{Policy, repair};
 
 /// Differences below this are crumbs.
 const GAIN_TOLERANCE: f64 = 0.01;
@@ -156,7 +156,7 @@ impl Judge {
         concerned.map(|flow| rates[flow]).fold(f64::MAX, f64::min)
     }
 
-    /// Whether no loser gets less than under the other, and nobody else who had it before.
+    /// Whether no loser gets less than under the other, and no other flow that had it before.
     fn as_good(&self, rates: &[f64], other: &[f64]) -> bool {
         (0..rates.len()).all(|flow| {
             let kept = other[flow].min(self.now[flow]);
@@ -175,8 +175,10 @@ proptest! {
     fn assignment_is_optimal_with_fewest_moves(case in case()) {
         let (mut scene, present) = (case.scene(), case.present());
         let snapshot = scene.snapshot();
-        let findings = diagnose(&snapshot, &exacting());
-        let Some(plan) = plan(&snapshot, &findings, &exacting()) else {
+        let policy = exacting();
+        let repair = repair(&snapshot, &policy);
+        let findings = repair.findings().to_vec();
+        let Some(plan) = repair.into_plan() else {
             prop_assert_eq!(findings, []);
             return Ok(());
         };
@@ -206,7 +208,7 @@ proptest! {
             let chosen = case.under(&plan, &scene);
             case.assign(&mut scene, &chosen);
             scene.pins = plan.pins;
-            prop_assert_eq!(diagnose(&scene.snapshot(), &policy), []);
+            prop_assert_eq!(repair(&scene.snapshot(), &policy).into_findings(), []);
         }
     }
     #[test]

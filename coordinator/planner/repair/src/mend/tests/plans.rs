@@ -8,8 +8,9 @@ use reweave_common::snapshot::{Hop, PeriodicJob, Snapshot};
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::Bytes;
 
+use crate::mend::best::RUNS;
 use crate::tests::scene::{Scene, mbps};
-use crate::{Policy, diagnose, plan};
+use crate::{Policy, repair};
 
 const SPINE0_PATH: [&str; 3] = ["leaf0", "spine0", "leaf1"];
 
@@ -21,7 +22,7 @@ fn two_meet() -> Scene {
 }
 
 pub(super) fn planned(snapshot: &Snapshot, policy: &Policy) -> Option<Plan> {
-    plan(snapshot, &diagnose(snapshot, policy), policy)
+    repair(snapshot, policy).into_plan()
 }
 
 fn planned_for(scene: &Scene) -> Option<Plan> {
@@ -134,15 +135,22 @@ fn no_flow_pays_for_another() {
 }
 
 #[test]
-fn plan_needs_finding_and_sure_gain() {
-    let scene = two_meet();
-    let (mut snapshot, policy) = (scene.snapshot(), Policy::default());
-    assert_eq!(plan(&snapshot, &[], &policy), None);
-    let findings = diagnose(&snapshot, &policy);
+fn plan_needs_sure_gain() {
+    let mut snapshot = two_meet().snapshot();
     for flow in &mut snapshot.flows {
         flow.rate_range = [mbps(20), mbps(70)];
     }
-    assert_eq!(plan(&snapshot, &findings, &policy), None);
+    assert_eq!(planned(&snapshot, &Policy::default()), None);
+}
+
+#[test]
+fn collision_is_optimized_once() {
+    let (snapshot, policy) = (two_meet().snapshot(), Policy::default());
+    let runs_before = RUNS.get();
+    let repair = repair(&snapshot, &policy);
+    assert_eq!(repair.findings().len(), 1);
+    assert!(repair.into_plan().is_some());
+    assert_eq!(RUNS.get() - runs_before, 1);
 }
 
 #[test]
@@ -334,7 +342,7 @@ fn plan_avoids_lossy_link() {
     );
 }
 
-/// At the other leaf nobody chooses a spine.
+/// At the other leaf no flow chooses a spine.
 #[test]
 fn plan_pins_at_no_unpinnable_switch() {
     let scene = two_meet();
@@ -343,11 +351,13 @@ fn plan_pins_at_no_unpinnable_switch() {
     let plan = planned(&snapshot, &Policy::default()).unwrap();
     assert_eq!(plan.pins, [pin(&scene, 0, "leaf0", "spine1")]);
     snapshot.unpinnable = BTreeSet::from([scene.node("leaf0")]);
-    assert_eq!(diagnose(&snapshot, &Policy::default()).len(), 1);
-    assert_eq!(planned(&snapshot, &Policy::default()), None);
+    let policy = Policy::default();
+    let repair = repair(&snapshot, &policy);
+    assert_eq!(repair.findings().len(), 1);
+    assert_eq!(repair.into_plan(), None);
 }
 
-/// The job of these flows does nothing but send, or rests for so long.
+/// The job of these flows does nothing but send, or rests for this long.
 fn beating(scene: &Scene, flows: &[usize], gap_ms: u64) -> Snapshot {
     let snapshot = scene.snapshot();
     let carried = flows.iter().map(|&flow| {
@@ -378,7 +388,7 @@ fn promised(snapshot: &Snapshot) -> Vec<[f64; 3]> {
 #[test]
 fn iteration_lasts_until_last_flow() {
     let [[low, after, high]] = promised(&beating(&two_meet(), &[0, 1], 0))[..] else {
-        panic!("one job, told once")
+        panic!("one job, reported once")
     };
     assert!((98.0..105.0).contains(&after), "{after}");
     assert!((90.0..after).contains(&low) && (after..110.0).contains(&high));
@@ -387,7 +397,7 @@ fn iteration_lasts_until_last_flow() {
     scene.flow("h2", "h3", &["leaf0"]);
     scene.flows[2].most = Some(mbps(90));
     let [[.., after, _]] = promised(&beating(&scene, &[0, 1, 2], 0))[..] else {
-        panic!("one job, told once")
+        panic!("one job, reported once")
     };
     assert!((170.0..=200.0).contains(&after), "{after}");
 }
@@ -395,7 +405,7 @@ fn iteration_lasts_until_last_flow() {
 #[test]
 fn rest_time_stays_constant() {
     let [[low, after, high]] = promised(&beating(&two_meet(), &[0, 1], 40))[..] else {
-        panic!("one job, told once")
+        panic!("one job, reported once")
     };
     assert!((110.0..150.0).contains(&after), "{after}");
     assert!(low > 40.0 && high < 200.0, "{low} {high}");

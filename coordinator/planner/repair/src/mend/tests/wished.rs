@@ -1,4 +1,4 @@
-//! What is foretold of plans that somebody wants.
+//! What is predicted of requested plans.
 
 use std::collections::BTreeMap;
 
@@ -69,7 +69,7 @@ fn flows_sharing_one_path_halve() {
     }
 }
 
-/// Which of two ways a switch will choose nobody knows: what is promised holds both.
+/// Which of two ways a switch will choose is unknown: what is promised holds both.
 #[test]
 fn prediction_covers_all_path_choices() {
     let mut scene = Scene::leaf_spine(2, 2, 4, 100, 100);

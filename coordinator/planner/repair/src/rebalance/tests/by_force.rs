@@ -24,10 +24,10 @@ fn uneven(gbps: &[u64]) -> Fabric {
 }
 
 /// Hosts it goes between, the spine, bytes, and from when for how long.
-type Row = (usize, usize, usize, u64, u64, u64);
+type FlowRow = (usize, usize, usize, u64, u64, u64);
 
-fn rows(flows: &[Row]) -> String {
-    let row = |&(from, to, spine, bytes, start, long): &Row| {
+fn rows(flows: &[FlowRow]) -> String {
+    let row = |&(from, to, spine, bytes, start, long): &FlowRow| {
         let (up, down) = (from / 2, to / 2);
         let end = start + long;
         format!(

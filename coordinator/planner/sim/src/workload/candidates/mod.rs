@@ -21,7 +21,7 @@ use reweave_repair::Together;
 
 use super::lowering::SimulationError;
 use super::network::Settings;
-use crate::sim::SimTime;
+use crate::engine::SimTime;
 use part::Part;
 use surroundings::Surroundings;
 

@@ -9,7 +9,7 @@ use reweave_common::ids::LinkId;
 use reweave_common::iteration::Iteration;
 
 use super::Seat;
-use crate::sim::{self, LinkIndex, Problem, SimTime, TaskIndex, Work};
+use crate::engine::{self, LinkIndex, Problem, SimTime, TaskIndex, Work};
 use crate::workload::lowering::{Lowered, SimulationError};
 use crate::workload::network::{Network, Settings};
 
@@ -82,9 +82,10 @@ fn lane(job: usize, fabric: &Fabric, network: &Network<'_>, link: LinkIndex) -> 
         return [CABLE_KEY, sender.node.index() as u32, sender.index];
     }
     let relays = network.links.capacities().len();
-    match link < relays {
-        true => [RELAY_KEY, (link - cables) as u32, 0],
-        false => [INTRA_HOST_KEY, job as u32, (link - relays) as u32],
+    if link < relays {
+        [RELAY_KEY, (link - cables) as u32, 0]
+    } else {
+        [INTRA_HOST_KEY, job as u32, (link - relays) as u32]
     }
 }
 
@@ -107,7 +108,7 @@ fn bound(problem: &Problem) -> SimTime {
     }
     let longest_s = busy_s.into_iter().chain(computing_s).fold(0.0, f64::max);
     let longest = SimTime::from_seconds(longest_s * (1.0 - ROUNDING_TOLERANCE)).unwrap_or_default();
-    longest.max(sim::longest_chain(problem))
+    longest.max(engine::longest_chain(problem))
 }
 
 /// When the last task of each part is done, if all begin at once, and the work that this took.
@@ -116,7 +117,7 @@ pub(super) fn simulate(
     limit: u64,
 ) -> Result<(Vec<SimTime>, u64), SimulationError> {
     if let [only] = parts {
-        let outcome = sim::simulate(&only.problem, limit)?;
+        let outcome = engine::simulate(&only.problem, limit)?;
         return Ok((vec![outcome.makespan()], outcome.work));
     }
     let mut links: BTreeMap<Lane, LinkIndex> = BTreeMap::new();
@@ -132,7 +133,7 @@ pub(super) fn simulate(
         together.append(&part.problem, link)?;
         ends.push(together.tasks());
     }
-    let outcome = sim::simulate(&together, limit)?;
+    let outcome = engine::simulate(&together, limit)?;
     let mut first = 0;
     let last_of = |end: usize| {
         let tasks = &outcome.finishes[std::mem::replace(&mut first, end)..end];
@@ -160,7 +161,7 @@ pub(super) fn spelled(carriage: &ExplicitPaths) -> Vec<u64> {
             words.extend(ring.members.iter().map(|rank| rank.index() as u64));
             for leg in &ring.legs {
                 let nodes = leg.as_deref().unwrap_or_default();
-                // A leg that is given has nodes, so that one without is told apart.
+                // A leg that is given has nodes, which distinguishes it from one without.
                 words.push(nodes.len() as u64);
                 words.extend(nodes.iter().map(|node| node.index() as u64));
             }

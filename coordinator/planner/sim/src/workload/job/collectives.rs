@@ -8,7 +8,7 @@ use toml::Spanned;
 use crate::collectives::{Algorithm, algorithms_of};
 use crate::workload::{Choice, Choices, algorithms};
 
-/// Nobody has a larger one.
+/// No job has a larger one.
 const MAX_GROUP_RANKS: i64 = 1 << 20;
 const AUTO_ALGORITHM: &str = "auto";
 

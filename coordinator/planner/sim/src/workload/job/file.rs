@@ -20,7 +20,7 @@ const MAX_SEQ: i64 = 1 << 24;
 const MAX_GPUS_PER_HOST: i64 = 1 << 7;
 const MAX_TABLES: i64 = 1 << 16;
 const MAX_TABLE_ROWS: i64 = 1 << 40;
-/// Nobody deals a model out more finely.
+/// No job deals a model out more finely.
 const MAX_PARALLELISM: i64 = 1 << 16;
 /// A petabyte.
 const MAX_OPERATOR_BYTES: i64 = 1 << 50;
@@ -187,9 +187,10 @@ fn servers(
         }
         ranks.push(rank);
     }
-    match ranks.is_empty() {
-        true => Err(document.error(list.span(), "an operator needs at least one server")),
-        false => Ok(ranks),
+    if ranks.is_empty() {
+        Err(document.error(list.span(), "an operator needs at least one server"))
+    } else {
+        Ok(ranks)
     }
 }
 

@@ -11,9 +11,9 @@ use super::operators::{Model, Split};
 /// What those that are left lack.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Losses {
-    /// Parts of the model that nobody else holds, until they are loaded from where they were saved.
+    /// Parts of the model that no other rank holds, until they are loaded from where they were saved.
     pub only_copies: Vec<String>,
-    /// The part of the batch that nobody learns from any more.
+    /// The part of the batch that the training no longer learns from.
     pub batch: f64,
 }
 
@@ -37,7 +37,7 @@ impl fmt::Display for Losses {
     }
 }
 
-/// More names tell nobody anything.
+/// More names are of no use.
 const MAX_NAMED_OPERATORS: usize = 4;
 
 impl Model {

@@ -195,8 +195,8 @@ impl Model {
     }
 }
 
-/// The time of one part of an operator that is split so often: as measured, or on the line between
-/// two measurements by the size of a part.
+/// The time of one part of an operator that is split this often: as measured, or on the line between two measurements
+/// by the size of a part.
 pub fn timing(timings: &Timings, kind: &str, parts: u32) -> Option<Timing> {
     if let Some(measured) = timings.get(kind, parts) {
         return Some(measured);

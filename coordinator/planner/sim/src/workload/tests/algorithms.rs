@@ -55,7 +55,7 @@ fn alone_ms(fabric: &Fabric, operation: Operation, bytes: u64, algorithm: Algori
         operation,
         bytes: bytes as f64,
     };
-    let network = crate::sim::network::Network::of(fabric, Costs::default());
+    let network = crate::engine::network::Network::of(fabric, Costs::default());
     let ecmp = Ecmp::default();
     let played = collectives::time(
         &collective,
@@ -210,7 +210,7 @@ fn interval_belongs_to_chosen_algorithm() {
         let interval = setting.interval(&effects, MAX_SIMULATION_WORK, &mut |_| true);
         interval.unwrap().high_ms
     };
-    // Were it decided anew, halving would be taken: it has fewer cold starts.
+    // Were it decided again, halving would be taken: it has fewer cold starts.
     let ring_ms = high_ms(given(Operation::AllReduce, Algorithm::Ring));
     assert!(high_ms(given(Operation::AllReduce, Algorithm::Recursive)) < ring_ms);
     near(high_ms(fastest(Operation::AllReduce)), ring_ms);

@@ -39,8 +39,8 @@ fn three_to_one() -> Iteration {
     sketch.done()
 }
 
-/// The more work there may be, the more is told: first nothing, then between what it lies, then what each
-/// effect has to do with it.
+/// The more work there may be, the more is reported: first nothing, then between what it lies, then what each effect
+/// has to do with it.
 #[test]
 fn effects_beyond_work_limit_are_omitted() {
     let (fabric, iteration) = (fabric(COLLIDING_FABRIC), four_across());

@@ -8,8 +8,8 @@ use reweave_common::units::{Bytes, Rate};
 use reweave_repair::paths::ecmp::Ecmp;
 
 use super::*;
-use crate::sim::SimTime;
-use crate::sim::network::Costs;
+use crate::engine::SimTime;
+use crate::engine::network::Costs;
 
 mod algorithms;
 mod bounds;

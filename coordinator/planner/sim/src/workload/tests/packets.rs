@@ -31,14 +31,15 @@ impl Message {
     fn links(&self) -> Vec<Link> {
         let [here, there] = [self.from, self.to].map(|host| HOSTS + host / HOSTS_PER_LEAF);
         let spine = HOSTS + 2 + self.spine;
-        match here == there {
-            true => vec![(self.from, here), (here, self.to)],
-            false => vec![
+        if here == there {
+            vec![(self.from, here), (here, self.to)]
+        } else {
+            vec![
                 (self.from, here),
                 (here, spine),
                 (spine, there),
                 (there, self.to),
-            ],
+            ]
         }
     }
 }
@@ -74,9 +75,10 @@ fn packets_ms(messages: &[Message]) -> f64 {
     end as f64 / 1e6
 }
 
-struct Dice(u64);
+/// Marsaglia's xorshift: which cases are tried depends on its sequence.
+struct Xorshift64(u64);
 
-impl Dice {
+impl Xorshift64 {
     fn below(&mut self, most: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -88,18 +90,18 @@ impl Dice {
 /// Once or twice, each host sends to another one behind the other leaf: ports carry about the same,
 /// and which spine each message meets decides.
 fn messages(seed: u64) -> Vec<Message> {
-    let mut dice = Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut rng = Xorshift64(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut messages = Vec::new();
-    for _ in 0..=dice.below(2) {
-        let turns = [dice.below(HOSTS_PER_LEAF), dice.below(HOSTS_PER_LEAF)];
+    for _ in 0..=rng.below(2) {
+        let turns = [rng.below(HOSTS_PER_LEAF), rng.below(HOSTS_PER_LEAF)];
         for from in 0..HOSTS {
             let leaf = from / HOSTS_PER_LEAF;
             let place = (from + turns[leaf]) % HOSTS_PER_LEAF;
             messages.push(Message {
                 from,
                 to: (1 - leaf) * HOSTS_PER_LEAF + place,
-                packets: 100 + dice.below(400) as u64,
-                spine: dice.below(SPINES),
+                packets: 100 + rng.below(400) as u64,
+                spine: rng.below(SPINES),
             });
         }
     }

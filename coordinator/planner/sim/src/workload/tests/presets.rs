@@ -143,9 +143,10 @@ fn tables_send_entries_for_each_sample() {
         // Of 64 tables, each sends 256 bytes for each sample that is elsewhere.
         let (n, samples) = (ranks as f64, 128.0);
         let expected = 64.0 * 256.0 * samples * (n - 1.0);
-        match collective {
-            true => near(sent * (n - 1.0), expected),
-            false => near(sent, expected),
+        if collective {
+            near(sent * (n - 1.0), expected)
+        } else {
+            near(sent, expected)
         }
         assert!(entries > 2.0 * 2.0 * expected);
     }

@@ -1,10 +1,9 @@
 //! Processors other than the measured one.
 //!
-//! The rule: layers that arithmetic limits (convolutions, dense, attention, experts) take time in
-//! inverse proportion to the peak of dense bf16 (on the oldest fp16) arithmetic, and layers that
-//! memory limits (pooling, reshaping, embeddings) in inverse proportion to memory bandwidth, both as
-//! the makers' data sheets give them. Overheads that do not shrink with a faster processor are not
-//! told apart.
+//! The rule: layers that arithmetic limits (convolutions, dense, attention, experts) take time in inverse proportion to
+//! the peak of dense bf16 (on the oldest fp16) arithmetic, and layers that memory limits (pooling, reshaping,
+//! embeddings) in inverse proportion to memory bandwidth, both as the makers' data sheets give them. Overheads that do
+//! not shrink with a faster processor are not separated.
 
 use super::profile::{Cost, Kind};
 
@@ -43,11 +42,12 @@ impl Gpu {
         KNOWN_GPUS.into_iter().find(|gpu| gpu.name == name)
     }
 
-    /// What takes so long on the measured processor, on this one.
+    /// What takes this long on the measured processor, on this one.
     pub(super) fn scaled(&self, kind: Kind, cost: Cost) -> Cost {
-        cost.times(match kind.is_arithmetic() {
-            true => H200.peak_tflops / self.peak_tflops,
-            false => H200.memory_tb_per_s / self.memory_tb_per_s,
+        cost.times(if kind.is_arithmetic() {
+            H200.peak_tflops / self.peak_tflops
+        } else {
+            H200.memory_tb_per_s / self.memory_tb_per_s
         })
     }
 }

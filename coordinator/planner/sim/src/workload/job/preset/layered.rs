@@ -6,10 +6,10 @@ use reweave_common::ids::Rank;
 use reweave_common::iteration::{Iteration, IterationError, Operation, TaskId};
 use reweave_common::time_span::TimeSpan;
 
-use super::course::Course;
 use super::grid::Grid;
 use super::layers::Layer;
-use super::schedule::{Shape, Step, Way};
+use super::schedule::{PassDirection, Shape, Step};
+use super::task_chains::TaskChains;
 use super::{Parallelism, PresetError, Zero};
 
 /// Weights travel as bf16.
@@ -36,7 +36,7 @@ impl Plan<'_> {
             plan: self,
             grid,
             pieces,
-            course: Course::new(grid.ranks()),
+            chains: TaskChains::new(grid.ranks()),
             steps: BTreeMap::new(),
             before_layer: vec![Vec::new(); grid.ranks()],
             scattered: BTreeMap::new(),
@@ -45,7 +45,7 @@ impl Plan<'_> {
             laying.stage(stage);
         }
         laying.pass_on();
-        let built = laying.course.builder.build();
+        let built = laying.chains.builder.build();
         built.map_err(|error: IterationError| PresetError::Iteration(error))
     }
 }
@@ -99,11 +99,11 @@ enum Act {
 }
 
 impl Layer {
-    fn acts(&self, way: Way, recompute: bool) -> Vec<Act> {
+    fn acts(&self, direction: PassDirection, recompute: bool) -> Vec<Act> {
         let forward = self.acts_one_way(|cost| cost.forward_ms);
-        match way {
-            Way::Forward => forward,
-            Way::Backward => {
+        match direction {
+            PassDirection::Forward => forward,
+            PassDirection::Backward => {
                 let mut backward = self.acts_one_way(|cost| cost.backward_ms);
                 backward.reverse();
                 let again = forward.into_iter().filter(|_| recompute);
@@ -150,7 +150,7 @@ struct Laying<'l> {
     grid: Grid,
     /// By place: the first piece of every stage, then the second.
     pieces: Vec<&'l [Layer]>,
-    course: Course,
+    chains: TaskChains,
     /// By place, micro-batch and way.
     steps: BTreeMap<(usize, usize, bool), Ends>,
     /// By rank, what it waited for when it began the layer before.
@@ -179,48 +179,54 @@ impl Laying<'_> {
         let place = step.piece * self.grid.stages + stage;
         let layers = self.pieces[place];
         let mut first = BTreeMap::new();
-        let nths: Vec<_> = match step.way {
-            Way::Forward => (0..layers.len()).collect(),
-            Way::Backward => (0..layers.len()).rev().collect(),
+        let nths: Vec<_> = match step.direction {
+            PassDirection::Forward => (0..layers.len()).collect(),
+            PassDirection::Backward => (0..layers.len()).rev().collect(),
         };
         for nth in nths {
-            self.layer(stage, step.way, &layers[nth], &mut first);
+            self.layer(stage, step.direction, &layers[nth], &mut first);
             let is_last = step.micro + 1 == self.plan.parallelism.microbatches;
             let reduces_now = is_last || self.plan.parallelism.zero >= Zero::Gradients;
-            if step.way == Way::Backward && reduces_now {
+            if step.direction == PassDirection::Backward && reduces_now {
                 self.reduce_gradients(stage, (place, nth), &layers[nth]);
             }
         }
         let ranks = self.grid.stage(stage).into_iter();
         let last = ranks
-            .map(|rank| (rank, self.course.tail(rank).to_vec()))
+            .map(|rank| (rank, self.chains.tail(rank).to_vec()))
             .collect();
-        let backward = step.way == Way::Backward;
+        let backward = step.direction == PassDirection::Backward;
         self.steps
             .insert((place, step.micro, backward), Ends { first, last });
     }
 
-    fn layer(&mut self, stage: usize, way: Way, layer: &Layer, first: &mut BTreeMap<Rank, TaskId>) {
+    fn layer(
+        &mut self,
+        stage: usize,
+        direction: PassDirection,
+        layer: &Layer,
+        first: &mut BTreeMap<Rank, TaskId>,
+    ) {
         if self.plan.parallelism.zero == Zero::Weights {
             self.gather_weights(stage, layer);
         }
-        let name = match way {
-            Way::Forward => "forward",
-            Way::Backward => "backward",
+        let name = match direction {
+            PassDirection::Forward => "forward",
+            PassDirection::Backward => "backward",
         };
-        for act in layer.acts(way, self.plan.recompute) {
+        for act in layer.acts(direction, self.plan.recompute) {
             match act {
                 Act::Compute { ms } => {
                     for rank in self.grid.stage(stage) {
                         let time = TimeSpan::from_secs_f64(ms / 1e3).get();
-                        let task = self.course.compute(rank, name, time);
+                        let task = self.chains.compute(rank, name, time);
                         first.entry(rank).or_insert(task);
                     }
                 }
                 Act::Reduce { bytes } => {
                     for group in self.grid.slices(stage) {
                         let operation = Operation::AllReduce;
-                        self.course
+                        self.chains
                             .together(&group, "all-reduce of slices", operation, bytes);
                     }
                 }
@@ -229,7 +235,7 @@ impl Laying<'_> {
                     let groups = self.grid.expert_groups(stage).into_iter();
                     for group in groups.filter(|group| group.len() > 1) {
                         let operation = Operation::AllToAll;
-                        self.course
+                        self.chains
                             .together(&group, "all-to-all of experts", operation, bytes);
                     }
                 }
@@ -245,7 +251,7 @@ impl Laying<'_> {
             .grid
             .stage(stage)
             .into_iter()
-            .map(|rank| (rank, self.course.tail(rank).to_vec()))
+            .map(|rank| (rank, self.chains.tail(rank).to_vec()))
             .collect();
         for group in self.grid.replicas(stage) {
             if bytes == 0 || group.len() < 2 {
@@ -256,10 +262,10 @@ impl Laying<'_> {
                 .flat_map(|rank| self.before_layer[rank.index()].clone());
             let before: Vec<_> = before.collect();
             let operation = Operation::AllGather;
-            let gathered = self.course.after(&before, &group, &name, operation, bytes);
+            let gathered = self.chains.after(&before, &group, &name, operation, bytes);
             group
                 .iter()
-                .for_each(|&rank| self.course.also_wait(rank, gathered));
+                .for_each(|&rank| self.chains.also_wait(rank, gathered));
         }
         for (rank, tail) in now {
             self.before_layer[rank.index()] = tail;
@@ -283,7 +289,7 @@ impl Laying<'_> {
             let bytes = parameters * self.plan.gradient_bytes;
             let name = format!("{} of {name}", operation.name());
             for group in groups.iter().filter(|group| group.len() > 1 && bytes > 0) {
-                let reduced = self.course.beside(group, &name, operation, bytes);
+                let reduced = self.chains.beside(group, &name, operation, bytes);
                 self.scattered.entry(at).or_default().push(reduced);
             }
         }
@@ -312,10 +318,10 @@ impl Laying<'_> {
                     for group in groups.iter().filter(|group| group.len() > 1 && bytes > 0) {
                         let tails = group
                             .iter()
-                            .flat_map(|&rank| self.course.tail(rank).to_vec());
+                            .flat_map(|&rank| self.chains.tail(rank).to_vec());
                         let before: Vec<_> = tails.chain(scattered.clone()).collect();
                         let name = "all-gather of updated weights";
-                        self.course
+                        self.chains
                             .after(&before, group, name, Operation::AllGather, bytes);
                     }
                 }
@@ -333,9 +339,10 @@ impl Laying<'_> {
                 true if place > 0 => place - 1,
                 _ => continue,
             };
-            let (name, from_layer) = match backward {
-                false => ("activations", place),
-                true => ("gradients", next),
+            let (name, from_layer) = if backward {
+                ("gradients", next)
+            } else {
+                ("activations", place)
             };
             let output = self.pieces[from_layer]
                 .last()
@@ -346,8 +353,8 @@ impl Laying<'_> {
             };
             let ranks = ends.last.iter().zip(&there.first);
             for ((&from, last), (&to, &first)) in ranks {
-                let passed = self.course.transfer(last, [from, to], name, bytes);
-                self.course.builder.then(passed, first);
+                let passed = self.chains.transfer(last, [from, to], name, bytes);
+                self.chains.builder.then(passed, first);
             }
         }
     }

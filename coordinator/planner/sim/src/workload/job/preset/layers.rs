@@ -98,7 +98,7 @@ struct Sliced {
     output_bytes: u64,
 }
 
-/// A layer of a transformer for so many slices and such samples. What was not measured sliced is
+/// A layer of a transformer for this many slices and such samples. What was not measured sliced is
 /// taken to cost each slice its equal part.
 fn sliced(model: &str, layer: &str, view: &View) -> Result<Sliced, PresetError> {
     let all = of_model(model).into_iter();

@@ -1,4 +1,4 @@
-//! What a rank of a preset needs of its memory, by and large.
+//! What a rank of a preset needs of its memory, roughly.
 //!
 //! Training in mixed precision keeps, for each parameter, its bf16 value, its gradient, and twelve
 //! bytes of the optimizer (the full value and two moments); zero stages deal these out. Of a sample,
@@ -86,9 +86,12 @@ impl Preset {
     /// Weights, gradients and the optimizer's.
     fn state(&self, layer: &Layer, data: usize) -> f64 {
         let zero = self.parallelism.zero;
-        let dealt = |from: Zero, bytes: f64, among: usize| match zero >= from {
-            true => bytes / among.max(1) as f64,
-            false => bytes,
+        let dealt = |from: Zero, bytes: f64, among: usize| {
+            if zero >= from {
+                bytes / among.max(1) as f64
+            } else {
+                bytes
+            }
         };
         let of = |parameters: u64, replicas: usize| {
             let gradient = self.gradient_bytes as f64;

@@ -1,6 +1,5 @@
 //! Presets: well-known models with measured layers, spread over ranks as people spread them.
 
-mod course;
 pub mod gpu;
 mod grid;
 mod layered;
@@ -10,6 +9,7 @@ mod memory;
 mod profile;
 mod schedule;
 mod tables;
+mod task_chains;
 
 use std::fmt;
 
@@ -484,9 +484,10 @@ impl Preset {
             return Err(PresetError::NotSpread { what });
         }
         let bytes = embedding().output_bytes_per_sample;
-        match bytes.is_multiple_of(columns as u64) {
-            true => Ok(()),
-            false => Err(PresetError::UnevenColumns { bytes, columns }),
+        if bytes.is_multiple_of(columns as u64) {
+            Ok(())
+        } else {
+            Err(PresetError::UnevenColumns { bytes, columns })
         }
     }
 

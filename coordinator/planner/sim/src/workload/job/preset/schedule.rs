@@ -2,7 +2,7 @@
 //! several pieces of the model.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum PassDirection {
     Forward,
     Backward,
 }
@@ -10,7 +10,7 @@ pub(super) enum Way {
 /// One micro-batch through one piece of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Step {
-    pub(super) way: Way,
+    pub(super) direction: PassDirection,
     /// Which of the stage's pieces: the first of all stages come before the second of any.
     pub(super) piece: usize,
     pub(super) micro: usize,
@@ -33,20 +33,22 @@ impl Shape {
             pieces => 2 * later + (pieces - 1) * self.stages,
         };
         let ahead = ahead.min(all);
-        let mut steps: Vec<_> = (0..ahead).map(|nth| self.nth(Way::Forward, nth)).collect();
+        let mut steps: Vec<_> = (0..ahead)
+            .map(|nth| self.nth(PassDirection::Forward, nth))
+            .collect();
         for nth in ahead..all {
-            steps.push(self.nth(Way::Forward, nth));
-            steps.push(self.nth(Way::Backward, nth - ahead));
+            steps.push(self.nth(PassDirection::Forward, nth));
+            steps.push(self.nth(PassDirection::Backward, nth - ahead));
         }
-        steps.extend((all - ahead..all).map(|nth| self.nth(Way::Backward, nth)));
+        steps.extend((all - ahead..all).map(|nth| self.nth(PassDirection::Backward, nth)));
         steps
     }
 
     /// As many micro-batches as there are stages go through one piece, then through the next.
-    fn nth(self, way: Way, nth: usize) -> Step {
+    fn nth(self, direction: PassDirection, nth: usize) -> Step {
         if self.pieces == 1 {
             return Step {
-                way,
+                direction,
                 piece: 0,
                 micro: nth,
             };
@@ -54,10 +56,10 @@ impl Shape {
         let round = self.stages * self.pieces;
         let piece = nth % round / self.stages;
         Step {
-            way,
-            piece: match way {
-                Way::Forward => piece,
-                Way::Backward => self.pieces - 1 - piece,
+            direction,
+            piece: match direction {
+                PassDirection::Forward => piece,
+                PassDirection::Backward => self.pieces - 1 - piece,
             },
             micro: nth / round * self.stages + nth % self.stages,
         }
@@ -72,9 +74,9 @@ mod tests {
 
     fn written(shape: Shape, stage: usize) -> String {
         let steps = shape.of_stage(stage).into_iter();
-        let step = |step: Step| match step.way {
-            Way::Forward => format!("F{}", step.micro),
-            Way::Backward => format!("B{}", step.micro),
+        let step = |step: Step| match step.direction {
+            PassDirection::Forward => format!("F{}", step.micro),
+            PassDirection::Backward => format!("B{}", step.micro),
         };
         steps.map(step).collect::<Vec<_>>().join(" ")
     }
@@ -109,11 +111,11 @@ mod tests {
                     while let Some(step) = steps[stage].get(at[stage]) {
                         let place = step.piece * stages + stage;
                         let last = stages * pieces - 1;
-                        let free = match step.way {
-                            Way::Forward => {
+                        let free = match step.direction {
+                            PassDirection::Forward => {
                                 place == 0 || done.contains(&(0, place - 1, step.micro))
                             }
-                            Way::Backward => {
+                            PassDirection::Backward => {
                                 done.contains(&(0, place, step.micro))
                                     && (place == last || done.contains(&(1, place + 1, step.micro)))
                             }
@@ -121,8 +123,8 @@ mod tests {
                         if !free {
                             break;
                         }
-                        let way = usize::from(step.way == Way::Backward);
-                        assert!(done.insert((way, place, step.micro)));
+                        let direction = usize::from(step.direction == PassDirection::Backward);
+                        assert!(done.insert((direction, place, step.micro)));
                         at[stage] += 1;
                     }
                 }

@@ -8,9 +8,9 @@ use reweave_common::ids::Rank;
 use reweave_common::iteration::{Iteration, Operation, TaskId};
 
 use super::PresetError;
-use super::course::Course;
 use super::layers::Layer;
 use super::profile::Cost;
+use super::task_chains::TaskChains;
 
 pub(super) struct Tables<'t> {
     pub(super) bottom: &'t [Layer],
@@ -26,8 +26,8 @@ pub(super) struct Tables<'t> {
     pub(super) gradient_bytes: u64,
 }
 
-/// By rank, how many of so many parts it holds. The hosts take turns, and so do the ranks of each, so
-/// that parts that are few use the ports of all hosts.
+/// By rank, how many of this many parts it holds. The hosts take turns, and so do the ranks of each, so that parts that
+/// are few use the ports of all hosts.
 pub(super) fn dealt_out(parts: usize, ranks: usize, of_a_host: usize) -> Vec<usize> {
     let mut turns: Vec<_> = (0..ranks).collect();
     turns.sort_by_key(|rank| (rank % of_a_host, rank / of_a_host));
@@ -40,20 +40,20 @@ pub(super) fn dealt_out(parts: usize, ranks: usize, of_a_host: usize) -> Vec<usi
 
 impl Tables<'_> {
     pub(super) fn iteration(&self) -> Result<Iteration, PresetError> {
-        let mut course = Course::new(self.ranks);
+        let mut chains = TaskChains::new(self.ranks);
         let ranks: Vec<_> = (0..self.ranks).map(Rank::from_index).collect();
-        let looked_up: Vec<_> = self.on_holders(&mut course, "look up", self.lookup.forward());
-        let arrived = self.exchange(&mut course, &looked_up, false);
-        self.dense(&mut course, self.bottom, false);
-        wait(&mut course, &ranks, &arrived);
-        self.dense(&mut course, self.top, false);
-        self.dense(&mut course, self.top, true);
-        let done: Vec<_> = ranks.iter().map(|&rank| course.tail(rank)[0]).collect();
-        let returned = self.exchange(&mut course, &done, true);
-        self.dense(&mut course, self.bottom, true);
-        wait(&mut course, &ranks, &returned);
-        self.on_holders(&mut course, "update", self.lookup.backward());
-        course.builder.build().map_err(PresetError::Iteration)
+        let looked_up: Vec<_> = self.on_holders(&mut chains, "look up", self.lookup.forward());
+        let arrived = self.exchange(&mut chains, &looked_up, false);
+        self.dense(&mut chains, self.bottom, false);
+        wait(&mut chains, &ranks, &arrived);
+        self.dense(&mut chains, self.top, false);
+        self.dense(&mut chains, self.top, true);
+        let done: Vec<_> = ranks.iter().map(|&rank| chains.tail(rank)[0]).collect();
+        let returned = self.exchange(&mut chains, &done, true);
+        self.dense(&mut chains, self.bottom, true);
+        wait(&mut chains, &ranks, &returned);
+        self.on_holders(&mut chains, "update", self.lookup.backward());
+        chains.builder.build().map_err(PresetError::Iteration)
     }
 
     /// Of each rank, where all hold as many.
@@ -62,46 +62,49 @@ impl Tables<'_> {
         self.held.iter().all(|&held| held == first).then_some(first)
     }
 
-    fn on_holders(&self, course: &mut Course, name: &str, one: Duration) -> Vec<TaskId> {
+    fn on_holders(&self, chains: &mut TaskChains, name: &str, one: Duration) -> Vec<TaskId> {
         let time = |rank: usize| one * u32::try_from(self.held[rank]).unwrap_or(u32::MAX);
-        let compute = |rank| course.compute(Rank::from_index(rank), name, time(rank));
+        let compute = |rank| chains.compute(Rank::from_index(rank), name, time(rank));
         (0..self.ranks).map(compute).collect()
     }
 
-    fn dense(&self, course: &mut Course, layers: &[Layer], backward: bool) {
-        let order: Vec<_> = match backward {
-            false => layers.iter().collect(),
-            true => layers.iter().rev().collect(),
+    fn dense(&self, chains: &mut TaskChains, layers: &[Layer], backward: bool) {
+        let order: Vec<_> = if backward {
+            layers.iter().rev().collect()
+        } else {
+            layers.iter().collect()
         };
         let ranks: Vec<_> = (0..self.ranks).map(Rank::from_index).collect();
         for layer in order {
-            let (name, time) = match backward {
-                false => ("forward", layer.cost.forward()),
-                true => ("backward", layer.cost.backward()),
+            let (name, time) = if backward {
+                ("backward", layer.cost.backward())
+            } else {
+                ("forward", layer.cost.forward())
             };
             for &rank in &ranks {
-                course.compute(rank, name, time);
+                chains.compute(rank, name, time);
             }
             let bytes = layer.parameters * self.gradient_bytes;
             if backward && bytes > 0 && self.ranks > 1 {
                 let name = format!("all-reduce of {}", layer.name);
-                course.beside(&ranks, &name, Operation::AllReduce, bytes);
+                chains.beside(&ranks, &name, Operation::AllReduce, bytes);
             }
         }
     }
 
     /// From those that hold tables to those that have samples, or back. For each rank, what has
     /// arrived there.
-    fn exchange(&self, course: &mut Course, before: &[TaskId], back: bool) -> Vec<Vec<TaskId>> {
-        let name = match back {
-            false => "all-to-all of entries",
-            true => "all-to-all of gradients",
+    fn exchange(&self, chains: &mut TaskChains, before: &[TaskId], back: bool) -> Vec<Vec<TaskId>> {
+        let name = if back {
+            "all-to-all of gradients"
+        } else {
+            "all-to-all of entries"
         };
         let ranks: Vec<_> = (0..self.ranks).map(Rank::from_index).collect();
         let of_part = self.entry_bytes * self.samples;
         if let Some(held) = self.held_by_each() {
             let bytes = of_part * (held * self.ranks) as u64;
-            let task = course.after(before, &ranks, name, Operation::AllToAll, bytes);
+            let task = chains.after(before, &ranks, name, Operation::AllToAll, bytes);
             return vec![vec![task]; self.ranks];
         }
         let mut arrived: Vec<_> = before.iter().map(|&own| vec![own]).collect();
@@ -114,7 +117,7 @@ impl Tables<'_> {
                     [holder, other]
                 };
                 let ends = [from, to].map(Rank::from_index);
-                let task = course.transfer(&[before[from]], ends, name, bytes);
+                let task = chains.transfer(&[before[from]], ends, name, bytes);
                 arrived[to].push(task);
             }
         }
@@ -122,8 +125,8 @@ impl Tables<'_> {
     }
 }
 
-fn wait(course: &mut Course, ranks: &[Rank], arrived: &[Vec<TaskId>]) {
+fn wait(chains: &mut TaskChains, ranks: &[Rank], arrived: &[Vec<TaskId>]) {
     for (&rank, tasks) in ranks.iter().zip(arrived) {
-        tasks.iter().for_each(|&task| course.also_wait(rank, task));
+        tasks.iter().for_each(|&task| chains.also_wait(rank, task));
     }
 }
