@@ -52,7 +52,7 @@ pub(crate) fn causes(stage: &Stage) -> Vec<Cause> {
 
 /// The colliding job, once it sends at the rate that its flows are left with.
 pub(crate) fn collide(stage: &Stage) -> Job {
-    let mut job = must(stage.job("train"));
+    let job = must(stage.job("train"));
     must(job.wait_until("it sends", |progress| {
         progress.iterations >= 2 && progress.slowest_mbps() > 60.0
     }));

@@ -191,9 +191,9 @@ impl Conf {
         }
         let text = format!("{}{}", self.before, self.behind);
         if text.is_empty() {
-            fs::remove_file(&self.path).map_err(|source| self.not_written(source))?
+            fs::remove_file(&self.path).map_err(|source| self.not_written(source))?;
         } else {
-            self.write(&text)?
+            self.write(&text)?;
         }
         Ok(text)
     }

@@ -69,7 +69,7 @@ fn measuring_beside_a_job() -> Measuring {
     must(stage.start_agents());
     must(stage.wait_until_known());
     let shark = Shark::start(&stage, "h0", "tcp or udp port 7333");
-    let mut job: Job = must(stage.job("train"));
+    let job: Job = must(stage.job("train"));
     let began = Instant::now();
     must(job.watch(WATCH_TIME));
     let watched_s = began.elapsed().as_secs_f64();

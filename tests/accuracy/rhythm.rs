@@ -110,7 +110,7 @@ impl FoundPeriod {
 /// What the agents of these hosts find, and the mean of the same iterations.
 fn play(pattern: &str, shape: &str, hosts: &[&str]) -> Play {
     let stage = lab(FABRIC, &job(pattern));
-    let mut job = must(stage.job("train"));
+    let job = must(stage.job("train"));
     must(job.wait_until("it runs", |progress| progress.iterations >= 2));
     let watching: Vec<_> = hosts.iter().map(|host| watch(&stage, host)).collect();
     let told = heard(watching);

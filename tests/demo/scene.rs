@@ -95,7 +95,7 @@ impl<'s> Scene<'s> {
     /// Starts a job, and waits until its flows have about the rate that links leave them.
     pub(crate) fn begin(&mut self, job: &str, pace: Pace) -> Result<(), StageError> {
         self.screen.say("a job begins ...");
-        let mut job = self.stage.job(job)?;
+        let job = self.stage.job(job)?;
         job.wait_until("it sends", |progress| {
             progress.iterations >= pace.after
                 && progress.slowest_mbps() > MIN_RATE_SHARE * pace.mbps

@@ -130,9 +130,9 @@ fn two_of_three_dead() {
 
     for seat in killed {
         if seat == COORDINATOR_SEATS[0] {
-            lead(&mut stage)
+            lead(&mut stage);
         } else {
-            must(others.start(&stage, seat))
+            must(others.start(&stage, seat));
         }
     }
     must(wait_for("it is known to be kept", STAGE_TIMEOUT, || {

@@ -35,7 +35,7 @@ pub(crate) fn tests() -> Vec<Trial> {
 fn job_start_pins_job_end_unpins() {
     let stage = led(&Leadership::without_rate_rollback());
     let operator = stage.operator();
-    let mut job = collide(&stage);
+    let job = collide(&stage);
     must(job.wait_until("both flows share a spine", |it| spines_used(it) == Some(1)));
     let words = ["job", "start", "train", "--hosts", HOSTS, "--within", "30s"];
     let started: Value = must(operator.ask(&words));

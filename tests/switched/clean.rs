@@ -61,7 +61,7 @@ fn clean() {
 }
 
 fn works(stage: &Stage, name: &str, long: Duration) {
-    let mut job = must(stage.job(name));
+    let job = must(stage.job(name));
     must(job.watch(long));
     must(job.stop());
     let since = Instant::now();

@@ -58,7 +58,7 @@ pub(crate) fn watched(job: &mut Job, duration: Duration) {
 }
 
 pub(crate) fn sends(stage: &Stage, name: &str) -> Job {
-    let mut job = must(stage.job(name));
+    let job = must(stage.job(name));
     must(job.wait_until("it sends", |progress| {
         progress.iterations >= 2 && progress.slowest_mbps() > 20.0
     }));

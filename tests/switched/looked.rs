@@ -70,7 +70,7 @@ fn over(way: &TracedWay) -> Vec<&str> {
 
 fn looked() {
     let stage = led(&leaf_spine(2, 2, 2), JOB, &rollback_on_halved_rates());
-    let mut job = must(stage.job("train"));
+    let job = must(stage.job("train"));
     must(job.wait_until("it sends", |progress| {
         progress.iterations >= 2 && progress.slowest_mbps() > 20.0
     }));
@@ -241,7 +241,7 @@ fn past_a_silent_switch() {
     let answers = "type filter hook output priority 0; icmp type time-exceeded drop;";
     let table = format!("table ip silence {{ chain answers {{ {answers} }}; }}");
     must(stage.output("spine0", &["nft", &table]));
-    let mut job = must(stage.job("train"));
+    let job = must(stage.job("train"));
     must(job.wait_until("it sends", |progress| progress.iterations >= 2));
     let found = must(wait_for("they are large flows", STAGE_TIMEOUT, || {
         let found: Imbalances = stage.operator().ask(&["fim"])?;

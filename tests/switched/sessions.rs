@@ -69,7 +69,7 @@ fn pins() {
         &(jobs() + COLLIDING_JOB),
         &leadership(),
     );
-    let mut train = must(stage.job("train"));
+    let train = must(stage.job("train"));
     must(train.wait_until("it sends", |progress| progress.iterations >= 2));
     outlive(&stage, |running| change_pins(&stage, running));
     go_on(&train, 2);

@@ -106,7 +106,7 @@ fn made_alone(crowd: &[Agent]) -> f64 {
     for second in 0..times {
         for agent in crowd {
             agent.tell(second, &mut SplitMix64::new(1), |entry| {
-                drop(black_box(entry))
+                drop(black_box(entry));
             });
         }
     }

@@ -151,9 +151,9 @@ fn put<'v, C: Cell + 'v>(
 ) {
     for (index, column) in columns.iter_mut().enumerate() {
         if goes_on {
-            column[row].merge(later(index))
+            column[row].merge(later(index));
         } else {
-            column[row].set(later(index))
+            column[row].set(later(index));
         }
     }
 }

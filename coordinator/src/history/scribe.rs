@@ -203,9 +203,9 @@ impl Scribe {
             return;
         }
         if connected {
-            self.ingest.handle_connected(node)
+            self.ingest.handle_connected(node);
         } else {
-            self.ingest.handle_disconnected(node)
+            self.ingest.handle_disconnected(node);
         }
         self.rewired = true;
         self.connected.insert(node, connected);

@@ -261,7 +261,7 @@ impl Engine {
             if is_full {
                 tracing::error!("the disk is full: no decisions until {folder} has free space");
             } else {
-                tracing::info!("{folder} has free space again")
+                tracing::info!("{folder} has free space again");
             }
         }
         let may_decide = self.durable.may_decide();

@@ -155,9 +155,9 @@ impl Agent<'_> {
                     let is_told_once = sample.readings.iter().any(is_interface);
                     let event = Event::Measured { from, sample };
                     if is_told_once {
-                        intake.put_patiently(event).await?
+                        intake.put_patiently(event).await?;
                     } else {
-                        intake.put_telemetry(event)?
+                        intake.put_telemetry(event)?;
                     }
                 }
             }

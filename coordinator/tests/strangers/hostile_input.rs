@@ -315,15 +315,15 @@ async fn invalid_body_names_its_place() {
         }
         let plain = asker.ask(operation.method, &target, "", None);
         if operation.needs_json {
-            is_named(&plain, "Content-Type", &target)
+            is_named(&plain, "Content-Type", &target);
         } else {
-            assert!(plain.code < 300, "{target}: {}", plain.body)
+            assert!(plain.code < 300, "{target}: {}", plain.body);
         }
         let null = asker.ask(operation.method, &target, "", Some("null"));
         if operation.needs_json {
-            is_named(&null, "line 1", &format!("{target} null"))
+            is_named(&null, "line 1", &format!("{target} null"));
         } else {
-            assert_eq!(null.body, plain.body, "{target} null")
+            assert_eq!(null.body, plain.body, "{target} null");
         }
     }
     assert_eq!(taking, 4, "each has words of its own");

@@ -73,9 +73,9 @@ pub(super) fn lay_out(page: &mut Page, told: &Allocation) {
         ));
     }
     if told.is_good {
-        page.line("no problem found with these hosts")
+        page.line("no problem found with these hosts");
     } else {
-        page.heading("Problems with these hosts")
+        page.heading("Problems with these hosts");
     }
     for against in &told.against {
         page.line(&format!("  {against}"));

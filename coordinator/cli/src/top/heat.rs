@@ -165,9 +165,9 @@ impl Widget for &Heat<'_> {
             return;
         };
         if self.has_room(area) {
-            self.figures(area, buffer, range)
+            self.figures(area, buffer, range);
         } else {
-            self.map(area, buffer, range)
+            self.map(area, buffer, range);
         }
     }
 }

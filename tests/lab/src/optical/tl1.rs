@@ -112,10 +112,10 @@ impl Session {
             return true;
         }
         if login || !knows_user {
-            self.deny(&command.tag, "PLNA", "log in with ACT-USER")
+            self.deny(&command.tag, "PLNA", "log in with ACT-USER");
         } else {
             // In a task of its own: mirrors do not stop because a client has hung up.
-            drop(tokio::spawn(self.clone().carry_out(command)))
+            drop(tokio::spawn(self.clone().carry_out(command)));
         }
         false
     }

@@ -337,9 +337,9 @@ impl<'p> Shares<'p> {
             let it = &mut self.groups[group as usize];
             it.changed = false;
             if it.weight == before {
-                self.stirred.push(it.bottleneck)
+                self.stirred.push(it.bottleneck);
             } else {
-                self.reweigh(group, before)
+                self.reweigh(group, before);
             }
         }
         self.changed = changed;

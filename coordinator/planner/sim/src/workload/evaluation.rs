@@ -235,9 +235,9 @@ fn sharing(problem: &Problem, outcome: &Outcome) -> Vec<Sharing> {
     for (at, begins, path) in changes {
         for &link in problem.path(path) {
             if begins {
-                sharing[link as usize].begins(at)
+                sharing[link as usize].begins(at);
             } else {
-                sharing[link as usize].ends(at)
+                sharing[link as usize].ends(at);
             }
         }
     }

@@ -119,7 +119,7 @@ impl Fleet {
             gain.reason()
         );
         if gain.pays() {
-            self.change(nth, shard, What::Moves, why, Some(gain))
+            self.change(nth, shard, What::Moves, why, Some(gain));
         } else {
             let name = running.job.name.clone();
             self.say(&name, What::Stays, format!("rather than move {why}"));

@@ -163,7 +163,7 @@ impl Fleet {
                 gain.reason()
             );
             if gain.pays() || size < running.job.servers[0] {
-                self.change(nth, shard, What::Grows, why, Some(gain))
+                self.change(nth, shard, What::Grows, why, Some(gain));
             } else {
                 let name = running.job.name.clone();
                 self.say(&name, What::Stays, format!("rather than grow {why}"));

@@ -144,9 +144,9 @@ fn tables_send_entries_for_each_sample() {
         let (n, samples) = (ranks as f64, 128.0);
         let expected = 64.0 * 256.0 * samples * (n - 1.0);
         if collective {
-            near(sent * (n - 1.0), expected)
+            near(sent * (n - 1.0), expected);
         } else {
-            near(sent, expected)
+            near(sent, expected);
         }
         assert!(entries > 2.0 * 2.0 * expected);
     }
