@@ -36,8 +36,8 @@ use crate::server_context::ServerContext;
 use crate::service;
 use crate::session_limit::{Bounds, SessionLimit};
 use crate::sessions::{
-    AgentRates, IdentityLocks, Notice, OPERATOR_SESSIONS, STANDBY_SESSIONS, STARTING_SESSIONS,
-    publish,
+    AgentRates, COORDINATOR_SESSIONS, IdentityLocks, Notice, OPERATOR_SESSIONS, STANDBY_SESSIONS,
+    STARTING_SESSIONS, publish,
 };
 use crate::signing::{Neighbours, Signing};
 use crate::traces::{Telling, Traces};
@@ -313,6 +313,7 @@ async fn serve(
         operator_sessions: SessionLimit::new(OPERATOR_SESSIONS),
         standby_sessions: SessionLimit::new(STANDBY_SESSIONS),
         starting_sessions: SessionLimit::new(STARTING_SESSIONS),
+        coordinator_sessions: SessionLimit::new(COORDINATOR_SESSIONS),
         notices,
         open_sessions: SessionLimit::new(Bounds::NONE),
         agent_locks: IdentityLocks::default(),
@@ -341,10 +342,8 @@ async fn serve(
         _ = terminated.recv() => Ok(()),
         _ = interrupted.recv() => Ok(()),
     };
-    listeners
-        .listener
-        .close("the coordinator is shutting down")
-        .await;
+    let closing = listeners.listener.close("the coordinator is shutting down");
+    closing.await;
     // An event loop that is gone needs no telling.
     let _ = intake.put(Event::End).await;
     outcome.and(threads.join())

@@ -53,10 +53,12 @@ pub(crate) struct ServerContext {
     /// How plans ended, and what became of news for others.
     pub(crate) endings: EventCounters<Ending>,
     pub(crate) told: Arc<[DeliveryCounters]>,
-    /// Of operators and viewers, of members that wait for this one to lead, and of agents that wait to begin.
+    /// Of operators and viewers, of members that wait for this one to lead, of agents that wait to begin, and of other
+    /// coordinators.
     pub(crate) operator_sessions: SessionLimit<Member>,
     pub(crate) standby_sessions: SessionLimit<Member>,
     pub(crate) starting_sessions: SessionLimit<NodeId>,
+    pub(crate) coordinator_sessions: SessionLimit<Member>,
     /// The deny list for members.
     pub(crate) notices: watch::Receiver<Arc<Notice>>,
     /// All sessions, which are counted and not limited.

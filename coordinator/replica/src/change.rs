@@ -131,6 +131,11 @@ pub enum ChangeRefused {
     Unknown(MemberId),
     #[error("member {0} is the last one that votes")]
     Last(MemberId),
+    #[error(
+        "of fewer than three voters none can be replaced: add the new member first, and remove \
+         member {0} once the new one votes"
+    )]
+    Few(MemberId),
 }
 
 impl Members {
@@ -255,9 +260,18 @@ impl Members {
         if let Some(unknown) = old.filter(|old| !self.of.contains_key(old)) {
             return Some(ChangeRefused::Unknown(unknown));
         }
+        if let Some(old) = old.filter(|old| self.cannot_be_replaced(*old)) {
+            return Some(ChangeRefused::Few(old));
+        }
         let mut others = self.named(&member.name).filter(|id| Some(*id) != old);
         let named = others.next().map(ChangeRefused::Named);
         named.or_else(|| self.objection_to_place(member.address, old))
+    }
+
+    /// Of two voters, the one that stays is no majority of both, and both sets have to agree on the last step of the change:
+    /// it would never end. A single voter leads, and would have to go itself.
+    fn cannot_be_replaced(&self, old: MemberId) -> bool {
+        self.is_voter(old) && self.configuration.voters.len() < 3
     }
 
     /// Whom it replaces is gone when it comes.

@@ -176,7 +176,7 @@ impl Message {
         }
     }
 
-    /// Whether it has to go beside what is urgent: a heartbeat that waits behind it comes too late.
+    /// Whether it holds a snapshot, which is as long as the state: a heartbeat that waits behind it comes too late.
     pub fn is_large(&self) -> bool {
         self.kind == Kind::Snapshot
     }

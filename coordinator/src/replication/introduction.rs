@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use reweave_link::{Channel, Identity, Listener, Role, Session, connect};
-use reweave_replica::{Answer, Beginning, Member, MemberId, Newcomer};
+use reweave_replica::{Answer, Beginning, FolderId, Member, MemberId, Newcomer};
 use thiserror::Error;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout};
@@ -73,7 +73,7 @@ impl Introduction<'_> {
             let line = Line {
                 identity: self.identity.clone(),
                 member: member.clone(),
-                peer_message: PeerMessage::here(self.newcomer.folder, false),
+                folder: self.newcomer.folder,
             };
             let heard = heard.clone();
             asking.spawn(async move {
@@ -158,7 +158,7 @@ async fn answer(session: Session, answer: Answer) {
 struct Line {
     identity: Identity,
     member: Member,
-    peer_message: PeerMessage,
+    folder: FolderId,
 }
 
 impl Line {
@@ -170,7 +170,8 @@ impl Line {
             return None;
         }
         let exchange = async {
-            self.peer_message.send(&session).await.ok()?;
+            let here = PeerMessage::here(self.folder, false);
+            here.send(&session).await.ok()?;
             let mut peer_messages = PeerMessageReceiver::new(&session, Channel::Commands);
             loop {
                 if let PeerMessage::Answer(answer) = peer_messages.receive().await.ok()? {

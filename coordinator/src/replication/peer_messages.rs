@@ -1,14 +1,18 @@
 //! Messages between coordinators over a session, in parts that fit into frames.
 
+use std::mem;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use reweave_common::error::error_chain;
 use reweave_common::member::{Admission, Member};
 use reweave_link::{Channel, LinkError, Session};
 use reweave_proto::frame::WireError;
+use reweave_proto::hello::Version;
+use reweave_proto::message::PeerPart;
 use reweave_proto::parts::{self, MAX_LETTER_BYTES, MAX_SNAPSHOT_LETTER_BYTES, PartAssembler};
+use reweave_proto::since_version::came_with;
 use reweave_replica::{Answer, FolderId, MAX_PROPOSAL_BYTES, MAX_STATE_BYTES, Message};
 use serde::{Deserialize, Serialize};
+use tokio::task::spawn_blocking;
 
 /// A message is sent in parts, each well below what a frame may hold.
 const MAX_PART_BYTES: usize = 256 << 10;
@@ -66,24 +70,33 @@ impl PeerMessage {
         matches!(self, Self::Replica(message) if message.is_large())
     }
 
-    /// What is large goes beside what is urgent.
-    pub(crate) async fn send(&self, session: &Session) -> Result<(), LinkError> {
-        let (channel, limit_bytes) = if self.is_large() {
-            (Channel::Telemetry, MAX_SNAPSHOT_LETTER_BYTES)
+    /// A snapshot has a channel of its own, where the receiver takes more. It is encoded beside the runtime: heartbeats
+    /// would wait meanwhile.
+    pub(crate) async fn send(self, session: &Session) -> Result<(), LinkError> {
+        let is_large = self.is_large();
+        let limit_bytes = max_bytes(is_large, session.version());
+        let (channel, encoded) = if is_large {
+            let encoding = spawn_blocking(move || parts::encode_within(limit_bytes, &self));
+            let encoded = encoding.await.map_err(|_| LinkError::ChannelEnded)?;
+            (Channel::Telemetry, encoded)
         } else {
-            (Channel::Commands, MAX_LETTER_BYTES)
+            let encoded = parts::encode_within(limit_bytes, &self);
+            (Channel::Commands, encoded)
         };
-        let encoded = match parts::encode_within(limit_bytes, self) {
-            Ok(encoded) => encoded,
-            Err(error) => {
-                tracing::error!("peer message not sent: {}", error_chain(&error));
-                return Ok(());
-            }
-        };
+        let encoded = encoded.map_err(LinkError::Unsendable)?;
         for part in parts::cut(&encoded, MAX_PART_BYTES) {
             session.send(channel, &part).await?;
         }
         Ok(())
+    }
+}
+
+/// A peer of 1.0 ends the session over a longer message, also over a snapshot.
+fn max_bytes(is_large: bool, version: Version) -> usize {
+    if is_large && version >= came_with(1) {
+        MAX_SNAPSHOT_LETTER_BYTES
+    } else {
+        MAX_LETTER_BYTES
     }
 }
 
@@ -115,10 +128,25 @@ impl<'s> PeerMessageReceiver<'s> {
     ) -> Result<PeerMessage, Unheard> {
         loop {
             let part = self.session.receive(self.channel).await?;
-            if let Some(peer_message) = self.joiner.join_within(limit_bytes(), &part)? {
+            if let Some(peer_message) = self.join(limit_bytes(), part).await? {
                 return Ok(peer_message);
             }
         }
+    }
+
+    /// Snapshots come over the telemetry channel, and are decoded beside the runtime: heartbeats would wait meanwhile. When
+    /// that wait is given up, the snapshot is lost.
+    async fn join(
+        &mut self,
+        limit_bytes: usize,
+        part: PeerPart,
+    ) -> Result<Option<PeerMessage>, Unheard> {
+        if self.channel != Channel::Telemetry || !part.is_last {
+            return Ok(self.joiner.join_within(limit_bytes, &part)?);
+        }
+        let mut joiner = mem::take(&mut self.joiner);
+        let joining = spawn_blocking(move || joiner.join_within::<PeerMessage>(limit_bytes, &part));
+        Ok(joining.await.map_err(|_| Unheard::Lost)??)
     }
 }
 
@@ -170,5 +198,13 @@ mod tests {
         let encoded = parts::encode(&PeerMessage::Replica(Box::new(message))).unwrap();
         // And what tells how long the payload is, twice.
         assert!(encoded.len() + 2 * size_of::<u64>() <= MAX_ENVELOPE_BYTES);
+    }
+
+    #[test]
+    fn earlier_peers_get_shorter_snapshots() {
+        let [earlier, later] = [0, 1].map(came_with);
+        assert_eq!(max_bytes(true, earlier), MAX_LETTER_BYTES);
+        assert_eq!(max_bytes(true, later), MAX_SNAPSHOT_LETTER_BYTES);
+        assert_eq!(max_bytes(false, later), MAX_LETTER_BYTES);
     }
 }

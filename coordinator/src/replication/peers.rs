@@ -4,6 +4,7 @@
 //! Messages may be lost, and are dropped rather than sent late.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
@@ -61,6 +62,10 @@ impl Post {
         let Some(session) = session else {
             return;
         };
+        // It fits no packet, and to find that out it would be encoded, while Raft waits.
+        if peer_message.is_large() {
+            return self.enqueue(peer_message);
+        }
         if let Ok(false) = session.send_loose(&peer_message) {
             self.enqueue(peer_message);
         }
@@ -231,28 +236,43 @@ impl Keeper {
         let ended = tokio::select! {
             ended = self.hand_on(&session, own, peer_messages) => ended,
             ended = self.hear_answers(&session) => ended,
+            // Also while the peer takes nothing of what is sent.
+            error = session.shut_out() => error,
+            error = session.expired() => error,
         };
         *lock(&self.post.session) = None;
         ended
     }
 
     /// The members that the other coordinator has applied: it answers introductions with them. One that was added may lead,
-    /// and the entry that added it may be missing here.
+    /// and the entry that added it may be missing here. An answer is not repeated, and the replica takes it only from a
+    /// member that it has applied: the last one is put again whenever the cluster is another one here. Now and then, too, since
+    /// a full queue drops it.
     async fn hear_answers(&self, session: &Session) -> LinkError {
         let mut answers = PeerMessageReceiver::new(session, Channel::Commands);
+        let mut cluster = self.own.cluster.clone();
+        let mut again = interval(HELLO_INTERVAL);
+        let mut vouched = None;
         loop {
-            match answers.receive().await {
-                Ok(PeerMessage::Answer(Answer::Member { members, .. })) => {
-                    self.replication.put_vouched(self.id, members);
-                }
-                Ok(_) => {}
-                // Messages to it go on as long as there is a session.
-                Err(Unheard::Lost | Unheard::NoMessage) => return session.closed().await,
+            tokio::select! {
+                answer = answers.receive() => match answer {
+                    Ok(PeerMessage::Answer(Answer::Member { members, .. })) => {
+                        vouched = Some(members);
+                    }
+                    Ok(_) => continue,
+                    // Messages to it go on as long as there is a session.
+                    Err(Unheard::Lost | Unheard::NoMessage) => return session.closed().await,
+                },
+                Ok(()) = cluster.changed() => {}
+                _ = again.tick() => {}
+            }
+            if let Some(members) = &vouched {
+                self.replication.put_vouched(self.id, members.clone());
             }
         }
     }
 
-    /// What is too long to go at once, and now and then who is here.
+    /// What is too long to go at once, and now and then who is here. What comes after a snapshot waits until that is sent.
     async fn hand_on(
         &self,
         session: &Session,
@@ -261,6 +281,7 @@ impl Keeper {
     ) -> LinkError {
         let mut here = interval(HELLO_INTERVAL);
         here.reset();
+        let mut is_reported = false;
         loop {
             let next = tokio::select! {
                 biased;
@@ -271,12 +292,18 @@ impl Keeper {
                     None => return LinkError::ChannelEnded,
                 },
                 error = session.closed() => return error,
-                error = session.shut_out() => return error,
-                error = session.expired() => return error,
             };
             let has_snapshot = next.iter().any(PeerMessage::is_large);
-            if let Err(error) = send_all(session, next).await {
-                return error;
+            match send_all(session, next).await {
+                Ok(()) => {}
+                // Raft sends it again and again.
+                Err(LinkError::Unsendable(error)) => {
+                    if !mem::replace(&mut is_reported, true) {
+                        let name = &self.member.name;
+                        tracing::error!("message to {name} not sent: {}", error_chain(&error));
+                    }
+                }
+                Err(error) => return error,
             }
             if has_snapshot {
                 self.post.sends_snapshot.store(false, Ordering::Relaxed);

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use reweave_common::error::error_chain;
 use reweave_common::lock::lock;
+use reweave_common::member::Member;
 use reweave_link::{Channel, Session, TokenBucket};
 use reweave_proto::parts::{MAX_LETTER_BYTES, MAX_SNAPSHOT_LETTER_BYTES};
 use reweave_replica::{Answer, FolderId, Message};
@@ -14,12 +15,24 @@ use super::agent::{skew_us, time_of_day};
 use super::{Reason, member};
 use crate::replication::{Condition, PeerMessage, PeerMessageReceiver, Unheard, Wish};
 use crate::server_context::ServerContext;
+use crate::session_limit::{Bounds, Permit};
+
+/// One for its messages, short ones for certificates, and some that it has lost and that have not timed out here. Each may
+/// hold parts of a snapshot and of another message.
+pub(crate) const COORDINATOR_SESSIONS: Bounds = Bounds {
+    max_per_group: None,
+    max_per_key: Some(8),
+};
 
 /// Only operators see why, and not the peer.
 const REFUSED_REASON: &str = "it has no session here";
+const EVICTED_REASON: &str = "session evicted: limit reached";
 
 pub(super) async fn hear(session: Session, context: ServerContext) {
+    let sessions = &context.coordinator_sessions;
+    let (slot, evicted) = sessions.acquire_or_evict(session.peer().clone());
     let peer = Peer {
+        slot,
         session: &session,
         context: &context,
         folder: OnceLock::new(),
@@ -39,6 +52,10 @@ pub(super) async fn hear(session: Session, context: ServerContext) {
         }
         // With its new certificate it comes back at once.
         error = session.expired() => return context.note_end(&session, &error),
+        _ = evicted => {
+            tracing::warn!("session of coordinator {name} ended: it opened too many others");
+            return session.close(EVICTED_REASON).await;
+        }
     };
     if let Err(fault) = heard {
         tracing::warn!("coordinator {name}: {}", fault.words());
@@ -77,6 +94,7 @@ impl Fault {
 }
 
 struct Peer<'s> {
+    slot: Permit<Member>,
     session: &'s Session,
     context: &'s ServerContext,
     /// As it said at first.
@@ -123,6 +141,7 @@ impl Peer<'_> {
     }
 
     async fn take(&self, peer_message: PeerMessage) -> Result<(), Fault> {
+        self.slot.touch();
         match peer_message {
             PeerMessage::Here {
                 folder,

@@ -20,6 +20,7 @@ use crate::intake::{Closed, Origin, SessionId};
 use crate::server_context::ServerContext;
 pub(crate) use agent::STARTING_SESSIONS;
 pub(crate) use agent_rates::AgentRates;
+pub(crate) use coordinator::COORDINATOR_SESSIONS;
 use identity_locks::IdentityLock;
 pub(crate) use identity_locks::IdentityLocks;
 pub(crate) use member::STANDBY_SESSIONS;

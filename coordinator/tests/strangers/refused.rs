@@ -15,6 +15,9 @@ use serde::Serialize;
 
 use super::house::{House, ONE_HOUR, ask, soon};
 
+/// Of one coordinator.
+const MAX_COORDINATOR_SESSIONS: usize = 8;
+
 /// A member of a cluster of the same name, who believes in ours.
 pub(crate) fn infiltrator(house: &House) -> Identity {
     let theirs = Authority::create(&house.path("theirs"), "lab").unwrap();
@@ -148,6 +151,26 @@ async fn non_member_coordinator_is_refused() {
         panic!("it leads no more: {after:?}")
     };
     assert_eq!(after.coordinators[0].term, before.coordinators[0].term);
+}
+
+/// Each may hold parts of messages, so a coordinator has as many as it needs, and the longest idle one goes.
+#[tokio::test]
+async fn coordinator_evicts_its_own_session() {
+    let house = House::new();
+    let stranger = house.member(Role::Coordinator, "c9");
+    let first = soon(house.connect(&stranger)).await.unwrap();
+    write_letter(&first, 1, &(FolderId(9), false, 0_u64)).await;
+    let answer: PeerPart = soon(first.receive(Channel::Commands)).await.unwrap();
+    assert!(answer.is_last, "it has its session");
+    let mut later = Vec::new();
+    for _ in 0..MAX_COORDINATOR_SESSIONS {
+        later.push(soon(house.connect(&stranger)).await.unwrap());
+    }
+    let ended = error_chain(&soon(first.closed()).await);
+    assert!(
+        ended.contains("session evicted: limit reached"),
+        "the reason is sent: {ended}"
+    );
 }
 
 #[tokio::test]

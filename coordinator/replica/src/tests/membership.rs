@@ -132,6 +132,30 @@ fn replacement_waits_for_other_voters() {
     assert_eq!(voters(&room, leader), expected);
 }
 
+/// It would never end, and all other changes would wait for it.
+#[test]
+fn replacement_takes_three_voters() {
+    for count in [1, 2] {
+        let mut room = Room::of(count);
+        let leader = room.elect();
+        let old = MemberId(if leader == 1 { count } else { 1 });
+        room.join(4);
+        let id = MemberId(4);
+        let newcomer = |replaces| Change::Add {
+            id,
+            member: Member {
+                replaces,
+                ..member(4)
+            },
+        };
+        let refused = change(&mut room, leader, &newcomer(Some(old))).unwrap_err();
+        assert_eq!(refused, ChangeRefused::Few(old));
+        change(&mut room, leader, &newcomer(None)).unwrap();
+        room.tick(30);
+        assert!(voters(&room, leader).contains(&4), "it is added instead");
+    }
+}
+
 #[test]
 fn invalid_membership_changes_are_refused() {
     let mut room = Room::of(3);
