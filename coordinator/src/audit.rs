@@ -408,6 +408,8 @@ fn make_folder(files: &impl FileSystem, folder: &Path) -> Result<(), AuditError>
             made.map_err(failed("make", folder))?;
             sync_entry(files, folder)
         }
+        // As one that a killed process has made.
+        Ok(inside) if inside.is_empty() => sync_entry(files, folder),
         other => other.map(drop).map_err(failed("read", folder)),
     }
 }
@@ -444,7 +446,8 @@ fn append_to<F: FileSystem>(files: &F, path: &Path) -> Result<(F::File, u64), Au
     if last.is_some_and(|last| *last != b'\n') {
         file.write_all(b"\n").map_err(failed("write", path))?;
     }
-    if text.is_none() {
+    // An empty one may come from a process that was killed before its name was synced.
+    if text.is_none_or(|text| text.is_empty()) {
         sync_entry(files, path)?;
     }
     Ok((file, bytes))

@@ -346,7 +346,6 @@ impl Coordinator {
         }
     }
 
-    /// The newest records, asked for page by page.
     /// What is found to be wrong.
     pub(crate) fn findings(&mut self) -> Result<Findings, CliError> {
         match self.ask(&Request::Diagnose)? {
@@ -365,6 +364,7 @@ impl Coordinator {
         }
     }
 
+    /// The newest records, asked for page by page.
     pub(crate) fn history(&mut self, most: usize) -> Result<Vec<Record>, CliError> {
         let mut records: Vec<Record> = Vec::new();
         while records.len() < most {

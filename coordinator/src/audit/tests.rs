@@ -247,3 +247,28 @@ fn confirmed_lines_survive_power_loss() {
         }
     }
 }
+
+/// Killed at each operation: all is as it was written, whether or not it was synced. Power is lost after the next process.
+#[test]
+fn killed_process_loses_no_names() {
+    let folder = Path::new(lossy_files::ROOT).join("audit");
+    for operation in 0.. {
+        let files = LossyFiles::default();
+        files.die_at(operation);
+        let is_whole = confirmed(&files, &folder) == TEXTS.len();
+        files.die_at(usize::MAX);
+        let mut journal = Journal::open(files.clone(), &folder).unwrap();
+        let at = (UNIX_EPOCH, Instant::now());
+        let later = journal.note(at, known("ann"), "later".into(), Ok(()));
+        later.unwrap();
+        // Names that were not synced are lost.
+        files.lose_power(1);
+        let again = Journal::open(files.clone(), &folder).unwrap();
+        let is_kept = lock(&again.kept).iter().any(|it| it.what == "later");
+        assert!(is_kept, "operation {operation}");
+        if is_whole {
+            assert!(operation > 8, "{operation} operations are too few");
+            return;
+        }
+    }
+}

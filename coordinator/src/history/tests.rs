@@ -77,7 +77,8 @@ fn events_and_decisions_reach_history() {
             .map(|event| event.what.what.clone())
             .collect::<Vec<_>>()
     };
-    assert_eq!(what(&window.changes), ["plan-proposed"]);
+    let decided = ["coordinators-removed", "plan-proposed"];
+    assert_eq!(what(&window.changes), decided, "none is removed at first");
     assert_eq!(what(&window.findings), ["ecmp-collision"]);
     let whose: Vec<_> = window
         .imbalance

@@ -5,10 +5,11 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use reweave_common::error::error_chain;
 use reweave_common::lock::lock;
-use reweave_common::member::{DeniedCoordinators, DenyLists};
+use reweave_common::member::{Admission, DeniedCoordinators, DenyLists};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -21,6 +22,9 @@ const FORMAT_VERSION: u32 = 1;
 const MAX_DENIED_COORDINATORS: usize = 4096;
 /// Each of those takes up to 100 bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
+/// Lists have times of the leader's clock, and clocks are not that far apart. A list of a later time would stay the latest
+/// for good.
+const MAX_TIME_AHEAD: Duration = Duration::from_hours(26);
 
 #[derive(Debug, Error)]
 pub enum DenyListError {
@@ -101,10 +105,14 @@ impl DenyListFile {
 
     /// A file that cannot be written fails no command.
     fn learn(&self, theirs: DenyLists) {
+        if !is_plausible(&theirs, SystemTime::now()) {
+            tracing::warn!("a list of denied coordinators is ignored: its times are wrong");
+            return;
+        }
         let _alone = lock(&self.learning);
         let held = self.identity.denied().now().clone();
         let Some(lists) = merged(held.clone(), theirs) else {
-            tracing::debug!("more than {MAX_DENIED_COORDINATORS} denied coordinators are ignored");
+            tracing::warn!("more than {MAX_DENIED_COORDINATORS} denied coordinators are ignored");
             return;
         };
         self.identity.denied().set_all(lists.clone());
@@ -168,6 +176,16 @@ impl DenyListFile {
     }
 }
 
+/// Whether the list may be of a log that has come no further than this clock. In a log, no member is denied up to a later time
+/// than the log's own.
+fn is_plausible(lists: &DenyLists, now: SystemTime) -> bool {
+    let since_epoch = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    let latest_us = since_epoch.saturating_add(MAX_TIME_AHEAD).as_micros();
+    let latest = Admission(u64::try_from(latest_us).unwrap_or(u64::MAX));
+    let mut denied = lists.revoked.iter().chain(lists.removed.iter());
+    lists.as_of <= latest && denied.all(|(_, up_to)| up_to <= lists.as_of)
+}
+
 /// None where these are too many.
 fn merged(mut lists: DenyLists, theirs: DenyLists) -> Option<DenyLists> {
     lists.merge(theirs);
@@ -208,7 +226,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    use reweave_common::member::{Admission, Member};
+    use reweave_common::member::Member;
     use tempfile::TempDir;
 
     use super::*;
@@ -297,12 +315,26 @@ mod tests {
             .map(|number| format!("c{number:062}"))
             .collect();
         let names: Vec<_> = names.iter().map(String::as_str).collect();
-        let latest = u64::MAX;
+        // Of 2023: it has as many digits as the times of now.
+        let latest = 1_700_000_000_000_000;
         started(&home).learn(removing(latest, &names));
         assert_eq!(held(&started(&home)), DenyLists::default());
         let most = removing(latest, &names[1..]);
         started(&home).learn(most.clone());
         assert_eq!(held(&started(&home)), most);
+    }
+
+    /// It would lift no removal any longer, and no later list would lift its own.
+    #[test]
+    fn lists_of_later_times_are_ignored() {
+        let home = home("lab");
+        started(&home).learn(removing(u64::MAX, &["c1"]));
+        let mut early = removing(9, &["c1"]);
+        early.as_of = Admission(8);
+        started(&home).learn(early);
+        assert_eq!(held(&started(&home)), DenyLists::default());
+        started(&home).learn(removing(7, &["c1"]));
+        assert_eq!(held(&started(&home)), removing(7, &["c1"]));
     }
 
     #[test]

@@ -125,21 +125,31 @@ pub(super) fn revoke(turn: &mut DecisionContext<'_>, asking: &Member, member: Me
 /// of a leader, these are the certificates of all agents and operators. An operator who does not trust the machine revokes it
 /// without that delay.
 pub(crate) fn handle_removals(turn: &mut DecisionContext<'_>, removed: Option<&BTreeSet<String>>) {
+    // A new leader has not heard of them yet.
+    let Some(removed) = removed else { return };
     let state = turn.state;
-    let is_news = |coordinators: &&BTreeSet<String>| !state.membership().has_removed(coordinators);
-    let change = removed.filter(is_news).map(|coordinators| {
-        let coordinators = coordinators.clone();
+    let membership = state.membership();
+    // A log that begins again dates its lists even where none is removed: those of an earlier log would stay the latest.
+    let is_news = membership.is_undated() || !membership.has_removed(removed);
+    let change = is_news.then(|| {
+        let coordinators = removed.clone();
         Change::CoordinatorsRemoved { coordinators }
     });
     match change {
         Some(change) if change.since() <= state.cluster_version() => turn.decide(change),
-        _ => revoke_lapsed(turn, state.membership()),
+        _ => revoke_lapsed(turn, membership, removed),
     }
 }
 
-/// One that was revoked since it was removed is left as it is: a new token may have admitted it again.
-fn revoke_lapsed(turn: &mut DecisionContext<'_>, membership: &Membership) {
-    for (member, removed) in membership.removed().iter() {
+/// One that was revoked since it was removed is left as it is: a new token may have admitted it again. One that
+/// was added again is not revoked either: at an earlier cluster version, the log does not say that it was.
+fn revoke_lapsed(
+    turn: &mut DecisionContext<'_>,
+    membership: &Membership,
+    coordinators: &BTreeSet<String>,
+) {
+    let denied = membership.removed().iter();
+    for (member, removed) in denied.filter(|(member, _)| coordinators.contains(&member.name)) {
         let lapses = Moment::from_micros(removed.0) + REVOCATION_DELAY;
         let is_revoked = membership.denied().denies(member, removed);
         if turn.known.now >= lapses && !is_revoked && membership.has_room_for(member) {

@@ -173,12 +173,9 @@ impl ClusterRole {
         (minor != before).then_some(Input::MinVersion { minor })
     }
 
-    /// The core hears which coordinators are removed where the log does not say the same of them, and whenever others are.
+    /// The core of each term hears which coordinators are removed, and whenever others are.
     pub fn handle_removed(&mut self, coordinators: &BTreeSet<String>) -> Option<Input> {
-        let is_known = match &self.removed {
-            Some(heard) => heard == coordinators,
-            None => self.state().membership().has_removed(coordinators),
-        };
+        let is_known = self.removed.as_ref() == Some(coordinators);
         if is_known || !self.leads() {
             return None;
         }

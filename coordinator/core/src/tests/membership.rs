@@ -466,11 +466,13 @@ fn removed_coordinator_is_denied_at_once() {
 #[test]
 fn deny_lists_are_dated_by_log() {
     let mut cluster = Cluster::new(Mode::Manual);
-    let [gone, back] = [removed(&["c3"]), removed(&[])].map(|input| {
+    let inputs = [removed(&[]), removed(&["c3"]), removed(&[])];
+    let [first, gone, back] = inputs.map(|input| {
         cluster.handle(input);
         cluster.core.state().membership().deny_lists().as_of
     });
-    assert!(Admission::default() < gone && gone < back);
+    assert!(Admission::default() < first, "an earlier log had one");
+    assert!(first < gone && gone < back);
 }
 
 /// Restarts and other leaders do not begin the delay again.
@@ -504,6 +506,46 @@ fn removed_coordinator_is_revoked_once() {
     assert_eq!(denies_c3(&cluster, again), [true, true]);
 }
 
+/// It may have been added again.
+#[test]
+fn new_leader_hears_before_it_revokes() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    cluster.handle(removed(&["c3"]));
+    cluster.stall(REVOCATION_DELAY);
+    cluster.restart();
+    cluster.handle(Input::Tick);
+    assert_eq!(denies_c3(&cluster, 0), [true, false]);
+    cluster.handle(removed(&["c3"]));
+    assert_eq!(denies_c3(&cluster, 0), [true, true]);
+}
+
+/// The release before would not lift its removal. Once there is none of it any longer, removals are decided again.
+#[test]
+fn lowered_version_lifts_removals() {
+    let mut cluster = Cluster::new(Mode::Manual);
+    cluster.handle(removed(&["c3"]));
+    let set = |cluster: &mut Cluster, to| {
+        let minor = Some(to);
+        let response = cluster.ask(Request::ClusterVersion { minor });
+        assert!(
+            matches!(response, Response::ClusterVersion { minor, .. } if minor == to),
+            "{response:?}"
+        );
+    };
+    set(&mut cluster, LATEST_MINOR - 1);
+    cluster.handle(removed(&[]));
+    cluster.stall(REVOCATION_DELAY + ONE_MINUTE);
+    cluster.handle(Input::Tick);
+    assert_eq!(denies_c3(&cluster, 0), [false, false]);
+    cluster.handle(removed(&["c3"]));
+    assert_eq!(denies_c3(&cluster, 0), [false, false]);
+    let minor = LATEST_MINOR;
+    cluster.handle(Input::MinVersion { minor });
+    set(&mut cluster, minor);
+    cluster.handle(Input::Tick);
+    assert_eq!(denies_c3(&cluster, 0), [true, false]);
+}
+
 /// Others end where they cannot read it.
 #[test]
 fn removal_waits_for_cluster_version() {
@@ -525,12 +567,14 @@ fn removals_are_reported_when_they_change() {
     let mut role = ClusterRole::new(Policy::default(), fabric, state, LATEST_MINOR);
     assert_eq!(role.handle_removed(&c3), None, "it follows");
     role.handle_elected(1, [], []);
-    assert_eq!(role.handle_removed(&none), None, "the log says the same");
+    assert_eq!(role.handle_removed(&none), Some(removed(&[])));
+    assert_eq!(role.handle_removed(&none), None);
     assert_eq!(role.handle_removed(&c3), Some(removed(&["c3"])));
     assert_eq!(role.handle_removed(&c3), None);
     // Before it was decided.
     assert_eq!(role.handle_removed(&none), Some(removed(&[])));
     role.handle_elected(2, [], []);
+    assert_eq!(role.handle_removed(&none), Some(removed(&[])), "once more");
     assert_eq!(role.handle_removed(&c3), Some(removed(&["c3"])));
 }
 

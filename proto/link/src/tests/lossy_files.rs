@@ -101,9 +101,11 @@ impl State {
 }
 
 impl LossyFiles {
-    /// In the midst of the operation after this many.
+    /// In the midst of the operation after this many. What was dead lives again with all that was written, as after a process
+    /// was killed.
     pub(super) fn die_at(&self, operations: usize) {
-        self.0.borrow_mut().left = Some(operations);
+        let mut state = self.0.borrow_mut();
+        (state.left, state.is_dead) = (Some(operations), false);
     }
 
     /// Power is lost, and comes back. At most these bytes survive of what was appended to each file since it was synced. Names

@@ -210,9 +210,9 @@ async fn serve<D: MemberProtocol>(
 ) -> SessionEnd {
     let (renewed, heard) = mpsc::channel(1);
     let learnt = (certificate.shut_out(), certificate.known());
-    let has_others = reserves.has_others();
+    let (has_others, leads) = (reserves.has_others(), reserves.is_called());
     let error = tokio::select! {
-        ending = listen::<D>(session, tell, &renewed, learnt) => return ending,
+        ending = listen::<D>(session, tell, &renewed, learnt, leads) => return ending,
         () = silence::<D>(session, has_others) => return SessionEnd::Silent,
         there = reserves.called_beside::<D>(session) => return SessionEnd::Called(Box::new(there)),
         error = answer(session, &mut outgoing.answers) => error,
@@ -229,25 +229,28 @@ async fn listen<D: MemberProtocol>(
     tell: &EventSender<D>,
     renewed: &mpsc::Sender<Option<String>>,
     (shut_out, known): (StoredDenyList, CoordinatorList),
+    mut leads: bool,
 ) -> SessionEnd {
     loop {
         let heard = session.receive::<D::Heard>(Channel::Commands).await;
         match heard.map(Into::into) {
             Ok(Order::Told(error_chain)) => drop(tell.send(UplinkEvent::Told(error_chain)).await),
-            Ok(Order::Denied(list)) => shut_out.note(list),
-            Ok(Order::DeniedMore(list)) => shut_out.note_more(list),
             // An answer without a waiting request is ignored.
             Ok(Order::Renewed { chain_pem }) => drop(renewed.try_send(chain_pem)),
             Ok(Order::Elsewhere(there)) => return SessionEnd::Elsewhere(there),
             // It is asked already.
-            Ok(Order::Here) => {}
-            Ok(Order::Coordinators(seats)) if !shut_out.names(session) => {
-                shut_out.readmit(&seats);
+            Ok(Order::Here) => leads = true,
+            Err(error) => return SessionEnd::Lost(error),
+            // What it has sent before may still come.
+            Ok(_) if shut_out.names(session) => {}
+            Ok(Order::Denied(list) | Order::DeniedMore(list)) => shut_out.note(list),
+            Ok(Order::Coordinators(seats)) => {
+                if leads {
+                    shut_out.readmit(&seats);
+                }
                 known.note(seats);
             }
-            Ok(Order::Removed(list)) if !shut_out.names(session) => shut_out.note_removed(list),
-            Ok(Order::Coordinators(_) | Order::Removed(_)) => {}
-            Err(error) => return SessionEnd::Lost(error),
+            Ok(Order::Removed(list)) => shut_out.note_removed(list),
         }
     }
 }

@@ -40,6 +40,8 @@ pub(super) struct StandbySessions {
     tasks: JoinSet<()>,
     called: mpsc::Receiver<Session>,
     chosen: Option<Session>,
+    /// Whether the latest session is with one that has come to lead.
+    is_called: bool,
 }
 
 /// What it takes to keep one.
@@ -73,7 +75,13 @@ impl StandbySessions {
             tasks: JoinSet::new(),
             called,
             chosen: None,
+            is_called: false,
         }
+    }
+
+    /// Whether the coordinator of the latest session has said that it leads.
+    pub(super) fn is_called(&self) -> bool {
+        self.is_called
     }
 
     /// The latest list of all coordinators.
@@ -159,6 +167,7 @@ impl StandbySessions {
 
     /// The next to ask: a new leader calls those who wait, and where none has called in time, all are asked who leads.
     pub(super) async fn next(&mut self, dialer: &mut Dialer) -> Session {
+        self.is_called = self.chosen.is_some();
         if let Some(session) = self.chosen.take() {
             dialer.stay_with(session.address());
             return session;
@@ -166,6 +175,7 @@ impl StandbySessions {
         let is_likely = self.reserve.waiting.load(Ordering::Relaxed) > 0 && !dialer.is_sent();
         tokio::select! {
             session = self.called() => {
+                self.is_called = true;
                 dialer.stay_with(session.address());
                 session
             }
@@ -217,19 +227,14 @@ impl StandbyContext {
             let heard = session.receive::<D::Heard>(Channel::Commands).await;
             match heard.map(Into::into) {
                 Ok(Order::Here) => return true,
-                Ok(Order::Denied(list)) => self.shut_out.note(list),
-                Ok(Order::DeniedMore(list)) => self.shut_out.note_more(list),
-                Ok(Order::Coordinators(seats)) if !self.shut_out.names(session) => {
-                    self.shut_out.readmit(&seats);
-                    self.known.note(seats);
-                }
-                Ok(Order::Removed(list)) if !self.shut_out.names(session) => {
-                    self.shut_out.note_removed(list);
-                }
-                Ok(Order::Coordinators(_) | Order::Removed(_)) => {}
                 // Who leads is for the one to say that is asked.
                 Ok(Order::Elsewhere(_)) => {}
                 Ok(Order::Told(_) | Order::Renewed { .. }) | Err(_) => return false,
+                // What it has sent before may still come.
+                Ok(_) if self.shut_out.names(session) => {}
+                Ok(Order::Denied(list) | Order::DeniedMore(list)) => self.shut_out.note(list),
+                Ok(Order::Coordinators(seats)) => self.known.note(seats),
+                Ok(Order::Removed(list)) => self.shut_out.note_removed(list),
             }
         }
     }

@@ -4,8 +4,10 @@
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use reweave_common::error::error_chain;
+use reweave_common::lock::lock;
 use reweave_common::member::{Admission, DenyList, Member};
 use reweave_proto::message::CoordinatorAddress;
 
@@ -14,12 +16,16 @@ use crate::{Identity, Session, durable_files};
 
 const REVOCATIONS_FILE: &str = "shut-out.json";
 const REMOVALS_FILE: &str = "removed.json";
+/// As many as a log of the coordinators holds.
+const MAX_REVOKED_MEMBERS: usize = 1 << 16;
 
 /// Cheap to clone.
 #[derive(Clone)]
 pub struct StoredDenyList {
     folder: PathBuf,
     identity: Identity,
+    /// Several sessions may send lists together.
+    adding: Arc<Mutex<()>>,
 }
 
 impl StoredDenyList {
@@ -30,23 +36,29 @@ impl StoredDenyList {
         Ok(Self {
             folder: folder.to_owned(),
             identity: identity.clone(),
+            adding: Arc::default(),
         })
     }
 
-    /// At once, and when a member starts here again.
-    pub fn note(&self, list: DenyList) {
+    /// Refuses these at once, and when a member starts here again. No list lifts a revocation, since a member that is admitted
+    /// again has a later admission: a coordinator could lift its own.
+    pub fn note(&self, theirs: DenyList) {
+        let _alone = lock(&self.adding);
+        let held = self.identity.denied().now().revoked.clone();
+        let mut list = held.clone();
+        list.add(theirs);
+        if list == held {
+            return;
+        }
+        if list.len() > MAX_REVOKED_MEMBERS {
+            tracing::warn!("more than {MAX_REVOKED_MEMBERS} revoked members are ignored");
+            return;
+        }
         self.store(REVOCATIONS_FILE, &list);
         self.identity.deny(list);
     }
 
-    /// The same, of those who are revoked besides.
-    pub(super) fn note_more(&self, more: DenyList) {
-        let mut list = self.identity.denied().now().revoked.clone();
-        list.add(more);
-        self.note(list);
-    }
-
-    /// The same, of coordinators that were removed.
+    /// The same, of coordinators that were removed, and of no others.
     pub(super) fn note_removed(&self, list: DenyList) {
         if self.identity.denied().now().removed == list {
             return;
@@ -55,7 +67,8 @@ impl StoredDenyList {
         self.identity.deny_removed(list);
     }
 
-    /// These are coordinators now. One that was added again may lead already, and no other would say that it is back.
+    /// These are coordinators now, as the leader says: others may not know of a removal yet. One that was added again may lead
+    /// already, and no other would say that it is back.
     pub(super) fn readmit(&self, seats: &[CoordinatorAddress]) {
         let mut list = self.identity.denied().now().removed.clone();
         list.retain(|member| seats.iter().all(|seat| seat.name != member.name));
@@ -165,18 +178,33 @@ mod tests {
         (agent, shut_out)
     }
 
+    /// A coordinator that is revoked sends the list without itself.
     #[test]
-    fn later_revocations_are_added() {
+    fn later_lists_lift_no_revocation() {
         let home = home();
         let (agent, shut_out) = started(&home);
         shut_out.note(list());
         let mut more = DenyList::default();
         more.deny(Member::new(Role::Viewer, "vic"), Admission(9));
-        shut_out.note_more(more.clone());
+        shut_out.note(more.clone());
+        shut_out.note(DenyList::default());
         more.add(list());
         assert_eq!(agent.denied().now().revoked, more);
         let (again, _) = started(&home);
         assert_eq!(again.denied().now().revoked, more);
+    }
+
+    #[test]
+    fn revoked_members_are_bounded() {
+        let home = home();
+        let (agent, shut_out) = started(&home);
+        shut_out.note(list());
+        let invented = (0..MAX_REVOKED_MEMBERS).map(|number| {
+            let name = format!("h{number}");
+            (Member::new(Role::Agent, &name), Admission(9))
+        });
+        shut_out.note(invented.collect());
+        assert_eq!(agent.denied().now().revoked, list());
     }
 
     #[test]

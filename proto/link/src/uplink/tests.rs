@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::mpsc;
 use std::thread;
 
-use reweave_common::instruction::Instruction;
+use reweave_common::instruction::{Instruction, Watch};
 use reweave_common::member::{Admission, DenyList, Member};
 use reweave_common::sample::Sample;
 use reweave_proto::message::{AgentMessage, CoordinatorAddress, CoordinatorMessage};
@@ -254,6 +254,20 @@ impl Court {
         [asked, waits]
     }
 
+    /// All that this coordinator has said.
+    async fn expect_heard(&mut self, session: &Session) {
+        say(session, CoordinatorMessage::Watch(Watch::default())).await;
+        let heard = self.line.next().await;
+        assert!(matches!(heard, Some(UplinkEvent::Told(_))), "{heard:?}");
+    }
+
+    /// Those that the agent refuses where it starts again.
+    fn removed(&self) -> DenyList {
+        let agent = Identity::load(&self.agent).unwrap();
+        StoredDenyList::load(&self.agent, &agent).unwrap();
+        agent.denied().now().removed.clone()
+    }
+
     /// What the agent says now comes here.
     async fn expect_at(&self, session: &Session) {
         let mark = Plain::clock(7);
@@ -367,6 +381,36 @@ async fn removed_coordinator_loses_its_agent() {
         Some(UplinkEvent::Connected)
     ));
     court.expect_at(&waits).await;
+}
+
+/// Others may be behind: their lists of coordinators still have it.
+#[tokio::test]
+async fn only_leader_readmits_removed_coordinator() {
+    let mut court = Court::new();
+    let [asked, waits] = court.sessions().await;
+    let mut list = DenyList::default();
+    list.deny(Member::new(Role::Coordinator, "c2"), Admission(7));
+    say(&asked, CoordinatorMessage::Removed(list.clone())).await;
+    let seat = |name: &str, listener: &Listener| CoordinatorAddress {
+        name: name.to_owned(),
+        address: listener.address().unwrap(),
+    };
+    let [first, second] = court.listeners.each_ref();
+    let seats = vec![seat("c2", first), seat("c1", second)];
+    say(&asked, CoordinatorMessage::Coordinators(seats.clone())).await;
+    court.expect_heard(&asked).await;
+    assert_eq!(court.removed(), list);
+    say(&waits, CoordinatorMessage::Coordinators(seats.clone())).await;
+    say(&waits, CoordinatorMessage::Here).await;
+    assert!(matches!(court.line.next().await, Some(UplinkEvent::Lost)));
+    assert!(matches!(
+        court.line.next().await,
+        Some(UplinkEvent::Connected)
+    ));
+    assert_eq!(court.removed(), list);
+    say(&waits, CoordinatorMessage::Coordinators(seats)).await;
+    court.expect_heard(&waits).await;
+    assert_eq!(court.removed(), DenyList::default());
 }
 
 /// An agent that came to the wrong coordinator first waits there, and comes to this one only once.

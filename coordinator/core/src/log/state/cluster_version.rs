@@ -3,6 +3,8 @@
 //! It rises once all coordinators can read more. An operator lowers it before coordinators of the previous release
 //! replace those of this one. From then on, the state and all decisions are readable by the previous release.
 
+use std::collections::BTreeSet;
+
 use super::{Signed, State};
 
 impl State {
@@ -23,13 +25,16 @@ impl State {
     }
 
     /// A plan on its way may be in a phase that the earlier release does not know, and goes by the rules of the version that
-    /// it began in. Of plans that were refused, reasons are forgotten that the earlier release does not know.
+    /// it began in. Of plans that were refused, reasons are forgotten that the earlier release does not know, and so are removed
+    /// coordinators: it would not lift the removal of one that is added again.
     pub(super) fn lower_version(&mut self, minor: u16, by: Signed) {
         if minor < self.cluster_version && self.under_way().next().is_none() {
+            let at = by.at;
             (self.cluster_version, self.lowered) = (minor, Some(by));
             for ended in &mut self.history {
                 ended.outcome.keep_reasons_of(minor);
             }
+            self.membership.handle_removed(at, &BTreeSet::new());
         }
     }
 }

@@ -132,6 +132,11 @@ impl Membership {
         held.eq(coordinators)
     }
 
+    /// Whether no admission, revocation or removal was decided yet.
+    pub(crate) fn is_undated(&self) -> bool {
+        self.newest == Admission::default()
+    }
+
     pub(crate) fn has_room_for(&self, shut_out: &Member) -> bool {
         self.denied.len() < MAX_REVOKED_MEMBERS || self.denied.names(shut_out)
     }
