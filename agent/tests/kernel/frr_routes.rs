@@ -232,7 +232,7 @@ fn refused_frr_route_changes_nothing() {
     let words = refused(&[route(host(2), &[hop(0, 3), hop(1, 1)])]);
     assert!(words.starts_with(version), "{words}");
     assert!(
-        words.contains("it is told routes without weights"),
+        words.contains("it supports only routes without weights"),
         "{words}"
     );
     let words = refused(&[route(host(3), &[hop(0, 1)])]);
