@@ -141,14 +141,14 @@ fn ask(place: SocketAddr, path: &str, token: &str) -> String {
 
 fn no_such_story() {
     let demo = Command::new(DEMO_PROGRAM)
-        .arg("4")
+        .arg("5")
         .output()
         .expect("it starts");
     assert_eq!(demo.status.code(), Some(2));
     let words = String::from_utf8_lossy(&demo.stderr);
     assert_eq!(
         words,
-        "error: there is no story 4: they are called 1 to 3\n"
+        "error: there is no story 5: they are called 1 to 4\n"
     );
     assert!(demo.stdout.is_empty());
 }
