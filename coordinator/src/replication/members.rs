@@ -19,7 +19,7 @@ impl Orders {
     pub(super) fn take(&mut self, replica: &mut Replica, order: &MemberOrder, reply: Reply) {
         let status = replica.status();
         let leads = matches!(status.standing, Standing::Leads { .. });
-        if leads && is_under_way(&status.members, order) {
+        if leads && is_agreed(&status.members, order) {
             let _ = reply.send(Ok(status));
             return;
         }
@@ -60,16 +60,16 @@ fn is_done(change: &Change, members: &Members) -> bool {
     }
 }
 
-/// Whether it was agreed on and waits for the new member: a leader that was lost in the middle of it answered no one,
-/// and the next is asked for the same.
-fn is_under_way(members: &Members, order: &MemberOrder) -> bool {
+/// Whether the log has the change already. A leader that is lost in the middle of a change answers nothing, and the
+/// client asks the next leader for the same.
+fn is_agreed(members: &Members, order: &MemberOrder) -> bool {
     let mut all = members.of.iter();
     match order {
         MemberOrder::Add { name, address } => all.any(|(&id, it)| {
             let learns = it.replaces.is_none() && !members.is_voter(id);
             learns && it.name == *name && it.address == *address
         }),
-        MemberOrder::Remove { .. } => false,
+        MemberOrder::Remove { who } => is_removed(members, who),
         MemberOrder::Replace { who, name, address } => all.any(|(_, it)| {
             let old = it.replaces.and_then(|old| members.of.get_key_value(&old));
             old.is_some_and(|(old, held)| {
@@ -79,6 +79,16 @@ fn is_under_way(members: &Members, order: &MemberOrder) -> bool {
             })
         }),
     }
+}
+
+/// Whether this was the name or the number of a member. Numbers are never given twice.
+fn is_removed(members: &Members, who: &str) -> bool {
+    let number = who.parse().map(MemberId).ok();
+    if number.is_some_and(|id| members.of.contains_key(&id)) || members.named(who).next().is_some()
+    {
+        return false;
+    }
+    members.is_removed(who) || number.is_some_and(|id| (MemberId(1)..=members.last).contains(&id))
 }
 
 fn change(members: &Members, order: &MemberOrder) -> Result<Change, Refused> {
@@ -185,7 +195,7 @@ mod tests {
         };
         let mut members = members();
         let is_known =
-            |members: &Members, who, address| is_under_way(members, &order(who, address));
+            |members: &Members, who, address| is_agreed(members, &order(who, address));
         assert!(
             !is_known(&members, "c1", "10.0.0.6:1"),
             "no client asked for it yet"
@@ -203,7 +213,7 @@ mod tests {
         );
         let add = |members: &Members| {
             let (name, address) = (member.name.clone(), member.address);
-            is_under_way(members, &MemberOrder::Add { name, address })
+            is_agreed(members, &MemberOrder::Add { name, address })
         };
         assert!(!add(&members), "it comes in another's place");
         members.of.remove(&MemberId(1));
@@ -211,6 +221,26 @@ mod tests {
             !is_known(&members, "c1", "10.0.0.6:1"),
             "that is over, and this is another"
         );
+    }
+
+    #[test]
+    fn removal_is_agreed_once_member_is_gone() {
+        let mut members = members();
+        let is_agreed = |members: &Members, who: &str| {
+            let who = who.to_owned();
+            is_agreed(members, &MemberOrder::Remove { who })
+        };
+        assert!(!is_agreed(&members, "c1") && !is_agreed(&members, "1"));
+        members.of.remove(&MemberId(1));
+        members.removed.insert("c1".to_owned());
+        assert!(is_agreed(&members, "c1") && is_agreed(&members, "1"));
+        assert!(
+            !is_agreed(&members, "c9") && !is_agreed(&members, "6"),
+            "never a member"
+        );
+        assert!(!is_agreed(&members, "0") && !is_agreed(&members, ""));
+        members.removed.insert("c2".to_owned());
+        assert!(!is_agreed(&members, "c2"), "two members have the name");
     }
 
     #[test]
