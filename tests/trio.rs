@@ -280,7 +280,7 @@ impl Trio {
         })
     }
 
-    /// Number, name and whether it votes, of each.
+    /// Of each its number, its name, and whether it is connected and votes.
     fn members(&self) -> Vec<(u64, String, bool)> {
         let listed = wait(|| Some(self.member(&["list"])).filter(|it| it.status.success()));
         let answer: Value = serde_json::from_slice(&listed.stdout).expect("it is JSON");
@@ -288,12 +288,13 @@ impl Trio {
         let one = |one: &Value| {
             let name = one["name"].as_str().expect("a name").to_owned();
             let number = one["number"].as_u64().expect("a number");
-            (number, name, one["votes"] == true)
+            let is_connected = one["state"] != "silent" && one["state"] != "unseen";
+            (number, name, is_connected && one["votes"] == true)
         };
         each.map(one).collect()
     }
 
-    /// Until these numbers vote, and no other is there.
+    /// Waits until exactly these numbers are members, are connected and vote.
     fn come_to_be(&self, numbers: [u64; 3]) {
         wait(|| {
             let mut members = self.members();

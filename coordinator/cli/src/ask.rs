@@ -245,21 +245,22 @@ impl Coordinator {
         runtime.block_on(self.ask_until(request, Instant::now() + ANSWER_TIMEOUT))
     }
 
-    /// Where no coordinator leads until then, the answer is that.
+    /// Asks one coordinator after the other, until the deadline. The last answer is returned then: that it does not
+    /// lead, or still starts.
     async fn ask_until(
         &mut self,
         request: &Request,
         deadline: Instant,
     ) -> Result<Response, CliError> {
         loop {
-            let response = self.ask_this_one(request).await?;
-            let Response::Refused(Refused::NotLeading { leader }) = response else {
-                return Ok(response);
+            let answer = self.ask_this_one(request).await;
+            let Some(next) = other_to_ask(&answer) else {
+                return answer;
             };
             if Instant::now() > deadline {
-                return Ok(response);
+                return answer;
             }
-            self.go_to(leader).await?;
+            self.go_to(next.leader).await?;
         }
     }
 
@@ -299,11 +300,10 @@ impl Coordinator {
     /// As the leader answers, or one that comes to lead within a moment.
     pub(crate) fn seen(&mut self) -> Result<Seen, CliError> {
         let runtime = self.runtime;
-        match runtime.block_on(self.ask_this_one(&Request::Status))? {
-            Response::Refused(Refused::NotLeading { leader }) => {
-                runtime.block_on(self.seen_by(leader))
-            }
-            response => Ok(Seen::Led(Box::new(status(response)?))),
+        let answer = runtime.block_on(self.ask_this_one(&Request::Status));
+        match other_to_ask(&answer) {
+            Some(next) => runtime.block_on(self.seen_by(next.leader)),
+            None => Ok(Seen::Led(Box::new(status(answer?)?))),
         }
     }
 
@@ -400,6 +400,25 @@ impl Coordinator {
 impl Drop for Coordinator {
     fn drop(&mut self) {
         self.runtime.block_on(parting::part("no further request"));
+    }
+}
+
+/// The next coordinator to ask: the leader, where this one knows it.
+struct OtherToAsk {
+    leader: Option<SocketAddr>,
+}
+
+/// Whether this coordinator did not take the request, and another may. A request whose fate is unknown is not sent
+/// again.
+fn other_to_ask(answer: &Result<Response, CliError>) -> Option<OtherToAsk> {
+    match answer {
+        Ok(Response::Refused(Refused::NotLeading { leader })) => {
+            Some(OtherToAsk { leader: *leader })
+        }
+        Err(CliError::Ask(error)) if matches!(**error, LinkError::NotReady { .. }) => {
+            Some(OtherToAsk { leader: None })
+        }
+        _ => None,
     }
 }
 
@@ -610,6 +629,43 @@ mod tests {
             // Its command may be over.
             let _ = session.send(Channel::Commands, &response).await;
         }
+    }
+
+    /// What it is sent is not read.
+    async fn close_all(mut listener: Listener) {
+        while let Some(accepted) = listener.accept().await {
+            if let Ok(session) = accepted {
+                tokio::spawn(session.close_not_ready("it waits for c2"));
+            }
+        }
+    }
+
+    #[test]
+    fn starting_coordinator_is_passed_over() {
+        let cluster = Cluster::new("lab");
+        let servers = Runtime::new().unwrap();
+        let (starting, leads) = servers.block_on(async {
+            let identity = cluster.issue(Role::Coordinator, "c1");
+            let identity = Identity::load(&identity).unwrap();
+            let anywhere = "127.0.0.1:0".parse().unwrap();
+            let listener = Listener::bind(anywhere, &identity, &[Role::Operator]).unwrap();
+            let starting = listener.address().unwrap();
+            tokio::spawn(close_all(listener));
+            (starting, cluster.coordinator("c2", &[]))
+        });
+        let mut reach = cluster.context();
+        reach.coordinator = vec![starting.to_string()];
+        let mut coordinator = Coordinator::reach(&reach).unwrap();
+        let now = Instant::now();
+        let runtime = coordinator.runtime;
+        let alone = runtime.block_on(coordinator.ask_until(&Request::WhoAmI, now));
+        let why = alone.unwrap_err().told();
+        assert!(why.contains("still starts: it waits for c2"), "{why}");
+
+        coordinator.addresses.push(leads);
+        let answer = coordinator.ask(&Request::WhoAmI).unwrap();
+        assert_eq!(answer, Response::Refused(Refused::NoPlan));
+        assert_eq!(coordinator.address(), leads);
     }
 
     /// As one command after the other asks.

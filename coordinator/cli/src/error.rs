@@ -40,6 +40,7 @@ use thiserror::Error;
 use crate::json::Misread;
 use crate::kept::Whose;
 use crate::sim::collective::is_bad_input;
+use crate::standing::Answer;
 
 #[derive(Debug, Error)]
 pub(crate) enum CliError {
@@ -92,6 +93,8 @@ pub(crate) enum CliError {
     NoVersion { node: String, version: String },
     #[error("the coordinator did not answer")]
     Ask(#[source] Box<LinkError>),
+    #[error("no coordinator reports its state{reasons}")]
+    NoStanding { reasons: String },
     #[error("the coordinator did not answer within {} s", waited.as_secs_f64())]
     NoAnswer { waited: Duration },
     #[error("{0}")]
@@ -451,6 +454,17 @@ impl CliError {
     pub(crate) fn unexpected(answer: &Response) -> Self {
         Self::Unexpected {
             answer: format!("{answer:?}"),
+        }
+    }
+
+    /// No coordinator that was asked has reported its state.
+    pub(crate) fn without_standing(answers: &[Answer]) -> Self {
+        let failures = answers.iter().filter_map(|(address, answer)| {
+            let why = answer.as_ref().err()?;
+            Some(format!("\n  {address}: {why}"))
+        });
+        Self::NoStanding {
+            reasons: failures.collect(),
         }
     }
 

@@ -386,12 +386,11 @@ fn none_under(generation: Generation) -> Findings {
 
 /// No coordinator leads, and an operator who asks what is wrong needs to know who is missing.
 fn show_standing(answers: &[Answer], output: Output) -> Result<ExitCode, CliError> {
-    let leader = None;
-    let nobody_leads = CliError::Refused(Refused::NotLeading { leader });
-    if let Some(seen) = Leaderless::of(answers) {
-        print_report(output, &seen)?;
-    }
-    Err(nobody_leads)
+    let Some(seen) = Leaderless::of(answers) else {
+        return Err(CliError::without_standing(answers));
+    };
+    print_report(output, &seen)?;
+    Err(CliError::Refused(Refused::NotLeading { leader: None }))
 }
 
 impl Report for Leaderless {

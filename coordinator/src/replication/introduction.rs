@@ -60,7 +60,7 @@ impl Introduction<'_> {
             if session.peer().role == Role::Coordinator {
                 tokio::spawn(answer(session, Answer::Founding { folder }));
             } else {
-                tokio::spawn(session.close(NOT_READY_REASON));
+                tokio::spawn(session.close_not_ready(NOT_READY_REASON));
             }
         }
         IntroductionError::SocketGone

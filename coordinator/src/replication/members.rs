@@ -194,8 +194,7 @@ mod tests {
             address: Some(address.parse().unwrap()),
         };
         let mut members = members();
-        let is_known =
-            |members: &Members, who, address| is_agreed(members, &order(who, address));
+        let is_known = |members: &Members, who, address| is_agreed(members, &order(who, address));
         assert!(
             !is_known(&members, "c1", "10.0.0.6:1"),
             "no client asked for it yet"

@@ -9,6 +9,7 @@ use reweave_proto::frame::WireError;
 use reweave_proto::hello::{HelloError, Version};
 use thiserror::Error;
 
+use crate::session::CLOSE_NOT_READY;
 use crate::transport::IDLE_TIMEOUT;
 use crate::verify::PeerRefusal;
 
@@ -85,6 +86,9 @@ pub enum LinkError {
     Unreadable(#[source] WireError),
     #[error("the other side closed the session{}", because(.reason))]
     ClosedByPeer { reason: String },
+    /// What was sent to it was not read: to ask another, or it once more, repeats nothing.
+    #[error("the other side still starts{}", because(.reason))]
+    NotReady { reason: String },
     /// The other side was admitted and is not welcome any longer; the session has been closed.
     #[error("the other side is revoked")]
     ShutOut(#[source] PeerRefusal),
@@ -181,9 +185,14 @@ pub(crate) fn printable(text: &str) -> String {
 impl From<ConnectionError> for LinkError {
     fn from(error: ConnectionError) -> Self {
         match error {
-            ConnectionError::ApplicationClosed(close) => Self::ClosedByPeer {
-                reason: printable(&String::from_utf8_lossy(&close.reason)),
-            },
+            ConnectionError::ApplicationClosed(close) => {
+                let reason = printable(&String::from_utf8_lossy(&close.reason));
+                if close.error_code == CLOSE_NOT_READY {
+                    Self::NotReady { reason }
+                } else {
+                    Self::ClosedByPeer { reason }
+                }
+            }
             ConnectionError::LocallyClosed => Self::ClosedHere,
             ConnectionError::TimedOut => Self::Vanished,
             ConnectionError::Reset => Self::Restarted,

@@ -30,6 +30,7 @@ pub(crate) const CLOSE_DONE: VarInt = VarInt::from_u32(0);
 pub(crate) const CLOSE_HELLO: VarInt = VarInt::from_u32(1);
 pub(crate) const CLOSE_UNREADABLE: VarInt = VarInt::from_u32(2);
 pub(crate) const CLOSE_REFUSED: VarInt = VarInt::from_u32(3);
+pub(crate) const CLOSE_NOT_READY: VarInt = VarInt::from_u32(4);
 
 /// A socket takes a packet at once; a session that the other side has ended sends nothing more.
 const CLOSE_TIMEOUT: Duration = Duration::from_millis(50);
@@ -398,7 +399,17 @@ impl Session {
     /// Tells the other side why, and waits until it is likely to have heard. Messages that it has not received by then
     /// are lost, as they are when a session is dropped: the side that asked closes, not the side that answers.
     pub async fn close(self, why: &str) {
-        self.connection.close(CLOSE_DONE, why.as_bytes());
+        self.close_as(CLOSE_DONE, why).await;
+    }
+
+    /// As [`Session::close`], where this side still starts: the other side gets [`LinkError::NotReady`], and knows that
+    /// what it has sent was not read.
+    pub async fn close_not_ready(self, why: &str) {
+        self.close_as(CLOSE_NOT_READY, why).await;
+    }
+
+    async fn close_as(self, code: VarInt, why: &str) {
+        self.connection.close(code, why.as_bytes());
         if let Some(endpoint) = &self.endpoint {
             endpoint.wait_idle().await;
         }
