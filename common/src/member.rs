@@ -202,15 +202,50 @@ impl DenyLists {
         }
     }
 
-    /// Adds what another coordinator knows. It may have applied less of the log: only later lists lift a removal. None lifts a
-    /// revocation, since a member that is admitted again has a later admission.
-    pub fn merge(&mut self, theirs: Self) {
-        self.revoked.add(theirs.revoked);
-        if theirs.as_of >= self.as_of {
-            self.as_of = theirs.as_of;
-            self.removed = theirs.removed;
+    /// For a member that gets the revoked ones apart.
+    pub fn removed_coordinators(&self) -> RemovedCoordinators {
+        RemovedCoordinators {
+            as_of: self.as_of,
+            list: self.removed.clone(),
         }
     }
+
+    /// Adds what another coordinator knows.
+    pub fn merge(&mut self, theirs: Self) {
+        self.revoke(theirs.revoked);
+        self.replace_removed(RemovedCoordinators {
+            as_of: theirs.as_of,
+            list: theirs.removed,
+        });
+    }
+
+    /// No list lifts a revocation, since a member that is admitted again has a later admission: a coordinator could lift its
+    /// own.
+    pub fn revoke(&mut self, more: DenyList) {
+        self.revoked.add(more);
+    }
+
+    /// The sender may have applied less of the log, as a leader has that was deposed: only later lists lift a removal.
+    pub fn replace_removed(&mut self, theirs: RemovedCoordinators) {
+        if theirs.as_of >= self.as_of {
+            self.as_of = theirs.as_of;
+            self.removed = theirs.list;
+        }
+    }
+
+    /// Members in both lists together.
+    pub fn count(&self) -> usize {
+        self.revoked.len() + self.removed.len()
+    }
+}
+
+/// All removed coordinators, as one state of the log has them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RemovedCoordinators {
+    /// As in [`DenyLists`].
+    pub as_of: Admission,
+    /// Each up to its removal.
+    pub list: DenyList,
 }
 
 /// Coordinators whose certificates are refused, by name and each up to an admission: for operators, who connect to no other

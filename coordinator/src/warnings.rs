@@ -19,10 +19,10 @@ const MAX_LEARNER_LAG_ENTRIES: u64 = 10_000;
 
 pub(crate) fn warnings(
     coordinators: &[CoordinatorStatus],
-    shut_out: &[Member],
+    revoked: &[Member],
     signs: Signs,
 ) -> Vec<String> {
-    let mut all = absent(coordinators, shut_out);
+    let mut all = absent(coordinators, revoked);
     all.extend(unsigned(coordinators, signs));
     all.extend(coordinators.iter().flat_map(certificates));
     all.extend(coordinators.iter().filter_map(skewed));
@@ -39,8 +39,8 @@ fn is_there(one: &CoordinatorStatus) -> bool {
 }
 
 /// With how many more nothing could be decided. Who was revoked is not heard, and counts as a voter still.
-fn absent(coordinators: &[CoordinatorStatus], shut_out: &[Member]) -> Vec<String> {
-    let is_out = |name: &str| shut_out.contains(&Member::new(Role::Coordinator, name));
+fn absent(coordinators: &[CoordinatorStatus], revoked: &[Member]) -> Vec<String> {
+    let is_out = |name: &str| revoked.contains(&Member::new(Role::Coordinator, name));
     let voters = coordinators.iter().filter(|one| one.votes);
     let (count, there) = (
         voters.clone().count(),
@@ -160,8 +160,8 @@ mod tests {
 
     use super::*;
 
-    fn told(coordinators: &[CoordinatorStatus], shut_out: &[Member]) -> Vec<String> {
-        warnings(coordinators, shut_out, Signs::Itself)
+    fn told(coordinators: &[CoordinatorStatus], revoked: &[Member]) -> Vec<String> {
+        warnings(coordinators, revoked, Signs::Itself)
     }
 
     fn leader() -> CoordinatorStatus {

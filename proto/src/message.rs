@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use reweave_common::circuit::{OpticalName, Readback, Switchover};
 use reweave_common::instruction::{Ack, FastSampling, Install, Instruction, Unconfirmed, Watch};
-use reweave_common::member::DenyList;
+use reweave_common::member::{DenyList, RemovedCoordinators};
 use reweave_common::probing::ProbeList;
 use reweave_common::sample::Sample;
 use serde::{Deserialize, Serialize};
@@ -61,7 +61,7 @@ pub enum CoordinatorMessage {
     Closely(FastSampling),
     Unconfirmed(Unconfirmed),
     /// All removed coordinators: their own certificates are refused, and what their signers signed is not.
-    Removed(DenyList),
+    Removed(RemovedCoordinators),
 }
 
 impl From<Instruction> for CoordinatorMessage {
@@ -118,7 +118,7 @@ pub enum Order<T> {
     /// These are revoked in addition to those sent before over this session.
     DeniedMore(DenyList),
     /// All removed coordinators: their own certificates are refused, and what their signers signed is not.
-    Removed(DenyList),
+    Removed(RemovedCoordinators),
 }
 
 impl From<Order<Instruction>> for CoordinatorMessage {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use reweave_replica::{
-    Batch, Change, Content, Disk, Entry, LogError, MemberId, Members, Record, Saved, Store, Vote,
+    Batch, Change, Content, Entry, LogError, MemberId, Members, Record, Saved, Store, Vote,
 };
 use reweave_sim_cluster::chance::Chance;
 use reweave_sim_cluster::replicas::cluster::{Cluster, member};
@@ -122,7 +122,10 @@ fn append_without_room_leaves_log_unchanged() {
             let joining = Saved::joining(MemberId(1), Vec::new(), Members::default());
             Store::open(disk.clone(), path, Some(joining)).expect("it is whole")
         };
-        let read = || disk.read(path).expect("it is there");
+        let read = || {
+            disk.look(path, |log| log.found.clone())
+                .expect("it is there")
+        };
         let mut store = open().store;
         let before = read();
         disk.fill_up(left);

@@ -1,6 +1,6 @@
 //! Who may depend on whom, and what every package must say of itself.
 
-use crate::rooms::{Room, room_of};
+use crate::rooms::{Room, SIMULATED_DISK, room_of};
 use crate::tree::{Need, Package};
 use crate::violation::{Violation, line_of};
 
@@ -48,8 +48,9 @@ fn of_package(package: &Package) -> Vec<Violation> {
 
 fn of_need(package: &Package, room: &Room, need: &Need) -> Option<Violation> {
     if need.own {
-        return (!room.reach().contains(need.package.as_str()))
-            .then(|| forbidden_arrow(package, room, need));
+        let tests_alone = need.for_tests && need.package == SIMULATED_DISK;
+        let is_allowed = tests_alone || room.reach().contains(need.package.as_str());
+        return (!is_allowed).then(|| forbidden_arrow(package, room, need));
     }
     let impure = room.pure && !need.for_tests && IMPURE_PACKAGES.contains(&&*need.package);
     impure.then(|| impure_need(package, need))
@@ -173,6 +174,13 @@ mod tests {
     #[test]
     fn dev_dependency_counts_as_arrow() {
         assert!(only(planted("reweave-common", &[ours("reweave-lab", true)])).contains("must not"));
+    }
+
+    #[test]
+    fn simulated_disk_is_for_tests_alone() {
+        let link = |for_tests| planted("reweave-link", &[ours(SIMULATED_DISK, for_tests)]);
+        assert_eq!(violations(&[link(true)]), []);
+        assert!(only(link(false)).contains("must not use reweave-sim-disk"));
     }
 
     #[test]

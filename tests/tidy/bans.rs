@@ -22,6 +22,7 @@ const BANNED_TYPES: &[&str] = &[
     "std::os::unix::net::UnixStream",
     "std::fs::File",
     "std::fs::OpenOptions",
+    "reweave_files::LocalFiles",
     "std::process::Command",
     "std::thread::Builder",
 ];

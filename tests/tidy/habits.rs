@@ -6,7 +6,12 @@ use crate::tree::Package;
 use crate::violation::Violation;
 
 /// Packages that are test code from end to end.
-const TEST_PACKAGES: &[&str] = &["reweave-tests", "reweave-benches", "reweave-sim-cluster"];
+const TEST_PACKAGES: &[&str] = &[
+    "reweave-tests",
+    "reweave-benches",
+    "reweave-sim-cluster",
+    "reweave-sim-disk",
+];
 
 /// What measures puts a load on something, at a pace, and asserts nothing.
 const PACED_PACKAGE: &str = "reweave-benches";

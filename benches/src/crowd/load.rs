@@ -141,7 +141,7 @@ async fn deliveries(heard: &mut Heard, operator: &mut Operator) -> Vec<Duration>
     let mut times = Vec::new();
     for number in 0..BROADCAST_COUNT {
         let said = now();
-        shut_out(operator, &format!("nobody{number}")).await;
+        revoke(operator, &format!("nobody{number}")).await;
         for _ in 0..LISTENER_COUNT {
             times.push(told(heard, None).await - said);
         }
@@ -226,7 +226,7 @@ pub(crate) fn listen(members: &Members, agents: Range<usize>) -> Heard {
 }
 
 /// Revokes this one, until that is acknowledged.
-pub(crate) async fn shut_out(operator: &mut Operator, name: &str) {
+pub(crate) async fn revoke(operator: &mut Operator, name: &str) {
     let member = Member {
         role: Role::Viewer,
         name: name.to_owned(),

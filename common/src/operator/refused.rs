@@ -43,7 +43,8 @@ pub enum Refused {
     /// This number of tokens is unused.
     TooManyTokens { most: usize },
     /// This many are revoked, and none is ever forgotten.
-    TooManyShutOut { most: usize },
+    #[serde(rename = "too-many-shut-out")]
+    TooManyRevoked { most: usize },
     /// The requester would revoke itself, and perhaps leave no operator.
     Oneself,
     /// This coordinator cannot sign certificates.
@@ -340,7 +341,7 @@ impl fmt::Display for Refused {
                 f,
                 "{most} unused tokens exist, the maximum; wait until some expire"
             ),
-            Self::TooManyShutOut { most } => write!(f, "{most} {REVOCATIONS_FULL_REASON}"),
+            Self::TooManyRevoked { most } => write!(f, "{most} {REVOCATIONS_FULL_REASON}"),
             Self::Oneself => f.write_str("a member cannot revoke itself: use another operator"),
             Self::CannotSign { why } => {
                 write!(f, "this coordinator cannot sign certificates: {why}")

@@ -4,11 +4,14 @@
 //! Written here is what agents report, which is not replicated: what is lost in a crash is the last
 //! minute at most, and what is there is whole.
 
+#[cfg(feature = "s3")]
+mod bucket;
 mod chronicle;
 mod columns;
 mod draft;
 mod entry;
 mod files;
+mod folder;
 mod keeper;
 mod kind;
 mod past;

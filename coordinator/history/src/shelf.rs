@@ -1,24 +1,14 @@
 //! Where files lie: a local folder, or an object store.
 //!
-//! A file appears whole or not at all: locally it is written aside, brought to disk and renamed; an
-//! object store takes it in one request.
+//! All other state of Reweave is written by a file system alone. An object store is none: it takes a file whole in one
+//! request, and has no file to open, nothing to sync and no folders. So what both can do is here, and a
+//! [`Folder`](crate::folder::Folder) does it by a file system: a file is written aside, brought to disk and renamed.
 
 use std::error::Error;
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::path::PathBuf;
 
 use bytes::Bytes;
-use futures_util::TryStreamExt;
-use object_store::local::LocalFileSystem;
-use object_store::path::Path as Place;
-use object_store::{ObjectMeta, ObjectStore, ObjectStoreExt};
 use thiserror::Error;
-use tokio::runtime::Runtime;
-
-/// A store that does not answer for this long is taken for gone.
-const STORE_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Error)]
 pub enum ShelfError {
@@ -27,10 +17,10 @@ pub enum ShelfError {
         folder: PathBuf,
         source: std::io::Error,
     },
-    #[error("cannot reach {url}: {}", innermost(problem))]
+    #[error("cannot reach {url}: {problem}")]
     Reach {
         url: String,
-        problem: object_store::Error,
+        problem: std::io::Error,
     },
     #[error(
         "{url} is not a supported location: give a folder, or s3://bucket/prefix if the program \
@@ -46,6 +36,12 @@ pub enum ShelfError {
     },
     #[error("cannot start the event loop")]
     Start(#[source] std::io::Error),
+    #[error("cannot {what} {file}: {problem}")]
+    Local {
+        what: &'static str,
+        file: String,
+        problem: std::io::Error,
+    },
     #[error("cannot {what} {file}: {}", innermost(problem))]
     Failed {
         what: &'static str,
@@ -92,118 +88,4 @@ pub(crate) trait Shelf: Send {
 pub(crate) struct Listed {
     pub(crate) name: String,
     pub(crate) bytes: u64,
-}
-
-#[derive(Debug)]
-pub(crate) struct Store {
-    objects: Arc<dyn ObjectStore>,
-    prefix: Place,
-    runtime: Runtime,
-}
-
-impl Store {
-    /// A folder, made where it is missing.
-    pub(crate) fn make_folder(folder: &Path) -> Result<Self, ShelfError> {
-        fs::create_dir_all(folder).map_err(|source| ShelfError::Folder {
-            folder: folder.to_owned(),
-            source,
-        })?;
-        Self::folder(folder)
-    }
-
-    pub(crate) fn folder(folder: &Path) -> Result<Self, ShelfError> {
-        let objects = LocalFileSystem::new_with_prefix(folder);
-        let objects = objects.map_err(|problem| ShelfError::Reach {
-            url: folder.display().to_string(),
-            problem,
-        })?;
-        Self::new(Arc::new(objects.with_fsync(true)), Place::default())
-    }
-
-    pub(crate) fn new(objects: Arc<dyn ObjectStore>, prefix: Place) -> Result<Self, ShelfError> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(ShelfError::Start)?;
-        Ok(Self {
-            objects,
-            prefix,
-            runtime,
-        })
-    }
-
-    fn place(&self, name: &str) -> Place {
-        self.prefix
-            .parts()
-            .chain(Place::from(name).parts())
-            .collect()
-    }
-
-    fn wait<T>(
-        &self,
-        what: &'static str,
-        name: &str,
-        work: impl Future<Output = object_store::Result<T>>,
-    ) -> Result<T, ShelfError> {
-        let file = || name.to_owned();
-        let patient = async { tokio::time::timeout(STORE_TIMEOUT, work).await };
-        match self.runtime.block_on(patient) {
-            Ok(Ok(value)) => Ok(value),
-            Ok(Err(problem)) => Err(ShelfError::Failed {
-                what,
-                file: file(),
-                problem,
-            }),
-            Err(_) => Err(ShelfError::Silent { what, file: file() }),
-        }
-    }
-}
-
-impl Shelf for Store {
-    fn put(&self, name: &str, content: Bytes) -> Result<(), ShelfError> {
-        let place = self.place(name);
-        let put = self.objects.put(&place, content.into());
-        self.wait("write", name, put).map(drop)
-    }
-
-    fn get(&self, name: &str) -> Result<Option<Bytes>, ShelfError> {
-        let place = self.place(name);
-        let get = async { self.objects.get(&place).await?.bytes().await };
-        if_there(self.wait("read", name, get).map(Some))
-    }
-
-    fn list(&self, folder: Option<&str>) -> Result<Vec<Listed>, ShelfError> {
-        let place = self.place(folder.unwrap_or_default());
-        let list = self.objects.list(Some(&place));
-        let listed = list.try_filter_map(|object| async move { Ok(self.listed(&object)) });
-        let name = folder.unwrap_or("the files");
-        self.wait("list", name, listed.try_collect())
-    }
-
-    fn remove(&self, name: &str) -> Result<(), ShelfError> {
-        let place = self.place(name);
-        if_there(self.wait("remove", name, self.objects.delete(&place)))
-    }
-}
-
-/// That something is not there is no failure.
-fn if_there<T: Default>(outcome: Result<T, ShelfError>) -> Result<T, ShelfError> {
-    match outcome {
-        Err(ShelfError::Failed {
-            problem: object_store::Error::NotFound { .. },
-            ..
-        }) => Ok(T::default()),
-        other => other,
-    }
-}
-
-impl Store {
-    fn listed(&self, object: &ObjectMeta) -> Option<Listed> {
-        let parts = object.location.prefix_match(&self.prefix)?;
-        let parts: Vec<_> = parts.map(|part| part.as_ref().to_owned()).collect();
-        Some(Listed {
-            name: parts.join("/"),
-            bytes: object.size,
-        })
-    }
 }

@@ -2,13 +2,16 @@
 
 use std::path::Path;
 
-use crate::shelf::{Shelf, ShelfError, Store};
+use reweave_files::LocalFiles;
+
+use crate::folder::Folder;
+use crate::shelf::{Shelf, ShelfError};
 
 /// A folder, `file:///folder`, or with the feature `s3` also `s3://bucket/prefix`, whose credentials
 /// and endpoint come from the environment as the tools of AWS name them.
 pub(crate) fn open(url: &str) -> Result<Box<dyn Shelf>, ShelfError> {
     match folder(url) {
-        Some(folder) => Ok(Box::new(Store::make_folder(folder)?)),
+        Some(folder) => Ok(Box::new(Folder::make(LocalFiles, folder)?)),
         None => elsewhere(url),
     }
 }
@@ -16,7 +19,7 @@ pub(crate) fn open(url: &str) -> Result<Box<dyn Shelf>, ShelfError> {
 /// The same, and nothing is made.
 pub(crate) fn open_to_read(url: &str) -> Result<Box<dyn Shelf>, ShelfError> {
     match folder(url) {
-        Some(folder) => Ok(Box::new(Store::folder(folder)?)),
+        Some(folder) => Ok(Box::new(Folder::open(LocalFiles, folder)?)),
         None => elsewhere(url),
     }
 }
@@ -28,7 +31,7 @@ pub fn check(url: &str) -> Result<(), ShelfError> {
             let path = path.to_owned();
             Err(ShelfError::NoFolder { path })
         }
-        Some(folder) if folder.exists() => Store::folder(folder).map(drop),
+        Some(folder) if folder.exists() => Folder::open(LocalFiles, folder).map(drop),
         Some(_) => Ok(()),
         None => elsewhere(url).map(drop),
     }
@@ -44,25 +47,27 @@ fn folder(url: &str) -> Option<&Path> {
 
 fn elsewhere(url: &str) -> Result<Box<dyn Shelf>, ShelfError> {
     match url.split_once("://") {
-        Some(("s3", _)) => Ok(Box::new(bucket(url)?)),
-        _ => Ok(Box::new(unknown(url)?)),
+        Some(("s3", _)) => bucket(url),
+        _ => unknown(url),
     }
 }
 
-fn unknown(url: &str) -> Result<Store, ShelfError> {
+fn unknown(url: &str) -> Result<Box<dyn Shelf>, ShelfError> {
     let url = url.to_owned();
     Err(ShelfError::Unknown { url })
 }
 
 #[cfg(not(feature = "s3"))]
-fn bucket(url: &str) -> Result<Store, ShelfError> {
+fn bucket(url: &str) -> Result<Box<dyn Shelf>, ShelfError> {
     unknown(url)
 }
 
 #[cfg(feature = "s3")]
-fn bucket(url: &str) -> Result<Store, ShelfError> {
+fn bucket(url: &str) -> Result<Box<dyn Shelf>, ShelfError> {
     use object_store::aws::AmazonS3Builder;
     use object_store::path::Path as Prefix;
+
+    use crate::bucket::Bucket;
 
     let failed = |problem| ShelfError::Unusable {
         url: url.to_owned(),
@@ -73,8 +78,6 @@ fn bucket(url: &str) -> Result<Store, ShelfError> {
     let store = AmazonS3Builder::from_env().with_url(url).build();
     let rest = url.trim_start_matches("s3://");
     let (_, prefix) = rest.split_once('/').unwrap_or((rest, ""));
-    Store::new(
-        std::sync::Arc::new(store.map_err(failed)?),
-        Prefix::from(prefix),
-    )
+    let store = std::sync::Arc::new(store.map_err(failed)?);
+    Ok(Box::new(Bucket::new(store, Prefix::from(prefix))?))
 }

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::disk::Disk;
 use crate::effect::{Effect, LostLog, StartError};
 use crate::journal::{Batch, Saved};
+use crate::log_disk::LogDisk;
 use crate::replica::Replica;
 use crate::store::{LogError, Store};
 use crate::timing::Timing;
@@ -19,7 +19,7 @@ pub const DISK_CHECK_INTERVAL_TICKS: u32 = 100;
 /// Driven as a [`Replica`] is, except that [`persist`](Self::persist) carries out an [`Effect::Persist`] and
 /// [`compact`](Self::compact) an [`Effect::Compact`].
 #[derive(Debug)]
-pub struct DurableReplica<D: Disk> {
+pub struct DurableReplica<D: LogDisk> {
     replica: Replica,
     store: Store<D>,
     ticks: u32,
@@ -42,7 +42,7 @@ pub enum Persisted {
     Waiting(LogError),
 }
 
-impl<D: Disk> DurableReplica<D> {
+impl<D: LogDisk> DurableReplica<D> {
     /// Goes on from what was saved, which is what this log holds.
     pub fn new(saved: &Saved, timing: Timing, store: Store<D>) -> Result<Self, StartError> {
         Ok(Self {

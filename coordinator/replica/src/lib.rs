@@ -4,19 +4,19 @@
 //! hands in ticks, messages of peers, proposals and reads, and executes its [`Effect`]s in order: messages to send,
 //! records to make durable, entries to apply. It knows neither the meaning of entries nor the content of snapshots.
 //!
-//! A [`Store`] keeps the log in a file, by way of a [`Disk`] that its owner hands in; a [`DurableReplica`] is both
+//! A [`Store`] keeps the log in a file, by way of a [`LogDisk`] that its owner hands in; a [`DurableReplica`] is both
 //! together.
 //!
 //! No input from a network or a disk is decoded as protobuf: messages and records are types of this crate in
 //! postcard.
 
 mod change;
-mod disk;
 mod durable;
 mod effect;
 mod exact;
 mod introduction;
 mod journal;
+mod log_disk;
 mod memory;
 mod reads;
 mod replica;
@@ -28,7 +28,6 @@ mod wire;
 mod tests;
 
 pub use change::{Change, ChangeRefused, Member, Members, NoPlace, Welcome};
-pub use disk::{Compaction, Disk, DiskFile};
 pub use durable::{DISK_CHECK_INTERVAL_TICKS, DurableReplica, Persisted};
 pub use effect::{
     Applied, Effect, LostLog, NotLeading, ProposalRefused, ReadId, RequestId, Standing, StartError,
@@ -37,6 +36,7 @@ pub use effect::{
 pub use exact::decode_exact;
 pub use introduction::{Answer, Beginning, Newcomer};
 pub use journal::{Batch, Journal, JournalError, Record, Saved, Tail};
+pub use log_disk::{Compaction, LogDisk, LogFile};
 pub use replica::{Founding, MAX_PROPOSAL_BYTES, MAX_STATE_BYTES, Proposal, Replica, Status};
 pub use store::{LogError, Opened, Store, Written, discard_compacted, write_compacted};
 pub use timing::Timing;

@@ -3,11 +3,9 @@
 use std::fs::{self, File};
 use std::time::UNIX_EPOCH;
 
-use super::*;
-use lossy_files::LossyFiles;
+use reweave_sim_disk::{LossyFiles, ROOT};
 
-#[path = "../../../proto/link/src/tests/lossy_files.rs"]
-mod lossy_files;
+use super::*;
 
 fn known(name: &str) -> Who {
     Who::Known(name.to_owned())
@@ -218,15 +216,15 @@ fn entries_on(files: &LossyFiles, folder: &Path) -> u64 {
 /// At each operation, with each part of what was not synced.
 #[test]
 fn confirmed_lines_survive_power_loss() {
-    let folder = Path::new(lossy_files::ROOT).join("audit");
+    let folder = Path::new(ROOT).join("audit");
     for operation in 0.. {
         let mut always_confirmed = true;
         for kept_bytes in 0..256 {
-            let files = LossyFiles::default();
-            files.die_at(operation);
+            let files = LossyFiles::exact();
+            files.die_at(operation + 1);
             let confirmed = confirmed(&files, &folder);
             always_confirmed &= confirmed == TEXTS.len();
-            files.lose_power(kept_bytes);
+            files.lose_power_but(kept_bytes);
             let mut journal = Journal::open(files.clone(), &folder).unwrap();
             let what: Vec<_> = lock(&journal.kept)
                 .iter()
@@ -251,18 +249,18 @@ fn confirmed_lines_survive_power_loss() {
 /// Killed at each operation: all is as it was written, whether or not it was synced. Power is lost after the next process.
 #[test]
 fn killed_process_loses_no_names() {
-    let folder = Path::new(lossy_files::ROOT).join("audit");
+    let folder = Path::new(ROOT).join("audit");
     for operation in 0.. {
-        let files = LossyFiles::default();
-        files.die_at(operation);
+        let files = LossyFiles::exact();
+        files.die_at(operation + 1);
         let is_whole = confirmed(&files, &folder) == TEXTS.len();
-        files.die_at(usize::MAX);
+        files.revive();
         let mut journal = Journal::open(files.clone(), &folder).unwrap();
         let at = (UNIX_EPOCH, Instant::now());
         let later = journal.note(at, known("ann"), "later".into(), Ok(()));
         later.unwrap();
         // Names that were not synced are lost.
-        files.lose_power(1);
+        files.lose_power_but(1);
         let again = Journal::open(files.clone(), &folder).unwrap();
         let is_kept = lock(&again.kept).iter().any(|it| it.what == "later");
         assert!(is_kept, "operation {operation}");

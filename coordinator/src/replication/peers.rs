@@ -237,7 +237,7 @@ impl Keeper {
             ended = self.hand_on(&session, own, peer_messages) => ended,
             ended = self.hear_answers(&session) => ended,
             // Also while the peer takes nothing of what is sent.
-            error = session.shut_out() => error,
+            error = session.revoked() => error,
             error = session.expired() => error,
         };
         *lock(&self.post.session) = None;

@@ -130,7 +130,7 @@ impl Agent<'_> {
             ending = member::instruct::<OfAgents>(self.session, instructions) => ending,
             ending = member::tell_of_denied::<OfAgents>(self.session, self.context) => ending,
             ending = member::tell_of_coordinators::<OfAgents>(self.session, self.context) => ending,
-            error = self.session.shut_out() => error.into(),
+            error = self.session.revoked() => error.into(),
             error = self.session.expired() => error.into(),
         }
     }

@@ -36,7 +36,7 @@ pub(super) async fn hear(session: Session, context: ServerContext) {
         session: &session,
         context: &context,
         folder: OnceLock::new(),
-        answered: Mutex::default(),
+        answered: LastAnswer::default(),
         skew_us: AtomicI64::new(0),
         disk_is_full: AtomicBool::new(false),
         signs_until: Mutex::default(),
@@ -47,7 +47,7 @@ pub(super) async fn hear(session: Session, context: ServerContext) {
         heard = peer.hear_on(Channel::Commands) => heard,
         heard = peer.hear_on(Channel::Telemetry) => heard,
         heard = peer.hear_loose() => heard,
-        error = session.shut_out() => {
+        error = session.revoked() => {
             return tracing::warn!("session of coordinator {name} ended: {}", error_chain(&error));
         }
         // With its new certificate it comes back at once.
@@ -93,14 +93,29 @@ impl Fault {
     }
 }
 
+/// The last answer to the introductions of one coordinator.
+#[derive(Default)]
+struct LastAnswer(Mutex<Option<Answer>>);
+
+impl LastAnswer {
+    /// Nothing where this is what the last one was.
+    fn news(&self, answer: Answer) -> Option<Answer> {
+        let mut last = lock(&self.0);
+        if last.as_ref() == Some(&answer) {
+            return None;
+        }
+        *last = Some(answer.clone());
+        Some(answer)
+    }
+}
+
 struct Peer<'s> {
     slot: Permit<Member>,
     session: &'s Session,
     context: &'s ServerContext,
     /// As it said at first.
     folder: OnceLock<FolderId>,
-    /// The last answer to its introductions.
-    answered: Mutex<Option<Answer>>,
+    answered: LastAnswer,
     /// By how much its clock is ahead of ours.
     skew_us: AtomicI64,
     disk_is_full: AtomicBool,
@@ -181,13 +196,10 @@ impl Peer<'_> {
         if let Answer::Expected = answer {
             self.context.settle(name, folder);
         }
-        let is_repeated = lock(&self.answered).as_ref() == Some(&answer);
-        if is_repeated {
-            return;
+        if let Some(answer) = self.answered.news(answer) {
+            // A peer that has left needs no answer.
+            let _ = PeerMessage::Answer(answer).send(self.session).await;
         }
-        *lock(&self.answered) = Some(answer.clone());
-        // A peer that has left needs no answer.
-        let _ = PeerMessage::Answer(answer).send(self.session).await;
     }
 
     /// For itself, or for whom it lets in while it leads: it decides that then, and has only no signer.
@@ -255,5 +267,26 @@ impl Peer<'_> {
         known.hear(from, message.term, self.session, condition);
         self.context.replication.put_message(message);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use reweave_replica::{MemberId, Members};
+
+    use super::*;
+
+    /// Introductions come every 10 s, and the list of members is the longest answer.
+    #[test]
+    fn repeated_member_list_is_not_sent() {
+        let last = LastAnswer::default();
+        let listed = || Answer::Member {
+            id: MemberId(2),
+            members: Members::default(),
+        };
+        for answer in [listed(), Answer::Expected, listed()] {
+            assert_eq!(last.news(answer.clone()), Some(answer.clone()));
+            assert_eq!(last.news(answer), None);
+        }
     }
 }

@@ -76,7 +76,7 @@ impl Driver<'_> {
             ending = member::instruct::<OfDrivers>(session, instructions) => ending,
             ending = member::tell_of_denied::<OfDrivers>(session, self.context) => ending,
             ending = member::tell_of_coordinators::<OfDrivers>(session, self.context) => ending,
-            error = session.shut_out() => error.into(),
+            error = session.revoked() => error.into(),
             error = session.expired() => error.into(),
         }
     }

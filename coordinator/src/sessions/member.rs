@@ -66,7 +66,7 @@ pub(super) async fn stand_by<K: Kind>(
     tokio::select! {
         called = called => called,
         error = session.closed() => Err(error.into()),
-        error = session.shut_out() => Err(error.into()),
+        error = session.revoked() => Err(error.into()),
         error = session.expired() => Err(error.into()),
     }
 }
@@ -80,7 +80,8 @@ async fn wait<K: Kind>(session: &Session, context: &ServerContext) -> Result<(),
         let cluster = cluster.borrow();
         (cluster.leader(), cluster.directory.seats())
     };
-    // Whichever coordinator leads may be one that it knows nothing of.
+    // Whichever coordinator leads may be one that it knows nothing of, or that it still refuses.
+    tell_removed::<K>(session, context).await?;
     tell_seats::<K>(session, seats).await?;
     order::<K>(session, Order::Elsewhere(leader)).await?;
     let leads = cluster.wait_for(Cluster::leads).await;
@@ -155,6 +156,20 @@ pub(super) async fn tell_of_denied<K: Kind>(session: &Session, context: &ServerC
         if notices.changed().await.is_err() {
             return Ending::Closed;
         }
+    }
+}
+
+/// A coordinator that was added again may lead, and cannot say so itself to a member that was away.
+async fn tell_removed<K: Kind>(
+    session: &Session,
+    context: &ServerContext,
+) -> Result<(), LinkError> {
+    let notice = context.notices.borrow().clone();
+    match notice.removed().map(K::said) {
+        Some(removed) if session.knows(removed) => {
+            session.send_ready(Channel::Commands, removed).await
+        }
+        _ => Ok(()),
     }
 }
 

@@ -5,7 +5,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use reweave_common::error::error_chain;
-use reweave_common::member::{DeniedCoordinators, DenyList, DenyLists};
+use reweave_common::member::{
+    Admission, DeniedCoordinators, DenyList, DenyLists, RemovedCoordinators,
+};
 use reweave_link::{EncodedMessage, LinkError};
 use reweave_proto::message::{CoordinatorMessage, DriverOrder};
 use tokio::sync::watch;
@@ -36,7 +38,7 @@ pub(crate) struct Notice {
     whole: Words,
     /// What was new in each of the last editions of these.
     added: VecDeque<Words>,
-    /// All removed coordinators, once there was one.
+    /// All removed coordinators, once the log has a time. A member that was away may still refuse one that was added again.
     removed: Option<Words>,
 }
 
@@ -54,17 +56,17 @@ impl Words {
         Ok(Self { agents, drivers })
     }
 
-    fn removed(list: &DenyList) -> Result<Self, LinkError> {
-        Ok(Self {
-            agents: EncodedMessage::new(&CoordinatorMessage::Removed(list.clone()))?,
-            drivers: EncodedMessage::new(&DriverOrder::Removed(list.clone()))?,
-        })
+    fn removed(removed: RemovedCoordinators) -> Result<Self, LinkError> {
+        let drivers = EncodedMessage::new(&DriverOrder::Removed(removed.clone()))?;
+        let agents = EncodedMessage::new(&CoordinatorMessage::Removed(removed))?;
+        Ok(Self { agents, drivers })
     }
 }
 
 impl Notice {
     pub(crate) fn first(lists: DenyLists) -> Result<Self, LinkError> {
-        let removed = Some(&lists.removed).filter(|list| !list.is_empty());
+        let removed = Some(lists.removed_coordinators());
+        let removed = removed.filter(|it| it.as_of > Admission::default());
         Ok(Self {
             whole: Words::whole(&lists.revoked)?,
             removed: removed.map(Words::removed).transpose()?,
@@ -90,7 +92,7 @@ impl Notice {
         }
         if lists.removed != self.lists.removed {
             edition.removed += 1;
-            removed = Some(Words::removed(&lists.removed)?);
+            removed = Some(Words::removed(lists.removed_coordinators())?);
         }
         Ok(Self {
             lists,
@@ -110,6 +112,11 @@ impl Notice {
         self.lists.of_coordinators()
     }
 
+    /// For a member that waits for a leader.
+    pub(super) fn removed(&self) -> Option<&Words> {
+        self.removed.as_ref()
+    }
+
     /// What is news to a member that has these editions, or none.
     pub(super) fn news(
         &self,
@@ -117,10 +124,7 @@ impl Notice {
         knows: impl Fn(&Words) -> bool,
     ) -> Vec<&Words> {
         let mut news = self.news_of_revoked(told, &knows);
-        let is_news = match told {
-            Some(told) => told.removed != self.edition.removed,
-            None => !self.lists.removed.is_empty(),
-        };
+        let is_news = told.is_none_or(|told| told.removed != self.edition.removed);
         let removed = self.removed.iter().filter(|words| is_news && knows(words));
         news.extend(removed);
         news
@@ -227,9 +231,9 @@ mod tests {
     #[test]
     fn removed_coordinators_are_sent_whole() {
         let removing = |count| DenyLists {
+            as_of: Admission(9),
             revoked: denying(3),
             removed: denying(count),
-            ..DenyLists::default()
         };
         let all = |notice: &Notice| {
             let removed = notice.removed.as_ref().unwrap();
@@ -244,7 +248,11 @@ mod tests {
         );
         let added_again = first.followed_by(removing(0)).unwrap();
         assert_eq!(bytes(&added_again, Some(0), true), all(&added_again)[1..]);
-        assert_eq!(bytes(&added_again, None, true), all(&added_again)[..1]);
+        assert_eq!(
+            bytes(&added_again, None, true),
+            all(&added_again),
+            "a member that was away may refuse them still"
+        );
     }
 
     #[test]

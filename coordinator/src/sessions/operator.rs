@@ -49,11 +49,11 @@ pub(super) async fn serve(session: Session, context: ServerContext, _slot: Permi
     session.pace(Channel::Commands, pace).await;
     let ending = tokio::select! {
         ending = answer_all(&session, &context) => ending,
-        error = session.shut_out() => error.into(),
+        error = session.revoked() => error.into(),
         error = session.expired() => error.into(),
     };
     match ending {
-        Ending::Lost(error @ LinkError::ShutOut(_)) => {
+        Ending::Lost(error @ LinkError::Denied(_)) => {
             tracing::warn!(
                 "session of {} ended: {}",
                 session.peer(),

@@ -78,7 +78,7 @@ impl Reason {
 
     pub(crate) fn of(error: &LinkError) -> Self {
         match error {
-            LinkError::Refused { source, .. } | LinkError::ShutOut(source) => Self::judged(source),
+            LinkError::Refused { source, .. } | LinkError::Denied(source) => Self::judged(source),
             LinkError::HandshakeTimedOut { .. } | LinkError::Handshake { .. } => Self::Handshake,
             LinkError::Hello { .. } | LinkError::NoHello { .. } => Self::Hello,
             LinkError::WrongChannels { .. } | LinkError::Unreadable(_) => Self::Unreadable,

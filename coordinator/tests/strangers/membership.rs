@@ -113,10 +113,10 @@ async fn older_agent_gets_only_known_kinds() {
     let told = agents.iter().find(|agent| agent.node == "h0").unwrap();
     assert_eq!(told.protocol.as_deref(), Some("1.0"));
     let operator = house.operator().await;
-    for (shut_out, name) in (1..).zip(["h1", "h2", "h3"]) {
+    for (count, name) in (1..).zip(["h1", "h2", "h3"]) {
         let member = Member::new(Role::Agent, name);
         ask(&operator, &Request::Revoke { member }).await;
-        assert_eq!(denied(&session).await.len(), shut_out);
+        assert_eq!(denied(&session).await.len(), count);
     }
 }
 

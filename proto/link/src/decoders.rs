@@ -8,7 +8,7 @@ use rustls::pki_types::{CertificateDer, UnixTime};
 
 use crate::identity::Identity;
 use crate::verify::{Credentials, PeerRefusal, PeerVerifier};
-use crate::{deny_list_file, join, uplink};
+use crate::{deny_list_file, join};
 
 /// What is made of a peer's certificate, and of that of its signer.
 pub fn certificates(
@@ -29,15 +29,7 @@ pub fn joining(frame: &[u8]) {
     join::read(frame);
 }
 
-/// What a member noted down of who is revoked.
-pub fn shut_out(bytes: &[u8]) {
-    if let Ok(list) = uplink::decode_shut_out(bytes) {
-        let again = uplink::encode_shut_out(&list).expect("it can be written");
-        assert_eq!(uplink::decode_shut_out(&again).expect("and read"), list);
-    }
-}
-
-/// What an operator's commands noted down of it.
+/// What a member and an operator's commands noted down of who is denied.
 pub fn deny_lists(bytes: &[u8]) {
     if let Ok(Ok(record)) = deny_list_file::decode(bytes) {
         let again = deny_list_file::decode(deny_list_file::encode(&record).as_bytes());

@@ -1,5 +1,6 @@
-//! The denied coordinators that an operator's commands have learned of, in a file beside the operator's certificate: a later
-//! command refuses them before it asks anything.
+//! The deny lists that a program has learned of, in a file beside its certificate: whichever program starts there next refuses
+//! those peers before a coordinator has sent it anything. Agents and drivers get the lists as notices, and operators' commands
+//! as an answer.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -9,7 +10,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use reweave_common::error::error_chain;
 use reweave_common::lock::lock;
-use reweave_common::member::{Admission, DeniedCoordinators, DenyLists};
+use reweave_common::member::{
+    Admission, DeniedCoordinators, DenyList, DenyLists, Member, RemovedCoordinators, Role,
+};
+use reweave_files::{FileSystem, LocalFiles};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
@@ -18,10 +22,10 @@ use crate::{Identity, LinkError, Session};
 
 const DENIED_FILE: &str = "denied.json";
 const FORMAT_VERSION: u32 = 1;
-/// In both lists together. A cluster has a few coordinators, and replaces one now and then.
-const MAX_DENIED_COORDINATORS: usize = 4096;
-/// Each of those takes up to 100 bytes.
-const MAX_FILE_BYTES: u64 = 1 << 20;
+/// In both lists together: as many as a log of the coordinators holds.
+const MAX_DENIED_MEMBERS: usize = 1 << 16;
+/// Each of those takes up to 160 bytes.
+const MAX_FILE_BYTES: u64 = 16 << 20;
 /// Lists have times of the leader's clock, and clocks are not that far apart. A list of a later time would stay the latest
 /// for good.
 const MAX_TIME_AHEAD: Duration = Duration::from_hours(26);
@@ -31,8 +35,8 @@ pub enum DenyListError {
     #[error("cannot read {}", path.display())]
     Read { path: PathBuf, source: io::Error },
     #[error(
-        "{} is damaged: it lists revoked and removed coordinators. Remove it: the coordinator that is asked next sends \
-         the list again", path.display()
+        "{} is damaged: it lists revoked members and removed coordinators. Restore it from a backup. Remove it only if the \
+         coordinator that is asked next is trusted: it sends the lists again", path.display()
     )]
     Damaged {
         path: PathBuf,
@@ -43,8 +47,10 @@ pub enum DenyListError {
          the file", path.display(), FORMAT_VERSION
     )]
     OtherVersion { path: PathBuf, version: u32 },
-    #[error("cannot keep the list of denied coordinators")]
+    #[error("cannot keep the lists of denied members")]
     Write(#[source] Box<PkiError>),
+    #[error("cannot keep the lists of denied members in {}", folder.display())]
+    Sync { folder: PathBuf, source: io::Error },
 }
 
 /// The content of the file.
@@ -54,7 +60,17 @@ pub(crate) struct DenyListRecord {
     /// Another certificate may have taken the place of the one that this was written for.
     cluster: String,
     authority_sha256: String,
-    denied: DeniedCoordinators,
+    /// As in [`DenyLists`].
+    as_of: Admission,
+    revoked: Vec<DeniedMember>,
+    removed: Vec<DeniedMember>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct DeniedMember {
+    role: Role,
+    name: String,
+    up_to: Admission,
 }
 
 /// Alone in all versions.
@@ -68,12 +84,12 @@ struct RecordVersion {
 pub struct DenyListFile {
     folder: PathBuf,
     identity: Identity,
-    /// Several sessions may answer together.
+    /// Several sessions may send lists together.
     learning: Arc<Mutex<()>>,
 }
 
 impl DenyListFile {
-    /// Denies what earlier commands have learned with the identity of this folder.
+    /// Denies what programs with the identity of this folder have learned before.
     pub fn load(folder: &Path, identity: &Identity) -> Result<Self, DenyListError> {
         let file = Self {
             folder: folder.to_owned(),
@@ -96,54 +112,107 @@ impl DenyListFile {
         }
     }
 
-    /// Takes over the answer of a coordinator that is not denied. The answer may deny that coordinator itself.
+    /// Takes over the answer of a coordinator that is not denied. The answer may deny that coordinator itself. A file that
+    /// cannot be written fails no command.
     pub fn note(&self, from: &Session, denied: DeniedCoordinators) -> Result<(), LinkError> {
         self.check(from)?;
-        self.learn(denied.into());
+        if let Err(error) = self.learn(denied.into()) {
+            tracing::debug!("{}", error_chain(&error));
+        }
         self.check(from)
     }
 
-    /// A file that cannot be written fails no command.
-    fn learn(&self, theirs: DenyLists) {
-        if !is_plausible(&theirs, SystemTime::now()) {
-            tracing::warn!("a list of denied coordinators is ignored: its times are wrong");
+    /// Takes over a notice of a coordinator that is not denied: what it has sent before it was may still come.
+    pub(crate) fn note_revoked(&self, from: &Session, revoked: DenyList) {
+        self.note_notice(from, |lists| lists.revoke(sound(revoked)));
+    }
+
+    /// The same, of all coordinators that were removed.
+    pub(crate) fn note_removed(&self, from: &Session, removed: RemovedCoordinators) {
+        let lists = DenyLists {
+            as_of: removed.as_of,
+            removed: removed.list.clone(),
+            ..DenyLists::default()
+        };
+        if !is_plausible(&lists, SystemTime::now()) {
+            return warn_of_times();
+        }
+        let removed = RemovedCoordinators {
+            as_of: removed.as_of,
+            list: sound(removed.list),
+        };
+        self.note_notice(from, |lists| lists.replace_removed(removed));
+    }
+
+    fn note_notice(&self, from: &Session, merge: impl FnOnce(&mut DenyLists)) {
+        if self.check(from).is_err() {
             return;
         }
-        let _alone = lock(&self.learning);
-        let held = self.identity.denied().now().clone();
-        let Some(lists) = merged(held.clone(), theirs) else {
-            tracing::warn!("more than {MAX_DENIED_COORDINATORS} denied coordinators are ignored");
-            return;
-        };
-        self.identity.denied().set_all(lists.clone());
-        let is_news = lists.revoked != held.revoked || lists.removed != held.removed;
-        if is_news && let Err(error) = self.store(lists) {
-            tracing::debug!("{}", error_chain(&error));
+        if let Err(error) = self.change(merge) {
+            tracing::error!(
+                "denied members are forgotten at the next start: {}",
+                error_chain(&error)
+            );
         }
     }
 
-    /// Another command may have written a later list meanwhile.
+    fn learn(&self, theirs: DenyLists) -> Result<(), DenyListError> {
+        if !is_plausible(&theirs, SystemTime::now()) {
+            warn_of_times();
+            return Ok(());
+        }
+        self.change(|lists| lists.merge(theirs))
+    }
+
+    /// Refuses those at once, and when a program starts here again.
+    fn change(&self, merge: impl FnOnce(&mut DenyLists)) -> Result<(), DenyListError> {
+        let _alone = lock(&self.learning);
+        let held = self.identity.denied().now().clone();
+        let mut lists = held.clone();
+        merge(&mut lists);
+        if lists.count() > MAX_DENIED_MEMBERS {
+            tracing::warn!("more than {MAX_DENIED_MEMBERS} denied members are ignored");
+            return Ok(());
+        }
+        self.identity.denied().set_all(lists.clone());
+        // The same lists of a later time are not worth a write: none between differed, or a removal would have another time.
+        if lists.revoked == held.revoked && lists.removed == held.removed {
+            return Ok(());
+        }
+        self.store(lists)
+    }
+
+    /// Another program may have written a later list meanwhile.
     fn store(&self, lists: DenyLists) -> Result<(), DenyListError> {
         let written = |error| DenyListError::Write(Box::new(error));
         let _alone = files::lock(&self.folder).map_err(written)?;
-        let Some(lists) = merged(self.read()?, lists) else {
+        let mut all = self.read()?;
+        all.merge(lists);
+        if all.count() > MAX_DENIED_MEMBERS {
             return Ok(());
-        };
+        }
         let mode = if pki::is_shared(&self.folder) {
             files::PUBLIC_MODE
         } else {
             files::PRIVATE_MODE
         };
-        let text = encode(&self.record(&lists));
-        files::replace(&self.path(), &text, mode).map_err(written)
+        let text = encode(&self.record(&all));
+        files::replace(&self.path(), &text, mode).map_err(written)?;
+        let synced = LocalFiles.sync_folder(&self.folder);
+        synced.map_err(|source| DenyListError::Sync {
+            folder: self.folder.clone(),
+            source,
+        })
     }
 
-    /// Empty lists where there is no file, where it was written for another cluster, or where this user may not read it.
+    /// Empty lists where there is no file, and where it was written for another cluster.
     fn read(&self) -> Result<DenyLists, DenyListError> {
         let path = self.path();
         let bytes = match bounded(&path) {
             Ok(bytes) => bytes,
-            Err(error) if is_absent(error.kind()) => return Ok(DenyLists::default()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(DenyLists::default());
+            }
             Err(source) => return Err(DenyListError::Read { path, source }),
         };
         let record = match decode(&bytes) {
@@ -154,11 +223,16 @@ impl DenyListFile {
         let ours = self.record(&DenyLists::default());
         let is_ours =
             (&record.cluster, &record.authority_sha256) == (&ours.cluster, &ours.authority_sha256);
-        Ok(if is_ours {
-            record.denied.into()
-        } else {
-            DenyLists::default()
-        })
+        if !is_ours {
+            return Ok(DenyLists::default());
+        }
+        let mut lists = record.lists();
+        // Those of any coordinator take their place: no clock reaches such a time.
+        if lists.as_of > latest_plausible(SystemTime::now()) {
+            tracing::warn!("{} has times of a clock that was ahead", path.display());
+            lists.as_of = Admission::default();
+        }
+        Ok(lists)
     }
 
     fn record(&self, lists: &DenyLists) -> DenyListRecord {
@@ -167,7 +241,9 @@ impl DenyListFile {
             version: FORMAT_VERSION,
             cluster: self.identity.cluster().to_string(),
             authority_sha256: digest.iter().map(|byte| format!("{byte:02x}")).collect(),
-            denied: lists.of_coordinators(),
+            as_of: lists.as_of,
+            revoked: denied_members(&lists.revoked),
+            removed: denied_members(&lists.removed),
         }
     }
 
@@ -176,28 +252,53 @@ impl DenyListFile {
     }
 }
 
-/// Whether the list may be of a log that has come no further than this clock. In a log, no member is denied up to a later time
+impl DenyListRecord {
+    fn lists(self) -> DenyLists {
+        let list = |members: Vec<DeniedMember>| {
+            let each = members.into_iter().map(|denied| {
+                let DeniedMember { role, name, up_to } = denied;
+                (Member { role, name }, up_to)
+            });
+            each.collect()
+        };
+        DenyLists {
+            as_of: self.as_of,
+            revoked: list(self.revoked),
+            removed: list(self.removed),
+        }
+    }
+}
+
+fn denied_members(list: &DenyList) -> Vec<DeniedMember> {
+    let each = list.iter().map(|(member, up_to)| DeniedMember {
+        role: member.role,
+        name: member.name.clone(),
+        up_to,
+    });
+    each.collect()
+}
+
+/// Only of names that a certificate may have.
+fn sound(mut list: DenyList) -> DenyList {
+    list.retain(Member::is_sound);
+    list
+}
+
+/// Whether the lists may be of a log that has come no further than this clock. In a log, no member is denied up to a later time
 /// than the log's own.
 fn is_plausible(lists: &DenyLists, now: SystemTime) -> bool {
+    let mut denied = lists.revoked.iter().chain(lists.removed.iter());
+    lists.as_of <= latest_plausible(now) && denied.all(|(_, up_to)| up_to <= lists.as_of)
+}
+
+fn latest_plausible(now: SystemTime) -> Admission {
     let since_epoch = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     let latest_us = since_epoch.saturating_add(MAX_TIME_AHEAD).as_micros();
-    let latest = Admission(u64::try_from(latest_us).unwrap_or(u64::MAX));
-    let mut denied = lists.revoked.iter().chain(lists.removed.iter());
-    lists.as_of <= latest && denied.all(|(_, up_to)| up_to <= lists.as_of)
+    Admission(u64::try_from(latest_us).unwrap_or(u64::MAX))
 }
 
-/// None where these are too many.
-fn merged(mut lists: DenyLists, theirs: DenyLists) -> Option<DenyLists> {
-    lists.merge(theirs);
-    let count = lists.revoked.len() + lists.removed.len();
-    (count <= MAX_DENIED_COORDINATORS).then_some(lists)
-}
-
-fn is_absent(kind: io::ErrorKind) -> bool {
-    matches!(
-        kind,
-        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied
-    )
+fn warn_of_times() {
+    tracing::warn!("a list of denied members is ignored: its times are wrong");
 }
 
 /// A longer one is read as a damaged one.
@@ -226,11 +327,9 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    use reweave_common::member::Member;
     use tempfile::TempDir;
 
     use super::*;
-    use crate::Role;
     use crate::pki::{Authority, Validity};
 
     /// The folder of an operator of a cluster of this name.
@@ -243,7 +342,7 @@ mod tests {
         home
     }
 
-    /// As a command that starts there.
+    /// As a program that starts there.
     fn started(home: &TempDir) -> DenyListFile {
         let identity = Identity::load(home.path()).unwrap();
         DenyListFile::load(home.path(), &identity).unwrap()
@@ -269,58 +368,58 @@ mod tests {
     #[test]
     fn learned_removal_lasts_until_lifted() {
         let home = home("lab");
-        started(&home).learn(removing(7, &["c1"]));
+        started(&home).learn(removing(7, &["c1"])).unwrap();
         assert_eq!(held(&started(&home)), removing(7, &["c1"]));
         let about = fs::metadata(home.path().join(DENIED_FILE)).unwrap();
         assert_eq!(about.permissions().mode() & 0o777, 0o600);
-        started(&home).learn(removing(9, &[]));
+        started(&home).learn(removing(9, &[])).unwrap();
         assert_eq!(held(&started(&home)), removing(9, &[]));
     }
 
     /// Both have read the file before one of them writes it.
     #[test]
-    fn concurrent_command_lifts_no_removal() {
+    fn concurrent_program_lifts_no_removal() {
         let home = home("lab");
         let [late, early] = [(); 2].map(|()| started(&home));
-        late.learn(removing(9, &["c2"]));
-        early.learn(removing(7, &["c1"]));
+        late.learn(removing(9, &["c2"])).unwrap();
+        early.learn(removing(7, &["c1"])).unwrap();
         assert_eq!(held(&started(&home)), removing(9, &["c2"]));
     }
 
-    /// As in a home that is read-only. Other sessions of this command have the list.
+    /// As in a home that is read-only. Other sessions of this program have the list.
     #[test]
-    fn unwritable_file_fails_no_command() {
+    fn unwritable_file_still_denies() {
         let home = home("lab");
         let file = started(&home);
         fs::remove_dir_all(home.path()).unwrap();
-        file.learn(removing(7, &["c1"]));
+        file.learn(removing(7, &["c1"])).unwrap_err();
         assert_eq!(held(&file), removing(7, &["c1"]));
     }
 
     #[test]
     fn other_clusters_file_is_ignored() {
         let [lab, prod] = ["lab", "prod"].map(home);
-        started(&lab).learn(removing(7, &["c1"]));
+        started(&lab).learn(removing(7, &["c1"])).unwrap();
         let [from, to] = [&lab, &prod].map(|home| home.path().join(DENIED_FILE));
         fs::copy(from, to).unwrap();
         assert_eq!(held(&started(&prod)), DenyLists::default());
-        started(&prod).learn(removing(5, &["c2"]));
+        started(&prod).learn(removing(5, &["c2"])).unwrap();
         assert_eq!(held(&started(&prod)), removing(5, &["c2"]));
     }
 
     #[test]
     fn deny_list_file_is_bounded() {
         let home = home("lab");
-        let names: Vec<_> = (0..=MAX_DENIED_COORDINATORS)
+        let names: Vec<_> = (0..=MAX_DENIED_MEMBERS)
             .map(|number| format!("c{number:062}"))
             .collect();
         let names: Vec<_> = names.iter().map(String::as_str).collect();
         // Of 2023: it has as many digits as the times of now.
         let latest = 1_700_000_000_000_000;
-        started(&home).learn(removing(latest, &names));
+        started(&home).learn(removing(latest, &names)).unwrap();
         assert_eq!(held(&started(&home)), DenyLists::default());
         let most = removing(latest, &names[1..]);
-        started(&home).learn(most.clone());
+        started(&home).learn(most.clone()).unwrap();
         assert_eq!(held(&started(&home)), most);
     }
 
@@ -328,19 +427,34 @@ mod tests {
     #[test]
     fn lists_of_later_times_are_ignored() {
         let home = home("lab");
-        started(&home).learn(removing(u64::MAX, &["c1"]));
+        started(&home).learn(removing(u64::MAX, &["c1"])).unwrap();
         let mut early = removing(9, &["c1"]);
         early.as_of = Admission(8);
-        started(&home).learn(early);
+        started(&home).learn(early).unwrap();
         assert_eq!(held(&started(&home)), DenyLists::default());
-        started(&home).learn(removing(7, &["c1"]));
+        started(&home).learn(removing(7, &["c1"])).unwrap();
         assert_eq!(held(&started(&home)), removing(7, &["c1"]));
     }
 
+    /// It denies what it denies until a coordinator sends another list, and keeps none of those out.
+    #[test]
+    fn poisoned_file_yields_to_lists() {
+        let home = home("lab");
+        let file = started(&home);
+        let text = encode(&file.record(&removing(u64::MAX, &["c1"])));
+        fs::write(home.path().join(DENIED_FILE), text).unwrap();
+        let poisoned = started(&home);
+        assert_eq!(held(&poisoned).removed, removing(u64::MAX, &["c1"]).removed);
+        poisoned.learn(removing(7, &["c2"])).unwrap();
+        assert_eq!(held(&started(&home)), removing(7, &["c2"]));
+    }
+
+    /// Nothing is written in its place.
     #[test]
     fn damaged_deny_list_file_is_named() {
         let home = home("lab");
-        started(&home).learn(removing(7, &["c1"]));
+        let file = started(&home);
+        file.learn(removing(7, &["c1"])).unwrap();
         let path = home.path().join(DENIED_FILE);
         let whole = fs::read_to_string(&path).unwrap();
         let identity = Identity::load(home.path()).unwrap();
@@ -358,27 +472,55 @@ mod tests {
             matches!(error, DenyListError::OtherVersion { version: 2, .. }),
             "{error}"
         );
+        file.learn(removing(9, &["c2"])).unwrap_err();
+        assert_eq!(fs::read_to_string(&path).unwrap(), later);
+    }
+
+    #[test]
+    fn unreadable_deny_list_file_is_named() {
+        let home = home("lab");
+        let file = started(&home);
+        fs::create_dir(home.path().join(DENIED_FILE)).unwrap();
+        let error = DenyListFile::load(home.path(), &file.identity).unwrap_err();
+        let words = error.to_string();
+        let is_named = words.starts_with("cannot read") && words.ends_with(DENIED_FILE);
+        assert!(is_named, "{words}");
     }
 
     #[test]
     fn file_keeps_format_of_its_version() {
+        let member = |role, name: &str, up_to| DeniedMember {
+            role,
+            name: name.to_owned(),
+            up_to: Admission(up_to),
+        };
         let record = DenyListRecord {
             version: 1,
             cluster: "lab".to_owned(),
             authority_sha256: "00ff".to_owned(),
-            denied: removing(7, &["c1"]).of_coordinators(),
+            as_of: Admission(7),
+            revoked: vec![member(Role::Viewer, "vic", 5)],
+            removed: vec![member(Role::Coordinator, "c1", 7)],
         };
         let text = r#"{
   "version": 1,
   "cluster": "lab",
   "authority_sha256": "00ff",
-  "denied": {
-    "as_of": 7,
-    "revoked": {},
-    "removed": {
-      "c1": 7
+  "as_of": 7,
+  "revoked": [
+    {
+      "role": "viewer",
+      "name": "vic",
+      "up_to": 5
     }
-  }
+  ],
+  "removed": [
+    {
+      "role": "coordinator",
+      "name": "c1",
+      "up_to": 7
+    }
+  ]
 }"#;
         assert_eq!(encode(&record), text);
         assert_eq!(decode(text.as_bytes()).unwrap(), Ok(record));

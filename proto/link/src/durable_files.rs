@@ -7,11 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process;
 
 use nix::unistd::{AccessFlags, access};
+use reweave_files::LocalFiles;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
-
-use crate::file_system::{FileHandle, FileSystem, LocalFiles};
 
 /// Of the number of a process, and the end of its line.
 const MAX_PID_BYTES: u64 = 11;
@@ -158,47 +157,17 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, serde_json::Error>
 
 /// The file as it was until the new one is whole on disk, and then the new one.
 pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
-    replace_on(&LocalFiles, path, content)
-}
-
-/// The same on another disk.
-pub fn replace_on<F: FileSystem>(files: &F, path: &Path, content: &[u8]) -> io::Result<()> {
-    write_beside_on(files, path, content)?;
-    take_place_on(files, path)
-}
-
-fn beside(path: &Path) -> PathBuf {
-    path.with_extension("new")
+    reweave_files::replace(&LocalFiles, path, content)
 }
 
 /// What is to take the place of the file, whole on disk.
 pub fn write_beside(path: &Path, content: &[u8]) -> io::Result<File> {
-    write_beside_on(&LocalFiles, path, content)
-}
-
-fn write_beside_on<F: FileSystem>(files: &F, path: &Path, content: &[u8]) -> io::Result<F::File> {
-    let new = beside(path);
-    let write = || -> io::Result<F::File> {
-        let mut file = files.create(&new)?;
-        file.write_all(content)?;
-        file.sync_all()?;
-        Ok(file)
-    };
-    write().inspect_err(|_| {
-        // Half a file only takes room; the next one takes its place anyhow.
-        let _ = files.remove(&new);
-    })
+    reweave_files::write_beside(&LocalFiles, path, content)
 }
 
 /// What was written beside the file takes its place.
 pub fn take_place(path: &Path) -> io::Result<()> {
-    take_place_on(&LocalFiles, path)
-}
-
-fn take_place_on<F: FileSystem>(files: &F, path: &Path) -> io::Result<()> {
-    files.rename(&beside(path), path)?;
-    // The name is an entry of the folder, which has to reach the disk too.
-    files.sync_folder(path.parent().unwrap_or(Path::new(".")))
+    reweave_files::take_place(&LocalFiles, path)
 }
 
 #[cfg(test)]
@@ -274,7 +243,7 @@ mod tests {
         let (scratch, folder) = scratch();
         folder.note(RECORD_FILE, &[1]).unwrap();
         // A folder in its place: the new file cannot be made.
-        fs::create_dir(beside(&scratch.path().join(RECORD_FILE))).unwrap();
+        fs::create_dir(scratch.path().join("record.new")).unwrap();
         let failed = folder.note(RECORD_FILE, &[2]);
         assert!(
             matches!(failed, Err(LockedFolderError::Write { .. })),

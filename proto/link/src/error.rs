@@ -91,7 +91,7 @@ pub enum LinkError {
     NotReady { reason: String },
     /// The other side was admitted and is not welcome any longer; the session has been closed.
     #[error("the other side is revoked")]
-    ShutOut(#[source] PeerRefusal),
+    Denied(#[source] PeerRefusal),
     #[error("this side has closed the session")]
     ClosedHere,
     #[error("the other side has ended the channel")]
@@ -126,7 +126,7 @@ impl LinkError {
     /// Whether the deny lists have each peer that was tried.
     pub fn is_denial(&self) -> bool {
         match self {
-            Self::Refused { source, .. } | Self::ShutOut(source) => source.is_denial(),
+            Self::Refused { source, .. } | Self::Denied(source) => source.is_denial(),
             Self::NoneReached(failures) => failures.iter().all(Self::is_denial),
             _ => false,
         }

@@ -117,14 +117,9 @@ impl Identity {
         self.validity
     }
 
-    /// Shuts these out from now on, and ends their sessions. All clones hear of it.
+    /// Refuses these from now on, and ends their sessions. All clones hear of it.
     pub fn deny(&self, list: DenyList) {
         self.denied.set(list);
-    }
-
-    /// The same of removed coordinators, whose signatures stay good.
-    pub fn deny_removed(&self, list: DenyList) {
-        self.denied.set_removed(list);
     }
 
     pub(crate) fn denied(&self) -> &SharedDenyList {

@@ -19,7 +19,6 @@ mod dialer;
 mod digest;
 pub mod durable_files;
 mod error;
-pub mod file_system;
 mod handshake;
 mod handshake_limit;
 mod identity;

@@ -259,7 +259,7 @@ impl Session {
     }
 
     /// Waits until the peer is revoked or removed, and closes the session then.
-    pub async fn shut_out(&self) -> LinkError {
+    pub async fn revoked(&self) -> LinkError {
         let mut denied = self.denied.clone();
         loop {
             let refusal = self.credentials.denied_by(&denied.borrow_and_update());
@@ -288,7 +288,7 @@ impl Session {
     /// Why, is for this side alone.
     fn expel(&self, refusal: PeerRefusal) -> LinkError {
         self.connection.close(CLOSE_REFUSED, b"refused");
-        LinkError::ShutOut(refusal)
+        LinkError::Denied(refusal)
     }
 
     /// Packets received so far: a live peer acknowledges what it gets.

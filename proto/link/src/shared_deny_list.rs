@@ -24,14 +24,6 @@ impl SharedDenyList {
         });
     }
 
-    pub(crate) fn set_removed(&self, removed: DenyList) {
-        self.0.send_if_modified(|held| {
-            let changed = held.removed != removed;
-            held.removed = removed;
-            changed
-        });
-    }
-
     pub(crate) fn set_all(&self, lists: DenyLists) {
         self.0.send_if_modified(|held| {
             let changed = *held != lists;

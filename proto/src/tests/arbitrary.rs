@@ -21,7 +21,7 @@ use reweave_common::forwarding_state::{ForwardingState, RouteHop, RouteRule};
 use reweave_common::instruction::{
     Ack, FastSampling, Install, InstallRefusal, Token, Unconfirmed, Watch,
 };
-use reweave_common::member::{Admission, DenyList, Member, Role};
+use reweave_common::member::{Admission, DenyList, Member, RemovedCoordinators, Role};
 use reweave_common::moment::Moment;
 use reweave_common::operator::{
     Alternative, Findings, FlowChange, FlowImbalance, FlowOutcome, Hop, Iteration,
@@ -292,8 +292,15 @@ fn denied() -> impl Strategy<Value = CoordinatorMessage> {
     prop_oneof![
         deny_list().prop_map(CoordinatorMessage::Denied),
         deny_list().prop_map(CoordinatorMessage::DeniedMore),
-        deny_list().prop_map(CoordinatorMessage::Removed),
+        removed().prop_map(CoordinatorMessage::Removed),
     ]
+}
+
+fn removed() -> impl Strategy<Value = RemovedCoordinators> {
+    (any::<u64>(), deny_list()).prop_map(|(as_of, list)| RemovedCoordinators {
+        as_of: Admission(as_of),
+        list,
+    })
 }
 
 fn deny_list() -> impl Strategy<Value = DenyList> {

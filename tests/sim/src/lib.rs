@@ -25,7 +25,6 @@ use reweave_core::{Policy, State};
 
 pub mod actor;
 pub mod agent;
-pub mod chance;
 pub mod circuits;
 pub mod coordinator;
 pub mod events;
@@ -43,6 +42,8 @@ mod serving;
 pub mod shell;
 mod traffic;
 pub mod wire;
+
+pub use reweave_sim_disk::chance;
 
 use agent::Agent;
 use chance::Chance;

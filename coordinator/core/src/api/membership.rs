@@ -112,7 +112,7 @@ pub(super) fn revoke(turn: &mut DecisionContext<'_>, asking: &Member, member: Me
     }
     if !turn.state.membership().has_room_for(&member) {
         let most = MAX_REVOKED_MEMBERS;
-        return Response::Refused(Refused::TooManyShutOut { most });
+        return Response::Refused(Refused::TooManyRevoked { most });
     }
     turn.decide_beside(Change::Revoked {
         member: member.clone(),

@@ -413,7 +413,7 @@ fn revoked_members_limited_repeat_allowed() {
     let member = viewer(most);
     assert_eq!(
         refused(cluster.ask(Request::Revoke { member })),
-        Refused::TooManyShutOut { most }
+        Refused::TooManyRevoked { most }
     );
     let member = viewer(7);
     let again = cluster.ask(Request::Revoke {

@@ -18,9 +18,9 @@ const FIRST_SECOND: u64 = 3480;
 const LAST_SECOND: u64 = 3970;
 
 fn all_are_whole(disk: &Disk) {
-    for (name, content) in &disk.0.lock().unwrap().files {
-        let (place, file) = Place::parse(name).unwrap();
-        read(place, &file, content.clone()).unwrap();
+    for (name, content) in disk.contents() {
+        let (place, file) = Place::parse(&name).unwrap();
+        read(place, &file, content).unwrap();
     }
 }
 
@@ -42,8 +42,7 @@ fn seconds(disk: &Disk) -> BTreeSet<u64> {
 fn changes() -> usize {
     let disk = Disk::default();
     live(&mut chronicle(&disk, 1), FIRST_SECOND..LAST_SECOND);
-    let state = disk.0.lock().unwrap();
-    state.changes
+    disk.changes()
 }
 
 #[test]
@@ -77,14 +76,11 @@ fn crash_leaves_whole_files_without_duplicates() {
 
 /// What other programs count: without knowing which file replaces which.
 fn rows_of_all_files(disk: &Disk) -> usize {
-    let state = disk.0.lock().unwrap();
-    let links = state
-        .files
-        .iter()
-        .filter(|(name, _)| name.contains("kind=links/resolution=1s"));
+    let files = disk.contents().into_iter();
+    let links = files.filter(|(name, _)| name.contains("kind=links/resolution=1s"));
     let rows = links.map(|(name, content)| {
-        let (place, file) = Place::parse(name).unwrap();
-        read(place, &file, content.clone()).unwrap().rows.len()
+        let (place, file) = Place::parse(&name).unwrap();
+        read(place, &file, content).unwrap().rows.len()
     });
     rows.sum()
 }
@@ -135,13 +131,13 @@ fn failed_merge_cleanup_is_repeated() {
 #[test]
 fn power_loss_keeps_each_row_once() {
     for at in 0..changes() {
-        for first in [0, 1] {
-            let disk = Disk::default();
+        for seed in [0, 1] {
+            let disk = Disk::drawn(seed);
             disk.set(Fault::DeadAfter(at));
             live(&mut chronicle(&disk, 1), FIRST_SECOND..LAST_SECOND);
             let before = seconds(&disk);
             disk.set(Fault::None);
-            disk.lose_power(first);
+            disk.lose_power();
             all_are_whole(&disk);
             assert_eq!(seconds(&disk), before, "change {at}");
             let mut next = chronicle(&disk, 2);
@@ -212,7 +208,7 @@ fn failed_store_retries_once_per_minute() {
         let made = Draft::made(Kind::Links, &[], vec![]).unwrap();
         assert_eq!(keeper.take(place, made), 0);
         let _ = keeper.save_unless_failing();
-        disk.0.lock().unwrap().changes
+        disk.changes()
     };
     assert_eq!([offer(), offer(), offer()], [1, 1, 1]);
     assert!(keeper.save().is_err());

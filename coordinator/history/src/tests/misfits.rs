@@ -33,7 +33,7 @@ fn any_changed_byte_is_detected() {
     let disk = written();
     let name = first_of_links(&disk);
     let (place, file) = Place::parse(&name).unwrap();
-    let whole = disk.0.lock().unwrap().files[&name].clone();
+    let whole = disk.contents()[&name].clone();
     for at in 0..whole.len() {
         let mut content = whole.to_vec();
         content[at] ^= 1 << (at % 8);
@@ -72,11 +72,7 @@ fn broken_file_is_skipped_and_named() {
     let disk = written();
     let name = first_of_links(&disk);
     let rows = look(&disk, 0, 300, Resolution::Second).links.len();
-    disk.0
-        .lock()
-        .unwrap()
-        .files
-        .insert(name.clone(), Bytes::from_static(b"torn"));
+    disk.insert(&name, b"torn");
     let window = look(&disk, 0, 300, Resolution::Second);
     assert!(window.links.len() < rows && !window.links.is_empty());
     assert_eq!(window.warnings.len(), 1);
@@ -108,11 +104,7 @@ fn foreign_files_are_left_alone() {
     ];
     let before = look(&disk, 0, 300, Resolution::Second);
     for name in strangers {
-        disk.0
-            .lock()
-            .unwrap()
-            .files
-            .insert(name.to_owned(), Bytes::from_static(b"x"));
+        disk.insert(name, b"x");
     }
     let mut next = Chronicle::on(Box::new(disk.clone()), Rules::default(), 2).unwrap();
     assert_eq!(next.foreign().len(), strangers.len());

@@ -1,8 +1,8 @@
-//! A shelf in memory that can fail, and a small cluster to write about.
+//! A folder in memory that can fail and lose power, and a small cluster to write about.
 
 use std::collections::BTreeMap;
-use std::mem;
 use std::net::{Ipv4Addr, SocketAddrV4};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -12,9 +12,12 @@ use reweave_common::moment::Moment;
 use reweave_common::sample::{Counters, FlowReading};
 use reweave_common::time_span::TimeSpan;
 use reweave_common::units::{Bytes as Count, Rate};
+use reweave_sim_disk::chance::Chance;
+use reweave_sim_disk::{LossyFiles, ROOT};
 
 use crate::chronicle::{Chronicle, Rules};
 use crate::entry::{Entry, Far};
+use crate::folder::Folder;
 use crate::kind::Kind;
 use crate::past::{Past, Question, Window};
 use crate::resolution::Resolution;
@@ -44,17 +47,25 @@ pub(super) enum Fault {
     Unreadable,
 }
 
-/// Files that outlive their writer.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Disk(pub(super) Arc<Mutex<State>>);
+/// Files that outlive their writer. Faults are those of any store, at whole files: what a disk does amid a file is tested
+/// with [`Folder`].
+#[derive(Debug, Clone)]
+pub(super) struct Disk {
+    files: LossyFiles,
+    folder: Arc<Folder<LossyFiles>>,
+    state: Arc<Mutex<State>>,
+}
 
 #[derive(Debug, Default)]
-pub(super) struct State {
-    pub(super) files: BTreeMap<String, Bytes>,
-    /// Since a file was written in their folder: a write syncs the names in it, and a removal syncs none.
-    removed: BTreeMap<String, Bytes>,
-    pub(super) fault: Fault,
-    pub(super) changes: usize,
+struct State {
+    fault: Fault,
+    changes: usize,
+}
+
+impl Default for Disk {
+    fn default() -> Self {
+        Self::drawn(0)
+    }
 }
 
 fn refused(what: &'static str, file: &str) -> ShelfError {
@@ -62,84 +73,109 @@ fn refused(what: &'static str, file: &str) -> ShelfError {
     ShelfError::Silent { what, file }
 }
 
-fn folder_of(name: &str) -> Option<&str> {
-    name.rsplit_once('/').map(|(folder, _)| folder)
-}
-
 impl Disk {
+    /// By this seed, names that were not synced survive a loss of power.
+    pub(super) fn drawn(seed: u64) -> Self {
+        let files = LossyFiles::new(Chance::of(seed));
+        let folder = Folder::open(files.clone(), Path::new(ROOT)).unwrap();
+        Self {
+            files,
+            folder: Arc::new(folder),
+            state: Arc::default(),
+        }
+    }
+
     pub(super) fn set(&self, fault: Fault) {
-        let mut state = self.0.lock().unwrap();
+        let mut state = self.state.lock().unwrap();
         state.fault = fault;
         state.changes = 0;
     }
 
-    fn change(&self, name: &str, change: impl FnOnce(&mut State)) -> Result<(), ShelfError> {
-        let mut state = self.0.lock().unwrap();
+    /// How many there were since the fault was set.
+    pub(super) fn changes(&self) -> usize {
+        self.state.lock().unwrap().changes
+    }
+
+    /// Whether a change is done, and whether it is said to be.
+    fn begin_change(&self) -> (bool, bool) {
+        let mut state = self.state.lock().unwrap();
         let count = state.changes;
         state.changes += 1;
-        let (done, told) = match state.fault {
+        match state.fault {
             Fault::None | Fault::Unreadable => (true, true),
             Fault::Full => (false, false),
             Fault::Unsure(at) => (true, count != at),
             Fault::DeadBefore(at) => (count < at, count < at),
             Fault::DeadAfter(at) => (count <= at, count < at),
-        };
-        if done {
-            change(&mut state);
         }
-        told.then_some(()).ok_or_else(|| refused("change", name))
     }
 
-    /// Every second of the files that were removed is there again, or each of the others.
-    pub(super) fn lose_power(&self, first: usize) {
-        let mut state = self.0.lock().unwrap();
-        let removed = mem::take(&mut state.removed).into_iter();
-        state.files.extend(removed.skip(first).step_by(2));
+    /// A write syncs the names in its folder, and a removal syncs none: some of the files that were removed are there again.
+    pub(super) fn lose_power(&self) {
+        self.files.lose_power();
     }
 
     pub(super) fn names(&self) -> Vec<String> {
-        self.0.lock().unwrap().files.keys().cloned().collect()
+        let listed = self.folder.list(None).unwrap().into_iter();
+        let mut names: Vec<_> = listed.map(|file| file.name).collect();
+        names.sort();
+        names
+    }
+
+    /// By name, whatever the fault is.
+    pub(super) fn contents(&self) -> BTreeMap<String, Bytes> {
+        let listed = self.folder.list(None).unwrap().into_iter();
+        let contents = listed.map(|file| {
+            let content = self.folder.get(&file.name).unwrap();
+            (file.name, content.unwrap())
+        });
+        contents.collect()
+    }
+
+    /// As another program does.
+    pub(super) fn insert(&self, name: &str, content: &'static [u8]) {
+        let content = Bytes::from_static(content);
+        self.folder.put(name, content).unwrap();
+    }
+
+    /// All files whose names have this part are gone.
+    pub(super) fn remove_all(&self, part: &str) {
+        let names = self.names().into_iter();
+        for name in names.filter(|name| name.contains(part)) {
+            self.folder.remove(&name).unwrap();
+        }
     }
 }
 
 impl Shelf for Disk {
     fn put(&self, name: &str, content: Bytes) -> Result<(), ShelfError> {
-        self.change(name, |state| {
-            let folder = folder_of(name);
-            state.removed.retain(|gone, _| folder_of(gone) != folder);
-            let before = state.files.insert(name.to_owned(), content.clone());
+        let (done, told) = self.begin_change();
+        if done {
+            let before = self.folder.get(name)?;
             let same = before.is_none_or(|before| before == content);
             assert!(same, "{name} was written twice");
-        })
+            self.folder.put(name, content)?;
+        }
+        told.then_some(()).ok_or_else(|| refused("change", name))
     }
 
     fn get(&self, name: &str) -> Result<Option<Bytes>, ShelfError> {
-        let state = self.0.lock().unwrap();
-        match state.fault {
-            Fault::Unreadable => Err(refused("read", name)),
-            _ => Ok(state.files.get(name).cloned()),
+        if self.state.lock().unwrap().fault == Fault::Unreadable {
+            return Err(refused("read", name));
         }
+        self.folder.get(name)
     }
 
     fn list(&self, folder: Option<&str>) -> Result<Vec<Listed>, ShelfError> {
-        let state = self.0.lock().unwrap();
-        let inside =
-            |name: &&String| folder.is_none_or(|folder| name.starts_with(&format!("{folder}/")));
-        let names = state.files.keys().filter(inside);
-        let listed = names.map(|name| Listed {
-            name: name.clone(),
-            bytes: state.files[name].len() as u64,
-        });
-        Ok(listed.collect())
+        self.folder.list(folder)
     }
 
     fn remove(&self, name: &str) -> Result<(), ShelfError> {
-        self.change(name, |state| {
-            let gone = state.files.remove(name);
-            state
-                .removed
-                .extend(gone.map(|content| (name.to_owned(), content)));
-        })
+        let (done, told) = self.begin_change();
+        if done {
+            self.folder.remove(name)?;
+        }
+        told.then_some(()).ok_or_else(|| refused("change", name))
     }
 }
 

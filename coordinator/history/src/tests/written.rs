@@ -294,7 +294,7 @@ fn only_overlapping_row_groups_are_read() {
     chronicle.close().unwrap();
     let rows = |from, to| {
         let time = second(from)..second(to);
-        let files = disk.0.lock().unwrap().files.clone();
+        let files = disk.contents();
         let fine = files
             .iter()
             .filter(|(name, _)| name.contains("kind=links/resolution=1s"));
@@ -336,11 +336,7 @@ fn finest_available_resolution_is_used() {
     let mut chronicle = chronicle(&disk, 1);
     live(&mut chronicle, 0..20);
     chronicle.close().unwrap();
-    disk.0
-        .lock()
-        .unwrap()
-        .files
-        .retain(|name, _| !name.contains("resolution=1s"));
+    disk.remove_all("resolution=1s");
     let past = Past::on(Box::new(disk));
     let question = |from, to| Question {
         from: second(from),

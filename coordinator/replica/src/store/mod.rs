@@ -5,34 +5,34 @@
 //! first error nothing more is written, since it is unknown what reached the disk. One case is harmless: the part of
 //! an append that a full disk took is cut off again.
 //!
-//! The [`Disk`] writes a compacted file beside the old one: that may take a second, and heartbeats go on meanwhile.
+//! The [`LogDisk`] writes a compacted file beside the old one: that may take a second, and heartbeats go on meanwhile.
 //! Appends until then go to the old file, and to the end of the new one before it replaces the old one.
 
-mod beside;
 mod error;
 mod reached;
 mod reserve;
 
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::disk::{Compaction, Disk, DiskFile};
+use reweave_files::{FileHandle, FileSystem, remove_beside, take_place, write_beside};
+
 use crate::journal::{Batch, Journal, JournalError, Record, Saved};
-use beside::{remove_beside, take_place, write_beside};
+use crate::log_disk::{Compaction, LogDisk, LogFile};
 pub use error::LogError;
 use error::{failed, is_lack, replace_error};
 use reached::{Reach, Reached, expect_all, expect_none, found};
 use reserve::DiskReserve;
 
 #[derive(Debug)]
-pub struct Store<D: Disk> {
+pub struct Store<D: LogDisk> {
     disk: D,
     path: PathBuf,
-    file: D::File,
+    file: LogFile<D>,
     /// Of the file.
     end: u64,
     reserve: DiskReserve,
-    reached: Reached<D::File>,
+    reached: Reached<LogFile<D>>,
     compaction: Option<Underway<D::Compaction>>,
     warning: Option<LogError>,
 }
@@ -55,23 +55,23 @@ pub struct Written<F> {
 
 /// A log and its content.
 #[derive(Debug)]
-pub struct Opened<D: Disk> {
+pub struct Opened<D: LogDisk> {
     pub store: Store<D>,
     pub saved: Saved,
     /// Bytes of a write that was never completed, and are gone now.
     pub torn_bytes: u64,
 }
 
-impl<D: Disk> Store<D> {
+impl<D: LogDisk> Store<D> {
     /// Opens the log; without one, begins one with this.
     pub fn open(disk: D, path: &Path, beginning: Option<Saved>) -> Result<Opened<D>, LogError> {
-        match (disk.read(path), beginning) {
+        match (disk.files().read(path), beginning) {
             (Ok(content), _) => {
-                let reach = found(&disk, path)?;
+                let reach = found(disk.files(), path)?;
                 Self::resume(disk, path, &content, reach)
             }
             (Err(error), Some(saved)) if error.kind() == io::ErrorKind::NotFound => {
-                expect_none(&disk, path)?;
+                expect_none(disk.files(), path)?;
                 Self::begin(disk, path, saved)
             }
             (Err(source), _) => Err(failed("read", path)(source)),
@@ -81,11 +81,11 @@ impl<D: Disk> Store<D> {
     /// Whether a start would take what lies there, if anything does. Changes nothing. A coordinator may be appending to
     /// it: how far it had come is read first, since the log only ever goes on from there.
     pub fn look(disk: &D, path: &Path) -> Result<Option<Saved>, LogError> {
-        let reach = found(disk, path);
-        match disk.read(path) {
+        let reach = found(disk.files(), path);
+        match disk.files().read(path) {
             Ok(content) => Ok(Some(journal(path, &content, reach?)?.saved)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                expect_none(disk, path)?;
+                expect_none(disk.files(), path)?;
                 Ok(None)
             }
             Err(source) => Err(failed("read", path)(source)),
@@ -94,13 +94,13 @@ impl<D: Disk> Store<D> {
 
     /// Refuses to go on where there is no log any longer.
     pub fn expect_none(disk: &D, path: &Path) -> Result<(), LogError> {
-        expect_none(disk, path)
+        expect_none(disk.files(), path)
     }
 
     fn begin(disk: D, path: &Path, saved: Saved) -> Result<Opened<D>, LogError> {
         let content = encoded(path, &saved.whole(), 0)?;
-        let file = put_in_place(&disk, path, &content)?;
-        let reached = Reached::beside(&disk, path, &saved)?;
+        let file = put_in_place(disk.files(), path, &content)?;
+        let reached = Reached::beside(disk.files(), path, &saved)?;
         Ok(Opened {
             store: Self::at(disk, path, file, content.len(), reached),
             saved,
@@ -116,10 +116,10 @@ impl<D: Disk> Store<D> {
     ) -> Result<Opened<D>, LogError> {
         let journal = journal(path, content, reach)?;
         // A crash may have left half a file that was to take its place.
-        remove_beside(&disk, path);
-        let reached = Reached::beside(&disk, path, &journal.saved)?;
+        remove_beside(disk.files(), path);
+        let reached = Reached::beside(disk.files(), path, &journal.saved)?;
         let torn_bytes = content.len() - journal.whole_bytes;
-        let file = cut(&disk, path, journal.whole_bytes, torn_bytes)?;
+        let file = cut(disk.files(), path, journal.whole_bytes, torn_bytes)?;
         Ok(Opened {
             store: Self::at(disk, path, file, journal.whole_bytes, reached),
             saved: journal.saved,
@@ -127,7 +127,13 @@ impl<D: Disk> Store<D> {
         })
     }
 
-    fn at(disk: D, path: &Path, file: D::File, end: usize, reached: Reached<D::File>) -> Self {
+    fn at(
+        disk: D,
+        path: &Path,
+        file: LogFile<D>,
+        end: usize,
+        reached: Reached<LogFile<D>>,
+    ) -> Self {
         let mut store = Self {
             disk,
             path: path.to_owned(),
@@ -153,7 +159,7 @@ impl<D: Disk> Store<D> {
         match self.compaction {
             Some(_) => self.reserve.look_amid_compaction(file, end),
             None => {
-                let free_bytes = || self.disk.free_bytes(&self.path);
+                let free_bytes = || self.disk.files().free_bytes(&self.path);
                 self.reserve.look(file, end, free_bytes);
             }
         }
@@ -170,7 +176,7 @@ impl<D: Disk> Store<D> {
         if batch.is_whole {
             let content = encoded(&self.path, batch, 0)?;
             self.compaction = None;
-            let file = put_in_place(&self.disk, &self.path, &content)?;
+            let file = put_in_place(self.disk.files(), &self.path, &content)?;
             self.go_on_with(file, content.len());
         } else {
             self.append(batch)?;
@@ -181,7 +187,7 @@ impl<D: Disk> Store<D> {
 
     fn append(&mut self, batch: &Batch) -> Result<(), LogError> {
         let content = encoded(&self.path, batch, self.end)?;
-        if let Err(source) = self.file.append(&content) {
+        if let Err(source) = self.file.write_all(&content) {
             return Err(self.give_up_append(source));
         }
         let synced = self.file.sync_data();
@@ -227,16 +233,16 @@ impl<D: Disk> Store<D> {
         };
         let Written { mut file, length } = compaction.finish()?;
         let tail = encoded_tail(&self.path, &tail, length)?;
-        let appended = file.append(&tail).and_then(|()| file.sync_data());
+        let appended = file.write_all(&tail).and_then(|()| file.sync_data());
         appended
-            .inspect_err(|_| remove_beside(&self.disk, &self.path))
+            .inspect_err(|_| remove_beside(self.disk.files(), &self.path))
             .map_err(replace_error(&self.path))?;
-        take_place(&self.disk, &self.path).map_err(failed("replace", &self.path))?;
+        take_place(self.disk.files(), &self.path).map_err(failed("replace", &self.path))?;
         self.go_on_with(file, length + tail.len());
         Ok(true)
     }
 
-    fn go_on_with(&mut self, file: D::File, length: usize) {
+    fn go_on_with(&mut self, file: LogFile<D>, length: usize) {
         self.file = file;
         self.end = length as u64;
         self.reserve.forget();
@@ -280,19 +286,19 @@ impl<D: Disk> Store<D> {
     }
 
     /// What is appended to. Tests of what follows from a broken disk put another one there.
-    pub fn file_mut(&mut self) -> &mut D::File {
+    pub fn file_mut(&mut self) -> &mut LogFile<D> {
         &mut self.file
     }
 }
 
 /// What a [`Compaction`] does: all there is, whole on disk, beside the log whose place it is to take.
-pub fn write_compacted<D: Disk>(
-    disk: &D,
+pub fn write_compacted<F: FileSystem>(
+    files: &F,
     log: &Path,
     whole: &Batch,
-) -> Result<Written<D::File>, LogError> {
+) -> Result<Written<F::File>, LogError> {
     let content = encoded(log, whole, 0)?;
-    let written = write_beside(disk, log, &content).map_err(replace_error(log));
+    let written = write_beside(files, log, &content).map_err(replace_error(log));
     Ok(Written {
         file: written?,
         length: content.len(),
@@ -300,8 +306,8 @@ pub fn write_compacted<D: Disk>(
 }
 
 /// The compacted file beside this log is not wanted any longer.
-pub fn discard_compacted<D: Disk>(disk: &D, log: &Path) {
-    remove_beside(disk, log);
+pub fn discard_compacted<F: FileSystem>(files: &F, log: &Path) {
+    remove_beside(files, log);
 }
 
 fn journal(path: &Path, content: &[u8], reach: Option<Reach>) -> Result<Journal, LogError> {
@@ -336,21 +342,25 @@ fn encoded_tail(path: &Path, tail: &[Batch], length: usize) -> Result<Vec<u8>, L
     Ok(content)
 }
 
-fn put_in_place<D: Disk>(disk: &D, path: &Path, content: &[u8]) -> Result<D::File, LogError> {
-    let made = write_beside(disk, path, content).map_err(replace_error(path))?;
-    take_place(disk, path).map_err(failed("replace", path))?;
+fn put_in_place<F: FileSystem>(
+    files: &F,
+    path: &Path,
+    content: &[u8],
+) -> Result<F::File, LogError> {
+    let made = write_beside(files, path, content).map_err(replace_error(path))?;
+    take_place(files, path).map_err(failed("replace", path))?;
     Ok(made)
 }
 
 /// The log without what lies behind all that counts.
-fn cut<D: Disk>(
-    disk: &D,
+fn cut<F: FileSystem>(
+    files: &F,
     path: &Path,
     whole_bytes: usize,
     torn_bytes: usize,
-) -> Result<D::File, LogError> {
-    let cut = || -> io::Result<D::File> {
-        let mut file = disk.open(path)?;
+) -> Result<F::File, LogError> {
+    let cut = || -> io::Result<F::File> {
+        let mut file = files.open(path)?;
         if torn_bytes > 0 {
             file.truncate(whole_bytes as u64)?;
             file.sync_all()?;

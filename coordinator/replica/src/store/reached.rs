@@ -8,9 +8,9 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::beside::replace;
+use reweave_files::{FileHandle, FileSystem, replace};
+
 use super::error::{LogError, failed};
-use crate::disk::{Disk, DiskFile};
 use crate::journal::Saved;
 
 /// What was acknowledged to others, and must be in the log from then on.
@@ -60,22 +60,22 @@ pub(super) struct Reached<F> {
     may_be_lost: bool,
 }
 
-impl<F: DiskFile> Reached<F> {
+impl<F: FileHandle> Reached<F> {
     /// Of the log at this path, and begun where there is none.
-    pub(super) fn beside<D: Disk<File = F>>(
-        disk: &D,
+    pub(super) fn beside(
+        files: &impl FileSystem<File = F>,
         log: &Path,
         saved: &Saved,
     ) -> Result<Self, LogError> {
         let path = name(log);
         let keep = "keep how far the log had come in";
-        let found = found(disk, log)?;
+        let found = found(files, log)?;
         let reach = found.unwrap_or_else(|| Reach::agreed(saved));
         if found.is_none() {
-            let replaced = replace(disk, &path, reach.in_words().as_bytes());
+            let replaced = replace(files, &path, reach.in_words().as_bytes());
             replaced.map_err(failed(keep, &path))?;
         }
-        let file = disk.open(&path).map_err(failed(keep, &path))?;
+        let file = files.open(&path).map_err(failed(keep, &path))?;
         Ok(Self {
             path,
             file,
@@ -127,9 +127,9 @@ fn name(log: &Path) -> PathBuf {
     log.with_file_name("reached")
 }
 
-pub(super) fn found<D: Disk>(disk: &D, log: &Path) -> Result<Option<Reach>, LogError> {
+pub(super) fn found(files: &impl FileSystem, log: &Path) -> Result<Option<Reach>, LogError> {
     let path = name(log);
-    match disk.read(&path) {
+    match files.read(&path) {
         Ok(bytes) => {
             let text = String::from_utf8_lossy(&bytes);
             let reach = Reach::read(&text);
@@ -141,8 +141,8 @@ pub(super) fn found<D: Disk>(disk: &D, log: &Path) -> Result<Option<Reach>, LogE
 }
 
 /// Refuses to go on where there is no log any longer.
-pub(super) fn expect_none<D: Disk>(disk: &D, log: &Path) -> Result<(), LogError> {
-    match found(disk, log)? {
+pub(super) fn expect_none(files: &impl FileSystem, log: &Path) -> Result<(), LogError> {
+    match found(files, log)? {
         None => Ok(()),
         Some(_) => Err(LogError::Gone {
             path: log.to_owned(),
@@ -166,82 +166,52 @@ pub(super) fn expect_all(found: Option<Reach>, log: &Path, saved: &Saved) -> Res
 
 #[cfg(test)]
 mod tests {
+    use reweave_sim_disk::{LossyFile, LossyFiles};
+
     use super::*;
 
-    /// A loss of power leaves of it what was synced. A sync that fails drops what was not.
-    #[derive(Debug, Default)]
-    struct Volatile {
-        written: Vec<u8>,
-        synced: Vec<u8>,
-        fails: bool,
-    }
+    const REACHED_NAME: &str = "reached";
 
-    impl DiskFile for Volatile {
-        fn append(&mut self, _: &[u8]) -> io::Result<()> {
-            Ok(())
-        }
-
-        fn overwrite(&mut self, bytes: &[u8]) -> io::Result<()> {
-            self.written = bytes.to_vec();
-            Ok(())
-        }
-
-        fn truncate(&mut self, _: u64) -> io::Result<()> {
-            Ok(())
-        }
-
-        fn sync_data(&mut self) -> io::Result<()> {
-            if self.fails {
-                self.written.clone_from(&self.synced);
-                return Err(io::Error::other("the disk does not answer"));
-            }
-            self.synced.clone_from(&self.written);
-            Ok(())
-        }
-
-        fn sync_all(&mut self) -> io::Result<()> {
-            self.sync_data()
-        }
-
-        fn reserve(&mut self, _: u64, _: u64) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    fn reached() -> Reached<Volatile> {
+    fn reached_on(disk: &LossyFiles) -> Reached<LossyFile> {
+        let path = PathBuf::from(REACHED_NAME);
         Reached {
-            path: PathBuf::from("reached"),
-            file: Volatile::default(),
+            file: disk.create(&path).unwrap(),
+            path,
             reach: Reach { term: 1, index: 1 },
             is_synced: true,
             may_be_lost: false,
         }
     }
 
-    fn kept(reached: &Reached<Volatile>) -> Option<Reach> {
-        Reach::read(&String::from_utf8_lossy(&reached.file.synced))
+    /// After a loss of power.
+    fn kept(disk: &LossyFiles) -> Option<Reach> {
+        let synced = disk.synced(Path::new(REACHED_NAME)).unwrap();
+        Reach::read(&String::from_utf8_lossy(&synced))
     }
 
     #[test]
     fn new_term_is_synced_at_once() {
-        let mut reached = reached();
+        let disk = LossyFiles::exact();
+        let mut reached = reached_on(&disk);
         reached.note(2, 5).unwrap();
         let elected = Some(Reach { term: 2, index: 5 });
-        assert_eq!(kept(&reached), elected);
+        assert_eq!(kept(&disk), elected);
         reached.note(2, 6).unwrap();
-        assert_eq!(kept(&reached), elected, "an entry waits for the next sync");
+        assert_eq!(kept(&disk), elected, "an entry waits for the next sync");
         reached.sync().unwrap();
-        assert_eq!(kept(&reached), Some(Reach { term: 2, index: 6 }));
+        assert_eq!(kept(&disk), Some(Reach { term: 2, index: 6 }));
     }
 
+    /// A sync that fails drops what was not synced.
     #[test]
     fn failed_sync_is_tried_again() {
-        let mut reached = reached();
-        reached.file.fails = true;
+        let disk = LossyFiles::exact();
+        let mut reached = reached_on(&disk);
+        disk.fail_syncs(true);
         assert!(reached.note(2, 5).is_err());
         assert!(reached.sync().is_err());
-        reached.file.fails = false;
+        disk.fail_syncs(false);
         reached.sync().unwrap();
-        assert_eq!(kept(&reached), Some(Reach { term: 2, index: 5 }));
+        assert_eq!(kept(&disk), Some(Reach { term: 2, index: 5 }));
     }
 }

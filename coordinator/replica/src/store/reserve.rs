@@ -1,8 +1,9 @@
 //! Reserved disk space. A log that found none in the middle of a write could not go on. So some is kept ahead of it,
 //! for writes in progress and for elections, and nothing more is decided once little is left.
 
+use reweave_files::FileHandle;
+
 use super::error::is_lack;
-use crate::disk::DiskFile;
 
 /// With less there is no room.
 const MIN_FREE_BYTES: u64 = 16 << 20;
@@ -43,7 +44,7 @@ impl DiskReserve {
     /// Keeps enough for a log that ends here, and takes note of how many bytes are free besides.
     pub(super) fn look(
         &mut self,
-        file: &mut impl DiskFile,
+        file: &mut impl FileHandle,
         end: u64,
         free_bytes: impl FnOnce() -> Option<u64>,
     ) {
@@ -57,7 +58,7 @@ impl DiskReserve {
     }
 
     /// The same while there are two files: how much there is will be seen when one is gone.
-    pub(super) fn look_amid_compaction(&mut self, file: &mut impl DiskFile, end: u64) {
+    pub(super) fn look_amid_compaction(&mut self, file: &mut impl FileHandle, end: u64) {
         self.is_full |= !self.keep(file, end);
     }
 
@@ -67,7 +68,7 @@ impl DiskReserve {
     }
 
     /// False if there is not enough. Some file systems reserve nothing.
-    fn keep(&mut self, file: &mut impl DiskFile, end: u64) -> bool {
+    fn keep(&mut self, file: &mut impl FileHandle, end: u64) -> bool {
         if self.kept(end) >= PREALLOCATED_BYTES {
             return true;
         }
@@ -93,9 +94,19 @@ mod tests {
         fails: Option<io::ErrorKind>,
     }
 
-    impl DiskFile for Kept {
-        fn append(&mut self, _: &[u8]) -> io::Result<()> {
+    impl io::Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
             Ok(())
+        }
+    }
+
+    impl FileHandle for Kept {
+        fn length(&self) -> io::Result<u64> {
+            Ok(0)
         }
 
         fn overwrite(&mut self, _: &[u8]) -> io::Result<()> {

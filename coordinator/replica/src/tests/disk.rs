@@ -1,4 +1,5 @@
-//! A disk in memory. A shorter log may be denied to it, and what another process writes may come between two reads.
+//! A disk in memory that keeps all. A shorter log may be denied to it, and what another process writes may come between two
+//! reads.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -6,7 +7,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use crate::{Batch, Compaction, Disk, DiskFile, LogError, Written, write_compacted};
+use reweave_files::{Entry, FileHandle, FileSystem};
+
+use crate::{Batch, Compaction, LogDisk, LogError, Written, write_compacted};
 
 type Content = Rc<RefCell<Vec<u8>>>;
 type Names = BTreeMap<PathBuf, Content>;
@@ -83,9 +86,8 @@ impl MemoryDisk {
     }
 }
 
-impl Disk for MemoryDisk {
+impl FileSystem for MemoryDisk {
     type File = MemoryFile;
-    type Compaction = MemoryCompaction;
 
     fn read(&self, path: &Path) -> io::Result<Vec<u8>> {
         let content = self.content(path)?;
@@ -111,6 +113,10 @@ impl Disk for MemoryDisk {
         Ok(MemoryFile { content, has_room })
     }
 
+    fn append(&self, path: &Path) -> io::Result<MemoryFile> {
+        self.open(path).or_else(|_| self.create(path))
+    }
+
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let content = self.content(from)?;
         let mut names = self.names.borrow_mut();
@@ -126,12 +132,36 @@ impl Disk for MemoryDisk {
             .ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
+    fn list(&self, folder: &Path) -> io::Result<Vec<PathBuf>> {
+        let names = self.names.borrow();
+        let inside = names.keys().filter(|path| path.parent() == Some(folder));
+        Ok(inside.cloned().collect())
+    }
+
+    fn entry(&self, path: &Path) -> io::Result<Entry> {
+        let bytes = self.content(path)?.borrow().len() as u64;
+        Ok(Entry::File { bytes })
+    }
+
+    fn make_folder(&self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
     fn sync_folder(&self, _: &Path) -> io::Result<()> {
         Ok(())
     }
 
     fn free_bytes(&self, _: &Path) -> Option<u64> {
         self.free_bytes.get()
+    }
+}
+
+impl LogDisk for MemoryDisk {
+    type Files = Self;
+    type Compaction = MemoryCompaction;
+
+    fn files(&self) -> &Self {
+        self
     }
 
     fn compact(&self, path: &Path, whole: Batch) -> io::Result<MemoryCompaction> {
@@ -146,13 +176,23 @@ impl Disk for MemoryDisk {
     }
 }
 
-impl DiskFile for MemoryFile {
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+impl io::Write for MemoryFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if !self.has_room {
             return Err(io::ErrorKind::StorageFull.into());
         }
         self.content.borrow_mut().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+impl FileHandle for MemoryFile {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.content.borrow().len() as u64)
     }
 
     fn overwrite(&mut self, bytes: &[u8]) -> io::Result<()> {

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use reweave_files::FileSystem;
+
 use super::disk::{Lack, MemoryDisk};
 use super::room::{member, timing};
 use crate::{
-    Disk, DurableReplica, Effect, Founding, Kind, MemberId, Message, Persisted, RequestId, Saved,
-    Store,
+    DurableReplica, Effect, Founding, Kind, MemberId, Message, Persisted, RequestId, Saved, Store,
 };
 
 const LOG_NAME: &str = "log";

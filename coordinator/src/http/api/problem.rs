@@ -162,7 +162,7 @@ impl From<Refused> for Problem {
             Refused::NoSuchMember { .. }
             | Refused::TooLong { .. }
             | Refused::TooManyTokens { .. }
-            | Refused::TooManyShutOut { .. }
+            | Refused::TooManyRevoked { .. }
             | Refused::Oneself
             | Refused::TooManyVisitors { .. }
             | Refused::CannotSign { .. }

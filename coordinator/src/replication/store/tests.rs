@@ -7,7 +7,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::thread;
 
-use reweave_replica::{Batch, Content, Disk, Entry, MemberId, Members, Record, Vote};
+use reweave_files::{FileSystem, LocalFiles};
+use reweave_replica::{Batch, Content, Entry, MemberId, Members, Record, Vote};
 use tempfile::TempDir;
 
 use super::*;
@@ -219,7 +220,7 @@ fn unfinished_replacement_changes_nothing() {
 fn uncut_part_of_append_is_error() {
     let scratch = Scratch::new();
     let mut store = scratch.open().unwrap().store;
-    *store.file_mut() = LocalDisk.open(Path::new("/dev/full")).unwrap();
+    *store.file_mut() = LocalFiles.open(Path::new("/dev/full")).unwrap();
     let error = store.persist(&batch(1)).unwrap_err();
     assert!(matches!(error, LogError::File { .. }), "{error}");
 }

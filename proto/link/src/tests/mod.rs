@@ -3,6 +3,7 @@
 
 mod cluster;
 mod crowd;
+mod denied;
 mod durable;
 mod flood;
 mod hello;

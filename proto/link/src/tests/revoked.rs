@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use reweave_common::member::{Admission, DeniedCoordinators, DenyList, Member};
+use reweave_common::member::{Admission, DeniedCoordinators, DenyList, DenyLists, Member};
 
 use super::cluster::{Cluster, listen, meet, session, soon};
 use crate::pki::{Authority, KeyRequest, PkiError, Validity};
@@ -55,11 +55,11 @@ async fn revoked_member_loses_session() {
     let (mut listener, _) = listen(&coordinator);
     let (accepted, connected) = session(&mut listener, &agent).await;
     let h0 = Member::new(Role::Agent, "h0");
-    let ended = tokio::spawn(async move { accepted.shut_out().await });
+    let ended = tokio::spawn(async move { accepted.revoked().await });
     coordinator.deny(denying(&h0, 3));
     let ended = soon(ended).await.unwrap();
     assert!(
-        matches!(ended, LinkError::ShutOut(PeerRefusal::Revoked { .. })),
+        matches!(ended, LinkError::Denied(PeerRefusal::Revoked { .. })),
         "{ended:?}"
     );
     let seen = soon(connected.closed()).await;
@@ -114,9 +114,12 @@ async fn removed_coordinator_keeps_its_signatures() {
     let (mut listener, _) = listen(&ours);
     let (accepted, _connected) = session(&mut listener, &removed).await;
     let c1 = Member::new(Role::Coordinator, "c1");
-    ours.deny_removed(denying(&c1, 20));
-    let ended = soon(accepted.shut_out()).await;
-    let LinkError::ShutOut(why) = ended else {
+    ours.denied().set_all(DenyLists {
+        removed: denying(&c1, 20),
+        ..DenyLists::default()
+    });
+    let ended = soon(accepted.revoked()).await;
+    let LinkError::Denied(why) = ended else {
         panic!("{ended:?}");
     };
     let is_removed = PeerRefusal::Removed { theirs: c1 };
@@ -212,7 +215,7 @@ async fn session_expires_with_certificate_unless_renewed() {
     let ended = soon(accepted.expired()).await;
     assert!(matches!(
         ended,
-        LinkError::ShutOut(PeerRefusal::Expired { .. })
+        LinkError::Denied(PeerRefusal::Expired { .. })
     ));
 }
 

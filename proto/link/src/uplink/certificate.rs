@@ -9,10 +9,10 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
 use super::coordinator_list::CoordinatorList;
-use super::{CertificateError, MemberProtocol, StoredDenyList};
+use super::{CertificateError, MemberProtocol, Notices};
 use crate::join::{JoinError, Token, enter};
 use crate::pki::{KeyRequest, MEMBER_CERTIFICATE_FILE, PkiError};
-use crate::{Channel, Identity, LinkError, Role, Session};
+use crate::{Channel, DenyListFile, Identity, LinkError, Role, Session};
 
 /// Certificates go by the time of day, which may be set again at any time.
 const CHECK_INTERVAL: Duration = Duration::from_mins(1);
@@ -22,8 +22,7 @@ pub struct Certificate {
     identity: Identity,
     /// For those who hold none of their own.
     newest: watch::Sender<Identity>,
-    shut_out: StoredDenyList,
-    known: CoordinatorList,
+    notices: Notices,
 }
 
 impl Certificate {
@@ -45,8 +44,10 @@ impl Certificate {
             tracing::warn!("no coordinator will accept this certificate: {problem}");
         }
         Ok(Self {
-            shut_out: StoredDenyList::load(folder, &identity)?,
-            known: CoordinatorList::load(folder),
+            notices: Notices {
+                denied: DenyListFile::load(folder, &identity)?,
+                known: CoordinatorList::load(folder),
+            },
             folder: folder.to_owned(),
             newest: watch::Sender::new(identity.clone()),
             identity,
@@ -77,14 +78,9 @@ impl Certificate {
         self.newest.subscribe()
     }
 
-    /// Who is revoked, for all certificates that this member has one after the other.
-    pub fn shut_out(&self) -> StoredDenyList {
-        self.shut_out.clone()
-    }
-
-    /// The known coordinators.
-    pub(super) fn known(&self) -> CoordinatorList {
-        self.known.clone()
+    /// What coordinators have sent, for all certificates that this member has one after the other.
+    pub(super) fn notices(&self) -> Notices {
+        self.notices.clone()
     }
 
     /// Renews the certificate over the session whenever a third of its life is left; the session

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use crate::Role;
 use crate::pki::PkiError;
+use crate::{DenyListError, Role};
 
 #[derive(Debug, Error)]
 pub enum CertificateError {
@@ -24,16 +24,8 @@ pub enum CertificateError {
         member: String,
         needed: Role,
     },
-    #[error("cannot store the list of revoked members in {}", path.display())]
-    ShutOut { path: PathBuf, source: io::Error },
-    #[error(
-        "{} is damaged: it lists the revoked members. Remove it only if none is revoked, or \
-         restore it from a backup", path.display()
-    )]
-    ShutOutDamaged {
-        path: PathBuf,
-        source: serde_json::Error,
-    },
+    #[error(transparent)]
+    DenyLists(#[from] DenyListError),
     #[error("cannot keep in mind who coordinates, in {}", path.display())]
     Coordinators { path: PathBuf, source: io::Error },
     #[error(

@@ -4,8 +4,8 @@
 mod certificate;
 mod coordinator_list;
 mod error;
+mod notices;
 mod standby_sessions;
-mod stored_deny_list;
 
 use std::net::{AddrParseError, IpAddr, SocketAddr};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -24,11 +24,9 @@ use crate::dialer::Dialer;
 use crate::error::LinkError;
 use crate::session::{Channel, Session};
 pub use certificate::Certificate;
-use coordinator_list::CoordinatorList;
 pub use error::CertificateError;
+use notices::Notices;
 use standby_sessions::StandbySessions;
-pub use stored_deny_list::StoredDenyList;
-pub(crate) use stored_deny_list::{decode as decode_shut_out, encode as encode_shut_out};
 
 /// What is measured while the line is slow or gone is of no use later.
 const MAX_QUEUED_REPORTS: usize = 8;
@@ -209,17 +207,17 @@ async fn serve<D: MemberProtocol>(
     reserves: &mut StandbySessions,
 ) -> SessionEnd {
     let (renewed, heard) = mpsc::channel(1);
-    let learnt = (certificate.shut_out(), certificate.known());
-    let (has_others, leads) = (reserves.has_others(), reserves.is_called());
+    let notices = certificate.notices();
+    let has_others = reserves.has_others();
     let error = tokio::select! {
-        ending = listen::<D>(session, tell, &renewed, learnt, leads) => return ending,
+        ending = listen::<D>(session, tell, &renewed, &notices) => return ending,
         () = silence::<D>(session, has_others) => return SessionEnd::Silent,
         there = reserves.called_beside::<D>(session) => return SessionEnd::Called(Box::new(there)),
         error = answer(session, &mut outgoing.answers) => error,
         error = report::<D>(session, &mut outgoing.measured) => error,
         error = certificate.keep_good::<D>(session, heard) => error,
         error = tell_the_time::<D>(session) => error,
-        error = session.shut_out() => error,
+        error = session.revoked() => error,
     };
     SessionEnd::Lost(error)
 }
@@ -228,8 +226,7 @@ async fn listen<D: MemberProtocol>(
     session: &Session,
     tell: &EventSender<D>,
     renewed: &mpsc::Sender<Option<String>>,
-    (shut_out, known): (StoredDenyList, CoordinatorList),
-    mut leads: bool,
+    notices: &Notices,
 ) -> SessionEnd {
     loop {
         let heard = session.receive::<D::Heard>(Channel::Commands).await;
@@ -239,18 +236,9 @@ async fn listen<D: MemberProtocol>(
             Ok(Order::Renewed { chain_pem }) => drop(renewed.try_send(chain_pem)),
             Ok(Order::Elsewhere(there)) => return SessionEnd::Elsewhere(there),
             // It is asked already.
-            Ok(Order::Here) => leads = true,
+            Ok(Order::Here) => {}
+            Ok(notice) => notices.note(session, notice),
             Err(error) => return SessionEnd::Lost(error),
-            // What it has sent before may still come.
-            Ok(_) if shut_out.names(session) => {}
-            Ok(Order::Denied(list) | Order::DeniedMore(list)) => shut_out.note(list),
-            Ok(Order::Coordinators(seats)) => {
-                if leads {
-                    shut_out.readmit(&seats);
-                }
-                known.note(seats);
-            }
-            Ok(Order::Removed(list)) => shut_out.note_removed(list),
         }
     }
 }

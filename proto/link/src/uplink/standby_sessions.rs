@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Duration, sleep};
 
-use super::{Certificate, CoordinatorList, MemberProtocol, StoredDenyList};
+use super::{Certificate, MemberProtocol, Notices};
 use crate::connect::{Caller, reach};
 use crate::dialer::Dialer;
 use crate::error::LinkError;
@@ -40,8 +40,6 @@ pub(super) struct StandbySessions {
     tasks: JoinSet<()>,
     called: mpsc::Receiver<Session>,
     chosen: Option<Session>,
-    /// Whether the latest session is with one that has come to lead.
-    is_called: bool,
 }
 
 /// What it takes to keep one.
@@ -49,8 +47,7 @@ pub(super) struct StandbySessions {
 struct StandbyContext {
     caller: Caller,
     newest: watch::Receiver<Identity>,
-    shut_out: StoredDenyList,
-    known: CoordinatorList,
+    notices: Notices,
     waiting: Arc<AtomicUsize>,
     call: mpsc::Sender<Session>,
 }
@@ -59,29 +56,22 @@ impl StandbySessions {
     pub(super) fn new(dialer: &Dialer, certificate: &Certificate) -> Self {
         let addresses = dialer.addresses().to_vec();
         let (call, called) = mpsc::channel(addresses.len().max(MAX_COORDINATORS));
-        let known = certificate.known();
+        let notices = certificate.notices();
         Self {
             reserve: StandbyContext {
                 caller: dialer.caller().clone(),
                 newest: certificate.newest(),
-                shut_out: certificate.shut_out(),
-                known: known.clone(),
+                notices: notices.clone(),
                 waiting: Arc::default(),
                 call,
             },
             addresses,
-            seats: known.follow(),
+            seats: notices.known.follow(),
             kept: BTreeMap::new(),
             tasks: JoinSet::new(),
             called,
             chosen: None,
-            is_called: false,
         }
-    }
-
-    /// Whether the coordinator of the latest session has said that it leads.
-    pub(super) fn is_called(&self) -> bool {
-        self.is_called
     }
 
     /// The latest list of all coordinators.
@@ -167,7 +157,6 @@ impl StandbySessions {
 
     /// The next to ask: a new leader calls those who wait, and where none has called in time, all are asked who leads.
     pub(super) async fn next(&mut self, dialer: &mut Dialer) -> Session {
-        self.is_called = self.chosen.is_some();
         if let Some(session) = self.chosen.take() {
             dialer.stay_with(session.address());
             return session;
@@ -175,7 +164,6 @@ impl StandbySessions {
         let is_likely = self.reserve.waiting.load(Ordering::Relaxed) > 0 && !dialer.is_sent();
         tokio::select! {
             session = self.called() => {
-                self.is_called = true;
                 dialer.stay_with(session.address());
                 session
             }
@@ -218,7 +206,7 @@ impl StandbyContext {
         let _waits = WaitGuard::new(&self.waiting);
         tokio::select! {
             is_called = self.listen::<D>(session) => is_called,
-            _ = session.shut_out() => false,
+            _ = session.revoked() => false,
         }
     }
 
@@ -230,11 +218,7 @@ impl StandbyContext {
                 // Who leads is for the one to say that is asked.
                 Ok(Order::Elsewhere(_)) => {}
                 Ok(Order::Told(_) | Order::Renewed { .. }) | Err(_) => return false,
-                // What it has sent before may still come.
-                Ok(_) if self.shut_out.names(session) => {}
-                Ok(Order::Denied(list) | Order::DeniedMore(list)) => self.shut_out.note(list),
-                Ok(Order::Coordinators(seats)) => self.known.note(seats),
-                Ok(Order::Removed(list)) => self.shut_out.note_removed(list),
+                Ok(notice) => self.notices.note(session, notice),
             }
         }
     }

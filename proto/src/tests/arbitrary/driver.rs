@@ -6,7 +6,7 @@ use reweave_common::circuit::{CircuitSet, NotSwitched, OpticalName, PortId, Read
 use reweave_common::instruction::Token;
 
 use super::super::members::seats;
-use super::{MAX_LIST_ITEMS, deny_list, generation, text};
+use super::{MAX_LIST_ITEMS, deny_list, generation, removed, text};
 use crate::message::{DriverMessage, DriverOrder, Order};
 
 pub(super) fn circuits() -> impl Strategy<Value = CircuitSet> {
@@ -75,7 +75,7 @@ pub(crate) fn driver_order() -> impl Strategy<Value = DriverOrder> {
         told,
         deny_list().prop_map(Order::Denied),
         deny_list().prop_map(Order::DeniedMore),
-        deny_list().prop_map(Order::Removed),
+        removed().prop_map(Order::Removed),
         renewed,
         elsewhere,
         Just(Order::Here),

@@ -19,7 +19,7 @@ pub struct Agreed {
     last: u64,
     invited: BTreeSet<Digest>,
     /// By which entry, and up to which admission.
-    shut_out: BTreeMap<Member, (u64, Admission)>,
+    revoked: BTreeMap<Member, (u64, Admission)>,
     /// Tokens, and the keys that they let in.
     admitted: BTreeSet<[Digest; 2]>,
     approved: BTreeSet<Generation>,
@@ -87,7 +87,7 @@ impl Agreed {
                 self.invited.insert(*token);
             }
             Change::Revoked { member, .. } => {
-                self.shut_out(member);
+                self.revoke(member);
             }
             Change::Admitted { token, key, .. } => {
                 self.admitted.insert([*token, *key]);
@@ -107,7 +107,7 @@ impl Agreed {
     }
 
     /// All that it was admitted with before is worth nothing.
-    fn shut_out(&mut self, member: &Member) {
+    fn revoke(&mut self, member: &Member) {
         let mut denied = self.state.membership().denied().iter();
         let named = denied.find(|(it, _)| *it == member);
         let (_, up_to) = named.expect("a revoked member is named");
@@ -116,14 +116,14 @@ impl Agreed {
             assert!(pass.admission <= up_to, "{member} stays in by {pass:?}");
         }
         let entry = self.state.applied();
-        self.shut_out.insert(member.clone(), (entry, up_to));
+        self.revoked.insert(member.clone(), (entry, up_to));
         self.let_in.retain(|_, (_, pass)| pass.member != *member);
     }
 
     /// A member that was ever revoked is so in every later state.
     fn all_stay_out(&self, state: &State) {
         let denied = state.membership().denied();
-        for (member, (entry, up_to)) in &self.shut_out {
+        for (member, (entry, up_to)) in &self.revoked {
             let is_later = *entry <= state.applied();
             assert!(
                 !is_later || denied.denies(member, *up_to),
@@ -154,7 +154,7 @@ impl Agreed {
             (Request::Invite { token, .. }, Response::Invited { .. }) => {
                 self.invited.contains(token)
             }
-            (_, Response::Revoked { member }) => self.shut_out.contains_key(member),
+            (_, Response::Revoked { member }) => self.revoked.contains_key(member),
             (_, Response::ApplyStarted { generation }) => self.approved.contains(generation),
             (_, Response::ClusterVersion { minor, .. }) => *minor == self.state.cluster_version(),
             _ => true,

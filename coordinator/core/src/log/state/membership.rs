@@ -137,8 +137,8 @@ impl Membership {
         self.newest == Admission::default()
     }
 
-    pub(crate) fn has_room_for(&self, shut_out: &Member) -> bool {
-        self.denied.len() < MAX_REVOKED_MEMBERS || self.denied.names(shut_out)
+    pub(crate) fn has_room_for(&self, revoked: &Member) -> bool {
+        self.denied.len() < MAX_REVOKED_MEMBERS || self.denied.names(revoked)
     }
 
     /// Tokens that may still be used.

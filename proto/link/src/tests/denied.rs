@@ -1,0 +1,140 @@
+//! The notices of coordinators by which an agent denies others, now and when it starts again.
+
+use reweave_common::member::{Admission, DenyList, DenyLists, Member, RemovedCoordinators};
+
+use super::cluster::{Cluster, listen, session};
+use crate::{DenyListFile, Identity, Role, Session};
+
+/// An agent, and its sessions with two coordinators.
+struct Notified {
+    cluster: Cluster,
+    agent: Identity,
+    file: DenyListFile,
+    to_c0: Session,
+    to_c1: Session,
+    /// The other ends.
+    _accepted: [Session; 2],
+}
+
+impl Notified {
+    async fn new() -> Self {
+        let cluster = Cluster::new("lab");
+        let agent = cluster.agent();
+        let file = DenyListFile::load(&cluster.dir("h0"), &agent).unwrap();
+        let (mut first, _) = listen(&cluster.coordinator());
+        let (mut second, _) = listen(&cluster.member(Role::Coordinator, "c1"));
+        let (at_c0, to_c0) = session(&mut first, &agent).await;
+        let (at_c1, to_c1) = session(&mut second, &agent).await;
+        Self {
+            cluster,
+            agent,
+            file,
+            to_c0,
+            to_c1,
+            _accepted: [at_c0, at_c1],
+        }
+    }
+
+    fn held(&self) -> DenyLists {
+        self.agent.denied().now().clone()
+    }
+
+    #[track_caller]
+    fn expect(&self, lists: &DenyLists) {
+        assert_eq!(self.held(), *lists);
+        let folder = self.cluster.dir("h0");
+        let again = Identity::load(&folder).unwrap();
+        DenyListFile::load(&folder, &again).unwrap();
+        assert_eq!(*again.denied().now(), *lists, "after a restart");
+    }
+}
+
+fn denying(role: Role, name: &str, up_to: u64) -> DenyList {
+    let mut list = DenyList::default();
+    list.deny(Member::new(role, name), Admission(up_to));
+    list
+}
+
+fn revoking(revoked: DenyList) -> DenyLists {
+    DenyLists {
+        revoked,
+        ..DenyLists::default()
+    }
+}
+
+/// As of this time, of coordinators that were removed then.
+fn removing(as_of: u64, names: &[&str]) -> DenyLists {
+    let mut lists = DenyLists::default();
+    lists.replace_removed(removal(as_of, names));
+    lists
+}
+
+fn removal(as_of: u64, names: &[&str]) -> RemovedCoordinators {
+    let members = names
+        .iter()
+        .map(|name| Member::new(Role::Coordinator, name));
+    RemovedCoordinators {
+        as_of: Admission(as_of),
+        list: members.map(|member| (member, Admission(as_of))).collect(),
+    }
+}
+
+/// A leader that was deposed has heard nothing of the removal.
+#[tokio::test]
+async fn older_list_readmits_no_coordinator() {
+    let notified = Notified::new().await;
+    let Notified {
+        file, to_c0, to_c1, ..
+    } = &notified;
+    file.note_removed(to_c0, removal(9, &["c2"]));
+    for older in [removal(8, &[]), removal(8, &["c3"])] {
+        file.note_removed(to_c1, older);
+        notified.expect(&removing(9, &["c2"]));
+    }
+    file.note_removed(to_c1, removal(10, &[]));
+    notified.expect(&removing(10, &[]));
+}
+
+#[tokio::test]
+async fn denied_coordinators_lists_are_ignored() {
+    let notified = Notified::new().await;
+    let Notified {
+        file, to_c0, to_c1, ..
+    } = &notified;
+    let c1 = denying(Role::Coordinator, "c1", 20);
+    file.note_revoked(to_c0, c1.clone());
+    let only_c1 = revoking(c1);
+    file.note_removed(to_c1, removal(30, &["c0"]));
+    notified.expect(&only_c1);
+    file.note_revoked(to_c1, denying(Role::Coordinator, "c0", 30));
+    notified.expect(&only_c1);
+    file.note_removed(to_c0, removal(30, &["c3"]));
+    assert_eq!(notified.held().removed, removal(30, &["c3"]).list);
+}
+
+/// A coordinator that is revoked sends the list without itself.
+#[tokio::test]
+async fn later_lists_lift_no_revocation() {
+    let notified = Notified::new().await;
+    let Notified { file, to_c0, .. } = &notified;
+    let mut revoked = denying(Role::Coordinator, "c2", 7);
+    file.note_revoked(to_c0, revoked.clone());
+    let more = denying(Role::Viewer, "vic", 9);
+    file.note_revoked(to_c0, more.clone());
+    file.note_revoked(to_c0, DenyList::default());
+    revoked.add(more);
+    notified.expect(&revoking(revoked));
+}
+
+/// No removal of a list that may not be is taken, and no later list would lift its own.
+#[tokio::test]
+async fn implausible_removals_are_ignored() {
+    let notified = Notified::new().await;
+    let Notified { file, to_c0, .. } = &notified;
+    let mut early = removal(9, &["c2"]);
+    early.as_of = Admission(8);
+    for wrong in [removal(u64::MAX, &["c2"]), early] {
+        file.note_removed(to_c0, wrong);
+        notified.expect(&DenyLists::default());
+    }
+}
