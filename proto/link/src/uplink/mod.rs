@@ -209,10 +209,10 @@ async fn serve<D: MemberProtocol>(
     reserves: &mut StandbySessions,
 ) -> SessionEnd {
     let (renewed, heard) = mpsc::channel(1);
-    let learnt = (certificate.shut_out(), certificate.known());
+    let (shut_out, known) = (certificate.shut_out(), certificate.known());
     let (has_others, leads) = (reserves.has_others(), reserves.is_called());
     let error = tokio::select! {
-        ending = listen::<D>(session, tell, &renewed, learnt, leads) => return ending,
+        ending = listen::<D>(session, tell, &renewed, shut_out, known, leads) => return ending,
         () = silence::<D>(session, has_others) => return SessionEnd::Silent,
         there = reserves.called_beside::<D>(session) => return SessionEnd::Called(Box::new(there)),
         error = answer(session, &mut outgoing.answers) => error,
@@ -228,7 +228,8 @@ async fn listen<D: MemberProtocol>(
     session: &Session,
     tell: &EventSender<D>,
     renewed: &mpsc::Sender<Option<String>>,
-    (shut_out, known): (StoredDenyList, CoordinatorList),
+    shut_out: StoredDenyList,
+    known: CoordinatorList,
     mut leads: bool,
 ) -> SessionEnd {
     loop {
