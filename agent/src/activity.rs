@@ -166,6 +166,7 @@ impl Jobs {
 
 /// Interfaces that lie on top of others would be counted twice.
 fn is_wire(tree: &Tree, name: &str) -> bool {
-    let here = || if_nametoindex(name).is_ok_and(|index| tree.has_interface(name, index));
-    !tree.is_loopback(name) && here() && !tree.is_stacked(name)
+    !tree.is_loopback(name)
+        && if_nametoindex(name).is_ok_and(|index| tree.has_interface(name, index))
+        && !tree.is_stacked(name)
 }

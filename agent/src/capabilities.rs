@@ -111,12 +111,15 @@ pub fn lacks(role: Role) -> Vec<Lack> {
 
 fn by_right(kinds: &[CapabilityKind], role: Role) -> Vec<Capability> {
     let concern = |kind: &&CapabilityKind| kind.of.is_none_or(|is_of| is_of(role));
-    let ability = |kind: &CapabilityKind| Capability {
-        measurement: kind.name,
-        because: (kind.attempt)().err(),
-        remedy: remedy(kind.needs),
-    };
-    kinds.iter().filter(concern).map(ability).collect()
+    kinds
+        .iter()
+        .filter(concern)
+        .map(|kind| Capability {
+            measurement: kind.name,
+            because: (kind.attempt)().err(),
+            remedy: remedy(kind.needs),
+        })
+        .collect()
 }
 
 fn by_program(measurement: &'static str, lack: Option<Lack>) -> Capability {

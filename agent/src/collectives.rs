@@ -94,8 +94,11 @@ fn bind(path: &Path) -> io::Result<UnixDatagram> {
 
 fn is_abandoned(path: &Path) -> bool {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
-    let refused = || UnixDatagram::unbound()?.connect(path);
-    is_socket && refused().is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+    is_socket && connect(path).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused)
+}
+
+fn connect(path: &Path) -> io::Result<()> {
+    UnixDatagram::unbound()?.connect(path)
 }
 
 fn listen(socket: &UnixDatagram, book: &Weak<Mutex<CollectiveBook>>) {

@@ -58,13 +58,14 @@ impl LldpListener {
     /// to report and its receiver is gone.
     pub fn listen(every: Duration) -> Self {
         let (tell, heard) = channel();
-        let ask = move || {
-            let ask = || neighbours().map_err(|error| error.lack());
-            while tell.send(ask()).is_ok() {
+        thread::spawn(move || {
+            while tell
+                .send(neighbours().map_err(|error| error.lack()))
+                .is_ok()
+            {
                 thread::sleep(every);
             }
-        };
-        thread::spawn(ask);
+        });
         Self { heard, last: None }
     }
 

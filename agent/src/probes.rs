@@ -50,15 +50,18 @@ fn open(protocol: SockProtocol, flags: SockFlag) -> Result<OwnedFd, Errno> {
     socket(AddressFamily::Inet, SockType::Raw, flags, protocol)
 }
 
+/// The socket that sends probes, and the one that receives answers.
+fn open_both() -> Result<(OwnedFd, OwnedFd), Errno> {
+    let sender = open(SockProtocol::Raw, SockFlag::empty())?;
+    let receiver = open(SockProtocol::Icmp, SockFlag::SOCK_NONBLOCK)?;
+    setsockopt(&receiver, sockopt::ReceiveTimestampns, &true)?;
+    Ok((sender, receiver))
+}
+
 impl Prober {
     pub fn open(mark: ProbeMark) -> Result<Self, ProbeError> {
-        let both = || -> Result<_, Errno> {
-            let sender = open(SockProtocol::Raw, SockFlag::empty())?;
-            let receiver = open(SockProtocol::Icmp, SockFlag::SOCK_NONBLOCK)?;
-            setsockopt(&receiver, sockopt::ReceiveTimestampns, &true)?;
-            Ok((sender, receiver))
-        };
-        let (sender, receiver) = both().map_err(|source| ProbeError::Open { source })?;
+        let opened = open_both().map_err(|source| ProbeError::Open { source });
+        let (sender, receiver) = opened?;
         Ok(Self {
             sender,
             receiver,

@@ -44,7 +44,7 @@ pub async fn run(
             _ = ticks.tick() => uplink.send_measured(agent.sample()),
             event = uplink.next() => {
                 let event = event.ok_or(AgentError::LineGone)?;
-                handle(&mut agent, &uplink, (&mut ticks, &mut looks), event);
+                handle(&mut agent, &uplink, &mut ticks, &mut looks, event);
             }
             () = looks.due() => {
                 agent.look().into_iter().for_each(|it| uplink.send_measured(it));
@@ -111,7 +111,8 @@ fn ticks(pace: Duration) -> Interval {
 fn handle(
     agent: &mut Agent,
     uplink: &AgentUplink,
-    (ticks, looks): (&mut Interval, &mut FastSamplingTimer),
+    ticks: &mut Interval,
+    looks: &mut FastSamplingTimer,
     event: AgentEvent,
 ) {
     match event {

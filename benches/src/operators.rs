@@ -65,13 +65,14 @@ pub(crate) fn measure_all(words: &[String]) {
     println!("# seed {SEED}, {PORTS_PER_SERVER} ports of 100 Gb/s");
     println!("name data_parallel_ms planned_ms ideal_ms bound_ms tried took_s goal_s peak_mib");
     for (name, model, servers, times) in asked {
-        measure(&name, &data, model, (servers, times));
+        measure(&name, &data, model, servers, times);
     }
 }
 
 fn median(name: &str, data: &Path, model: &str, published_ms: f64) {
+    let (servers, times) = CLUSTER_SIZES[0];
     let found = SEEDS.map(|seed| {
-        let (found, took_s) = timed(|| search(data, model, CLUSTER_SIZES[0], seed));
+        let (found, took_s) = timed(|| search(data, model, servers, times, seed));
         (found.proposal.evaluation.iteration_ms, took_s)
     });
     let (mut ms, mut took_s): (Vec<_>, Vec<_>) = found.unzip();
@@ -88,8 +89,8 @@ fn median(name: &str, data: &Path, model: &str, published_ms: f64) {
     );
 }
 
-fn measure(name: &str, data: &Path, model: &str, size: (usize, u64)) {
-    let (found, took_s) = timed(|| search(data, model, size, SEED));
+fn measure(name: &str, data: &Path, model: &str, servers: usize, times: u64) {
+    let (found, took_s) = timed(|| search(data, model, servers, times, SEED));
     let proposal = &found.proposal;
     println!(
         "{name} {:.2} {:.2} {:.2} {:.2} {} {took_s:.2} {MAX_TIME_S} {:.0}",
@@ -103,12 +104,7 @@ fn measure(name: &str, data: &Path, model: &str, size: (usize, u64)) {
 }
 
 /// Splits and topology together, reading included.
-fn search(
-    data: &Path,
-    model: &str,
-    (servers, times): (usize, u64),
-    seed: u64,
-) -> Pairing<Vec<Split>> {
+fn search(data: &Path, model: &str, servers: usize, times: u64, seed: u64) -> Pairing<Vec<Split>> {
     let (model, timings, choices) = read(data, model, times);
     let settings = Settings {
         choices,

@@ -67,9 +67,9 @@ fn row(model: &str, batch: u64, tables: Option<usize>, degree: usize) {
     let (interval, interval_s) = timed(|| interval(&search, &mut found, &settings, &request));
     eprintln!("between {interval:?} ms: {interval_s:.2} s");
     let fat_tree = PUBLISHED_PRICES.fat_tree;
-    let terms = (&request, fat_tree);
-    let others = others::at_their_best(&search, &found.deal, &settings, terms, alone())
-        .expect("others can be built");
+    let deal = &found.deal;
+    let others = others::at_their_best(&search, deal, &settings, &request, fat_tree, alone());
+    let others = others.expect("others can be built");
     let proposal = &found.proposal;
     let cells = [
         format!("{model}, batch {batch}"),

@@ -203,7 +203,7 @@ fn write_lines(mut journal: Journal<LocalFiles>, tasks: &mpsc::Receiver<Task>) {
                     outcome,
                     done,
                 } = *entry;
-                if let Err(error) = journal.note((at, now), who, asked, outcome) {
+                if let Err(error) = journal.note(at, now, who, asked, outcome) {
                     tracing::error!("{}", error_chain(&error));
                 }
                 done
@@ -295,7 +295,8 @@ impl<F: FileSystem> Journal<F> {
 
     fn note(
         &mut self,
-        (at, now): (SystemTime, Instant),
+        at: SystemTime,
+        now: Instant,
         who: Who,
         asked: AuditSubject,
         outcome: Result<(), String>,

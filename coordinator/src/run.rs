@@ -175,12 +175,13 @@ fn prepare(
     let data = &config.data;
     let state = saved_state(&opened.saved, &data.value).map_err(|error| data.wrong(error))?;
     let (engine, replication) = Engine::start(&opened.saved, opened.store, directory, outlets)?;
-    let beginning = || Beginning {
-        policy: config.policy.clone(),
-        fabric: config.fabric_text.clone(),
-    };
-    let recorder = settings.record.as_ref();
-    let recorder = recorder.map(|path| Recorder::begin(path, &beginning()));
+    let recorder = settings.record.as_ref().map(|path| {
+        let beginning = Beginning {
+            policy: config.policy.clone(),
+            fabric: config.fabric_text.clone(),
+        };
+        Recorder::begin(path, &beginning)
+    });
     let local_health = LocalHealth::default();
     let history = config.history.as_ref();
     let history = history

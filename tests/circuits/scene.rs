@@ -105,7 +105,10 @@ impl Thirds {
             } else {
                 straight
             };
-            let mut hops: Vec<_> = hops.into_iter().map(hop).collect();
+            let mut hops: Vec<_> = hops
+                .into_iter()
+                .map(|(fibre, far)| hop(fibre, far))
+                .collect();
             hops.sort();
             let destination = address(destination);
             RouteRule { destination, hops }
@@ -118,7 +121,7 @@ impl Thirds {
     }
 }
 
-fn hop((fibre, far): (usize, usize)) -> RouteHop {
+fn hop(fibre: usize, far: usize) -> RouteHop {
     RouteHop {
         interface: format!("fab{fibre}"),
         next_hop: address(far),

@@ -54,7 +54,7 @@ fn deserted(seed: u64, entry: usize) -> usize {
         "seed {seed}, {entry}"
     );
     world.run_for(SETTLE_TIMEOUT);
-    are_known(&world, (seed, entry));
+    are_known(&world, seed, entry);
     let held = holdings(&world);
     world.run_for(LEADERLESS_TIME - SETTLE_TIMEOUT - Duration::from_secs(1));
     assert_eq!(holdings(&world), held, "seed {seed}, {entry}");
@@ -82,10 +82,10 @@ fn holdings(world: &World) -> Vec<ForwardingState> {
 }
 
 /// By the log: every node holds what it held before the last round, or, where that is to stay, its last instruction.
-fn are_known(world: &World, at: (u64, usize)) {
+fn are_known(world: &World, seed: u64, entry: usize) {
     let told = told(world);
     for (id, node) in &world.cluster.nodes {
-        assert!(node.disk.fallback.is_none(), "{at:?}: {id:?}");
+        assert!(node.disk.fallback.is_none(), "seed {seed}, {entry}: {id:?}");
         let nothing = LastInstruction::default();
         let LastInstruction {
             before,
@@ -94,7 +94,10 @@ fn are_known(world: &World, at: (u64, usize)) {
         } = told.get(id).unwrap_or(&nothing);
         let held = node.holding();
         let is_known = held.is_same_as(before) || *stays && held.is_same_as(last);
-        assert!(is_known, "{at:?}: {id:?} holds {held:?}, told {told:?}");
+        assert!(
+            is_known,
+            "seed {seed}, {entry}: {id:?} holds {held:?}, told {told:?}"
+        );
     }
 }
 

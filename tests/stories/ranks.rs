@@ -77,7 +77,8 @@ impl Play {
 
 fn told() {
     let play = Play::on(&HOSTS);
-    let _ranks: Vec<_> = HOSTS.iter().enumerate().map(|it| ring(&play, it)).collect();
+    let ranks = HOSTS.iter().enumerate();
+    let _ranks: Vec<_> = ranks.map(|(rank, host)| ring(&play, rank, host)).collect();
     let operator = play.stage.operator();
     must(wait_for("the job is known", STAGE_TIMEOUT, || {
         let told: Value = operator.ask(&["jobs"])?;
@@ -97,13 +98,13 @@ fn told() {
     is_explained(&play.stage);
 }
 
-fn ring(play: &Play, (rank, host): (usize, &&str)) -> Program {
-    let [computes, waits] = if *host == STRAGGLER_HOST {
+fn ring(play: &Play, rank: usize, host: &str) -> Program {
+    let [computes, waits] = if host == STRAGGLER_HOST {
         [LONG_COMPUTE_US, SHORT_COMPUTE_US]
     } else {
         [SHORT_COMPUTE_US, LONG_COMPUTE_US]
     };
-    let [sends, receives] = SLOW_PAIR.map(|slow| if *host == slow { EXTRA_DELAY_US } else { "0" });
+    let [sends, receives] = SLOW_PAIR.map(|slow| if host == slow { EXTRA_DELAY_US } else { "0" });
     let lasts = [computes, waits, sends, receives];
     play.rank("ring", [rank, HOSTS.len()], host, &lasts)
 }

@@ -32,7 +32,7 @@ pub(crate) fn tests() -> Vec<Trial> {
     vec![trial(name, STAGE_NEEDS, parted).with_ignored_flag(true)]
 }
 
-fn job((name, hosts): (&str, [&str; 4])) -> String {
+fn job(name: &str, hosts: [&str; 4]) -> String {
     format!(
         "[[job]]\nname = \"{name}\"\npattern = \"ring-allreduce\"\nhosts = {hosts:?}\nbytes = 2_000_000\n\
          compute_ms = 400\niterations = 1_000_000\nvia = \"spine0\"\n"
@@ -43,7 +43,7 @@ fn job((name, hosts): (&str, [&str; 4])) -> String {
 fn parted() -> [f64; 2] {
     let stage = led(
         &leaf_spine(2, 2, 4),
-        &JOB_RANKS.map(job).concat(),
+        &JOB_RANKS.map(|(name, hosts)| job(name, hosts)).concat(),
         &Leadership::default(),
     );
     let jobs = JOB_RANKS.map(|(name, _)| must(stage.job(name)));

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::env;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -136,11 +136,14 @@ impl Line {
     }
 
     fn is_refused(&self, word: &RankWord) -> bool {
-        let sent = || {
-            let bytes = postcard::to_stdvec(word).ok()?;
-            Some(self.socket.as_ref()?.send_to(&bytes, &self.agent))
-        };
-        matches!(sent(), Some(Err(error)) if error.kind() == ErrorKind::WouldBlock)
+        let sent = self.send_word(word);
+        matches!(sent, Some(Err(error)) if error.kind() == ErrorKind::WouldBlock)
+    }
+
+    /// None without a socket.
+    fn send_word(&self, word: &RankWord) -> Option<io::Result<usize>> {
+        let bytes = postcard::to_stdvec(word).ok()?;
+        Some(self.socket.as_ref()?.send_to(&bytes, &self.agent))
     }
 
     /// The next word of the same rank says that it is missing.

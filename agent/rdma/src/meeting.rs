@@ -145,6 +145,20 @@ impl Task {
     }
 }
 
+fn set_options(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(PEER_TIMEOUT))?;
+    stream.set_write_timeout(Some(PEER_TIMEOUT))
+}
+
+/// Without waiting for anything.
+fn peek(stream: &TcpStream) -> io::Result<usize> {
+    stream.set_nonblocking(true)?;
+    let peeked = stream.peek(&mut [0]);
+    stream.set_nonblocking(false)?;
+    peeked
+}
+
 impl Line {
     /// To the helper of a host; it must be willing.
     pub fn call(peer: Ipv4Addr, port: u16) -> Result<Self, MeetingError> {
@@ -165,12 +179,7 @@ impl Line {
 
     /// Of the one who called.
     pub fn over(stream: TcpStream, peer: Ipv4Addr) -> Result<Self, MeetingError> {
-        let prepare = || -> io::Result<()> {
-            stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(PEER_TIMEOUT))?;
-            stream.set_write_timeout(Some(PEER_TIMEOUT))
-        };
-        prepare().map_err(|source| MeetingError::Broken { peer, source })?;
+        set_options(&stream).map_err(|source| MeetingError::Broken { peer, source })?;
         Ok(Self {
             stream: BufReader::new(stream),
             peer,
@@ -236,14 +245,8 @@ impl Line {
     /// Whether the other one has said something, or is gone.
     pub fn has_word(&self) -> bool {
         let stream = self.stream.get_ref();
-        let peek = || -> io::Result<usize> {
-            stream.set_nonblocking(true)?;
-            let peeked = stream.peek(&mut [0]);
-            stream.set_nonblocking(false)?;
-            peeked
-        };
         !self.stream.buffer().is_empty()
-            || !matches!(peek(), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
+            || !matches!(peek(stream), Err(error) if error.kind() == io::ErrorKind::WouldBlock)
     }
 
     fn broken(&self, source: io::Error) -> MeetingError {

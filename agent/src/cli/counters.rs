@@ -134,14 +134,17 @@ fn tell(seen: &InterfaceDelta, output: Output) {
         out::line(as_json(seen));
         return;
     }
-    let row = |it: &Figures| {
-        let spare = seen
-            .spare
-            .iter()
-            .find(|spare| spare.interface == it.interface);
-        counters_row(it, spare)
-    };
-    let rows: Vec<_> = seen.counters.iter().map(row).collect();
+    let rows: Vec<_> = seen
+        .counters
+        .iter()
+        .map(|it| {
+            let spare = seen
+                .spare
+                .iter()
+                .find(|spare| spare.interface == it.interface);
+            counters_row(it, spare)
+        })
+        .collect();
     let headings = [
         "interface",
         "state",

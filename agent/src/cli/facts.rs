@@ -105,15 +105,17 @@ fn tell(facts: &Facts) {
 }
 
 fn tell_neighbours(neighbours: &[Neighbour]) {
-    let row = |it: &Neighbour| {
-        [
-            it.interface.clone(),
-            it.system.clone(),
-            it.port.clone(),
-            or_dash(it.address),
-        ]
-    };
-    let rows: Vec<_> = neighbours.iter().map(row).collect();
+    let rows: Vec<_> = neighbours
+        .iter()
+        .map(|it| {
+            [
+                it.interface.clone(),
+                it.system.clone(),
+                it.port.clone(),
+                or_dash(it.address),
+            ]
+        })
+        .collect();
     if !rows.is_empty() {
         out::line("");
         table::print(["interface", "neighbour", "port", "address"], &rows);

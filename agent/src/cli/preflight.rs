@@ -145,14 +145,16 @@ fn tell(costs: &[Cost], outcomes: &[Outcome], form: Form) {
         out::line(json!({ "costs": costs, "hosts": outcomes }));
         return;
     }
-    let row = |it: &Outcome| {
-        [
-            it.host.to_string(),
-            it.pressed.rate.to_string(),
-            format!("{:.1} MB", it.pressed.received.count() as f64 / 1e6),
-            format!("{:.2} s", it.pressed.took_ns as f64 / 1e9),
-        ]
-    };
-    let rows: Vec<_> = outcomes.iter().map(row).collect();
+    let rows: Vec<_> = outcomes
+        .iter()
+        .map(|it| {
+            [
+                it.host.to_string(),
+                it.pressed.rate.to_string(),
+                format!("{:.1} MB", it.pressed.received.count() as f64 / 1e6),
+                format!("{:.2} s", it.pressed.took_ns as f64 / 1e9),
+            ]
+        })
+        .collect();
     table::print(["host", "payload", "received", "in"], &rows);
 }

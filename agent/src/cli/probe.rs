@@ -96,11 +96,15 @@ fn tell(tallies: &Tallies, strays: Strays, form: Form) {
         host.merge(tally);
     }
     if form == Form::Json {
-        let hosts: Vec<_> = hosts.iter().map(|host| told(tallies, host)).collect();
+        let hosts = hosts.iter().map(|(&host, all)| told(tallies, host, all));
+        let hosts: Vec<_> = hosts.collect();
         out::line(json!({ "hosts": hosts, "strays": strays }));
         return;
     }
-    let rows: Vec<_> = hosts.iter().map(row).collect();
+    let rows: Vec<_> = hosts
+        .iter()
+        .map(|(&host, tally)| row(host, tally))
+        .collect();
     let headings = [
         "host",
         "sent",
@@ -125,12 +129,14 @@ fn tell(tallies: &Tallies, strays: Strays, form: Form) {
             "{host} refused {refused} probes: run an agent there, or reweave-agent probe --respond"
         ));
     }
-    hosts.iter().for_each(tell_astray);
+    for (&host, tally) in &hosts {
+        tell_astray(host, tally);
+    }
     tell_strays(strays);
 }
 
 /// What the table has no column for, since it should never be.
-fn tell_astray((host, tally): (&Ipv4Addr, &ProbeTally)) {
+fn tell_astray(host: Ipv4Addr, tally: &ProbeTally) {
     let (unsent, large) = (tally.unsent, tally.large);
     if unsent.count() > 0 {
         out::tell(format_args!(
@@ -158,16 +164,16 @@ fn tell_astray((host, tally): (&Ipv4Addr, &ProbeTally)) {
 }
 
 /// A host with all its paths, by the source ports that lead over them.
-fn told(tallies: &Tallies, (host, all): (&Ipv4Addr, &ProbeTally)) -> Value {
+fn told(tallies: &Tallies, host: Ipv4Addr, all: &ProbeTally) -> Value {
     let own = tallies
         .iter()
-        .filter(|(flow, _)| flow.destination.ip() == host);
+        .filter(|(flow, _)| *flow.destination.ip() == host);
     let path = |(flow, tally): (&FlowKey, &ProbeTally)| json!({ "flow": flow, "summary": Summary::from(tally) });
     let paths: Vec<_> = own.map(path).collect();
     json!({ "host": host, "summary": Summary::from(all), "paths": paths })
 }
 
-fn row((host, tally): (&Ipv4Addr, &ProbeTally)) -> [String; 15] {
+fn row(host: Ipv4Addr, tally: &ProbeTally) -> [String; 15] {
     let it = Summary::from(tally);
     let median = |spread: Option<Spread>| or_dash(spread.map(|it| micros(it.median)));
     let loss = it.loss.map(|loss| {

@@ -3,12 +3,11 @@
 use std::fmt::Display;
 use std::net::Ipv4Addr;
 
-use reweave_agent::capabilities::{Capability, abilities};
+use reweave_agent::capabilities::abilities;
 use reweave_agent::error::AgentError;
 use reweave_agent::netlink::RouteSocket;
 use reweave_agent::role::Role;
 use reweave_common::forwarding_state::RouteHop;
-use reweave_common::sample::PinRule;
 use serde::Serialize;
 use serde_json::json;
 
@@ -47,14 +46,16 @@ fn show_abilities(output: Output) -> Result<(), AgentError> {
         print_json("abilities", &abilities);
         return Ok(());
     }
-    let row = |it: &Capability| {
-        let (state, way) = match &it.because {
-            None => ("yes", ""),
-            Some(_) => ("no", it.remedy.as_str()),
-        };
-        [it.measurement, state, way].map(str::to_owned)
-    };
-    let rows: Vec<_> = abilities.iter().map(row).collect();
+    let rows: Vec<_> = abilities
+        .iter()
+        .map(|it| {
+            let (state, way) = match &it.because {
+                None => ("yes", ""),
+                Some(_) => ("no", it.remedy.as_str()),
+            };
+            [it.measurement, state, way].map(str::to_owned)
+        })
+        .collect();
     table::print(["measurement", "possible", "to allow it"], &rows);
     // Kernels' reasons are too long for a column.
     for it in &abilities {
@@ -71,14 +72,16 @@ fn pins(output: Output) -> Result<(), AgentError> {
         print_json("pins", &pins);
         return Ok(());
     }
-    let row = |it: &PinRule| {
-        [
-            it.flow.to_string(),
-            it.interface.clone(),
-            it.next_hop.to_string(),
-        ]
-    };
-    let rows: Vec<_> = pins.iter().map(row).collect();
+    let rows: Vec<_> = pins
+        .iter()
+        .map(|it| {
+            [
+                it.flow.to_string(),
+                it.interface.clone(),
+                it.next_hop.to_string(),
+            ]
+        })
+        .collect();
     table::print(["flow", "interface", "next hop"], &rows);
     Ok(())
 }
@@ -89,20 +92,21 @@ fn routes(output: Output) -> Result<(), AgentError> {
         print_json("routes", &routes);
         return Ok(());
     }
-    let row = |destination: Ipv4Addr, hop: &RouteHop| {
-        [
-            destination.to_string(),
-            hop.interface.clone(),
-            hop.next_hop.to_string(),
-            hop.weight.to_string(),
-        ]
-    };
     let rows: Vec<_> = routes
         .iter()
-        .flat_map(|it| it.hops.iter().map(|hop| row(it.destination, hop)))
+        .flat_map(|it| it.hops.iter().map(|hop| route_row(it.destination, hop)))
         .collect();
     table::print(["destination", "interface", "next hop", "weight"], &rows);
     Ok(())
+}
+
+fn route_row(destination: Ipv4Addr, hop: &RouteHop) -> [String; 4] {
+    [
+        destination.to_string(),
+        hop.interface.clone(),
+        hop.next_hop.to_string(),
+        hop.weight.to_string(),
+    ]
 }
 
 pub(super) fn joined(items: &[impl Display]) -> String {

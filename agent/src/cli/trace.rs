@@ -13,7 +13,7 @@ use reweave_agent::probes::Prober;
 use reweave_agent::probing::Engine;
 use reweave_agent_core::latency::MAX_RATE;
 use reweave_agent_core::probe::ProbeMark;
-use reweave_agent_core::trace::{Fork, MultipathTrace, TraceResult, Tracer};
+use reweave_agent_core::trace::{MultipathTrace, TraceResult, Tracer};
 use reweave_common::flow::{FlowKey, Protocol};
 use reweave_common::probing::{PROBE_PORT, ProbeList, Routers};
 use reweave_common::sample::TracedPath;
@@ -266,17 +266,19 @@ fn tell_spread(spread: &MultipathTrace, form: Form) {
         out::line(format_args!("{told}"));
         return;
     }
-    let row = |fork: &Fork| {
-        [
-            fork.hop.to_string(),
-            fork.router
-                .map_or_else(|| "here".to_owned(), |it| it.to_string()),
-            joined(&fork.next),
-            fork.flows.to_string(),
-            if fork.complete { "yes" } else { "perhaps not" }.to_owned(),
-        ]
-    };
-    let rows: Vec<_> = forks.iter().map(row).collect();
+    let rows: Vec<_> = forks
+        .iter()
+        .map(|fork| {
+            [
+                fork.hop.to_string(),
+                fork.router
+                    .map_or_else(|| "here".to_owned(), |it| it.to_string()),
+                joined(&fork.next),
+                fork.flows.to_string(),
+                if fork.complete { "yes" } else { "perhaps not" }.to_owned(),
+            ]
+        })
+        .collect();
     table::print(["hop", "router", "goes on to", "flows", "all known"], &rows);
     for hop in silent {
         out::tell(format_args!("no answer from the routers at hop {hop}"));

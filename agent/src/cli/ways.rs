@@ -64,8 +64,10 @@ pub(super) fn resolve(host: &str) -> Result<Ipv4Addr, AgentError> {
         SocketAddr::V4(address) => Some(*address.ip()),
         SocketAddr::V6(_) => None,
     });
-    let none = || io::Error::new(io::ErrorKind::NotFound, "it has no IPv4 address");
-    found.next().ok_or_else(|| unknown(none()))
+    found.next().ok_or_else(|| {
+        let why = "it has no IPv4 address";
+        unknown(io::Error::new(io::ErrorKind::NotFound, why))
+    })
 }
 
 /// To each host from each source port.

@@ -97,17 +97,18 @@ fn type_of_service(tree: &Tree, device: &str, port: &str) -> Option<String> {
 /// The first that is of RoCE v2 and of an IPv4 address: users pass it to programs by hand.
 fn gid_index(tree: &Tree, device: &str, port: &str) -> Option<String> {
     let folder = format!("{RDMA_DEVICES_PATH}/{device}/ports/{port}");
-    let is_it = |index: &u32| {
-        let kind = tree.text(&format!("{folder}/gid_attrs/types/{index}"));
-        let gid = tree.text(&format!("{folder}/gids/{index}"));
-        kind.is_some_and(|kind| kind.trim() == "RoCE v2")
-            && gid.is_some_and(|gid| texts::is_of_ipv4(&gid))
-    };
     let indices = tree.names(&format!("{folder}/gids"));
     let mut indices: Vec<u32> = indices.iter().filter_map(|it| it.parse().ok()).collect();
     indices.sort_unstable();
     indices
         .iter()
-        .find(|index| is_it(index))
+        .find(|index| is_roce_v2_of_ipv4(tree, &folder, **index))
         .map(u32::to_string)
+}
+
+fn is_roce_v2_of_ipv4(tree: &Tree, folder: &str, index: u32) -> bool {
+    let kind = tree.text(&format!("{folder}/gid_attrs/types/{index}"));
+    let gid = tree.text(&format!("{folder}/gids/{index}"));
+    kind.is_some_and(|kind| kind.trim() == "RoCE v2")
+        && gid.is_some_and(|gid| texts::is_of_ipv4(&gid))
 }

@@ -34,16 +34,17 @@ pub struct LinkEventBatch {
     pub missed: bool,
 }
 
+fn event_socket() -> io::Result<Socket> {
+    let mut socket = Socket::new(NETLINK_ROUTE)?;
+    socket.set_non_blocking(true)?;
+    socket.bind(&SocketAddr::new(0, RTMGRP_LINK))?;
+    Ok(socket)
+}
+
 impl LinkEvents {
     pub fn open() -> Result<Self, NetlinkError> {
-        let open = || -> io::Result<Socket> {
-            let mut socket = Socket::new(NETLINK_ROUTE)?;
-            socket.set_non_blocking(true)?;
-            socket.bind(&SocketAddr::new(0, RTMGRP_LINK))?;
-            Ok(socket)
-        };
         Ok(Self {
-            socket: open().map_err(|source| NetlinkError::Open { source })?,
+            socket: event_socket().map_err(|source| NetlinkError::Open { source })?,
             buffer: vec![0; BUFFER_BYTES],
             missed: false,
         })

@@ -5,8 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::ops::RangeInclusive;
 
 use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteNextHop, RouteProtocol,
-    RouteScope, RouteType,
+    RouteAddress, RouteAttribute, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage, RulePortRange};
 use netlink_packet_route::{AddressFamily, IpProtocol};
@@ -323,12 +322,12 @@ pub(super) fn hops(route: &RouteMessage) -> Option<Vec<KernelNextHop>> {
             weight: 1,
         }]);
     };
-    let way = |hop: &RouteNextHop| KernelNextHop {
+    let ways = several.iter().map(|hop| KernelNextHop {
         interface: hop.interface_index,
         gateway: gateway(&hop.attributes),
         weight: u32::from(hop.hops) + 1,
-    };
-    Some(several.iter().map(way).collect())
+    });
+    Some(ways.collect())
 }
 
 fn destination(route: &RouteMessage) -> Option<Ipv4Addr> {

@@ -372,10 +372,7 @@ impl RouteSocket {
 impl KernelRoutes {
     /// The kernel lists them as packets find them: of several to one host, the first counts.
     fn take_route(&mut self, route: RouteMessage) {
-        let decided = |host: &Ipv4Addr| {
-            self.table.routes.contains_key(host) || self.by_others.contains_key(host)
-        };
-        let host = messages::host(&route).filter(|host| !decided(host));
+        let host = messages::host(&route).filter(|host| !self.is_decided(host));
         if !messages::is_ours(&route) {
             let protocol = route.header.protocol.into();
             self.by_others.extend(host.map(|it| (it, protocol)));
@@ -386,6 +383,10 @@ impl KernelRoutes {
             Some((host, group)) => drop(self.table.routes.insert(host, group)),
             None => self.stray_routes.push(route),
         }
+    }
+
+    fn is_decided(&self, host: &Ipv4Addr) -> bool {
+        self.table.routes.contains_key(host) || self.by_others.contains_key(host)
     }
 
     /// Single next hops are listed before the groups they are in, but nothing relies on that.

@@ -32,7 +32,7 @@ pub(crate) struct NetlinkSocket {
 impl NetlinkSocket {
     pub(crate) fn open(protocol: isize) -> Result<Self, NetlinkError> {
         Ok(Self {
-            socket: open(protocol)?,
+            socket: open(protocol).map_err(|source| NetlinkError::Open { source })?,
             protocol,
             sequence: 0,
             buffer: vec![0; BUFFER_BYTES],
@@ -119,7 +119,8 @@ impl NetlinkSocket {
         if outcome.as_ref().is_err_and(NetlinkError::leaves_answers) {
             // While a list is under way the kernel begins no other on the same socket, and one that stopped for want of
             // memory never goes on. The caller is in the network namespace that the socket was opened in.
-            self.socket = open(self.protocol)?;
+            let socket = open(self.protocol);
+            self.socket = socket.map_err(|source| NetlinkError::Open { source })?;
         }
         outcome
     }
@@ -175,23 +176,20 @@ impl AsFd for NetlinkSocket {
     }
 }
 
-fn open(protocol: isize) -> Result<Socket, NetlinkError> {
-    let open = || -> io::Result<Socket> {
-        let mut socket = Socket::new(protocol)?;
-        socket.bind_auto()?;
-        socket.connect(&SocketAddr::new(0, 0))?;
-        setsockopt(
-            &socket,
-            ReceiveTimeout,
-            &TimeVal::seconds(RECEIVE_TIMEOUT_S),
-        )?;
-        // What older kernels lack of these we can do without: less to read, and reasons.
-        let _ = socket.set_netlink_get_strict_chk(true);
-        let _ = socket.set_ext_ack(true);
-        let _ = socket.set_cap_ack(true);
-        Ok(socket)
-    };
-    open().map_err(|source| NetlinkError::Open { source })
+fn open(protocol: isize) -> io::Result<Socket> {
+    let mut socket = Socket::new(protocol)?;
+    socket.bind_auto()?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    setsockopt(
+        &socket,
+        ReceiveTimeout,
+        &TimeVal::seconds(RECEIVE_TIMEOUT_S),
+    )?;
+    // What older kernels lack of these we can do without: less to read, and reasons.
+    let _ = socket.set_netlink_get_strict_chk(true);
+    let _ = socket.set_ext_ack(true);
+    let _ = socket.set_cap_ack(true);
+    Ok(socket)
 }
 
 /// What a datagram lists, as far as it makes sense, for any question.
@@ -247,8 +245,8 @@ impl<M: NetlinkDeserializable> NetlinkAnswer<M> {
     /// A list that stopped half way ends as one that is whole does, but for the reason.
     fn listed_all(&self, done: &DoneMessage) -> Result<(), NetlinkError> {
         let what = self.what;
-        let refused = |source| NetlinkError::Refused { what, source };
-        KernelError::of_list(done).map_or(Ok(()), |source| Err(refused(source)))
+        KernelError::of_list(done)
+            .map_or(Ok(()), |source| Err(NetlinkError::Refused { what, source }))
     }
 
     fn ended(&self, error: &ErrorMessage) -> Result<(), NetlinkError> {

@@ -17,15 +17,17 @@ impl RouteSocket {
         let request = RouteNetlinkMessage::GetRoute(messages::all_static_routes());
         let listed = self.socket.dump("list its static routes", &request)?;
         let ways = NexthopTargets::new(self.next_hops()?, links);
-        let rule = |message| {
-            let RouteNetlinkMessage::NewRoute(route) = message else {
-                return None;
-            };
-            let (destination, by) = messages::static_to_host(&route)?;
-            let hops = ways.to(destination, by)?;
-            Some(RouteRule { destination, hops })
-        };
-        Ok(listed.into_iter().filter_map(rule).collect())
+        Ok(listed
+            .into_iter()
+            .filter_map(|message| {
+                let RouteNetlinkMessage::NewRoute(route) = message else {
+                    return None;
+                };
+                let (destination, by) = messages::static_to_host(&route)?;
+                let hops = ways.to(destination, by)?;
+                Some(RouteRule { destination, hops })
+            })
+            .collect())
     }
 
     /// Routes that cannot be installed now.
@@ -88,14 +90,16 @@ impl NexthopTargets {
             By::Hops(ways) => ways,
             By::Object(id) => self.of_object(id)?,
         };
-        let hop = |way: KernelNextHop| {
-            Some(RouteHop {
-                interface: self.interfaces.get(&way.interface)?.clone(),
-                next_hop: way.gateway.unwrap_or(destination),
-                weight: way.weight,
+        let mut hops = ways
+            .into_iter()
+            .map(|way| {
+                Some(RouteHop {
+                    interface: self.interfaces.get(&way.interface)?.clone(),
+                    next_hop: way.gateway.unwrap_or(destination),
+                    weight: way.weight,
+                })
             })
-        };
-        let mut hops = ways.into_iter().map(hop).collect::<Option<Vec<_>>>()?;
+            .collect::<Option<Vec<_>>>()?;
         hops.sort_unstable();
         Some(hops)
     }

@@ -49,16 +49,8 @@ impl TrainSender {
     /// `session` is drawn at random. The flow's source port is the train's alone.
     pub fn open(flow: &FlowKey, session: u32) -> Result<Self, TrainError> {
         let port = flow.source.port();
-        let open = || -> Result<OwnedFd, Errno> {
-            let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-            let fd = socket(AddressFamily::Inet, SockType::Datagram, flags, None)?;
-            widen(&fd)?;
-            bind(fd.as_raw_fd(), &SockaddrIn::from(flow.source))?;
-            connect(fd.as_raw_fd(), &SockaddrIn::from(flow.destination))?;
-            Ok(fd)
-        };
         Ok(Self {
-            fd: open().map_err(|source| TrainError::Open { port, source })?,
+            fd: connected(flow).map_err(|source| TrainError::Open { port, source })?,
             to: flow.destination,
             last: Train { session, number: 0 },
             cuts: true,
@@ -209,6 +201,15 @@ impl TrainSender {
         let mut watched = [PollFd::new(self.fd.as_fd(), event)];
         poll(&mut watched, left).is_ok_and(|ready| ready > 0)
     }
+}
+
+fn connected(flow: &FlowKey) -> Result<OwnedFd, Errno> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let fd = socket(AddressFamily::Inet, SockType::Datagram, flags, None)?;
+    widen(&fd)?;
+    bind(fd.as_raw_fd(), &SockaddrIn::from(flow.source))?;
+    connect(fd.as_raw_fd(), &SockaddrIn::from(flow.destination))?;
+    Ok(fd)
 }
 
 /// As much as the kernel grants.

@@ -75,12 +75,8 @@ impl Engine {
 
     /// Answers probes on this port from now on, of the hosts on the roster.
     pub fn answer_on(&mut self, port: u16) -> Result<(), ProbingError> {
-        let open = || {
-            let socket = StampedSocket::open(port)?;
-            socket.widen()?;
-            Ok(socket)
-        };
-        let socket = open().map_err(|source| ProbingError::Answer { port, source })?;
+        let socket = answering_socket(port);
+        let socket = socket.map_err(|source| ProbingError::Answer { port, source })?;
         self.answering = Some(socket);
         Ok(())
     }
@@ -284,6 +280,12 @@ impl Engine {
         });
         heard
     }
+}
+
+fn answering_socket(port: u16) -> Result<StampedSocket, Errno> {
+    let socket = StampedSocket::open(port)?;
+    socket.widen()?;
+    Ok(socket)
 }
 
 /// Before an answer says that packets are looked for, and no longer than that.

@@ -165,7 +165,7 @@ fn counter(best: TrafficSource, refused: &mut Vec<Refusal>) -> Counter {
 }
 
 fn of_sockets(book: &mut SocketTraffic, sockets: &[Socket]) -> TrafficRead {
-    let flow = |socket: &Socket| FlowCount {
+    let flows = sockets.iter().map(|socket| FlowCount {
         flow: socket.flow,
         direction: Direction::Sent,
         volume: Volume {
@@ -173,7 +173,7 @@ fn of_sockets(book: &mut SocketTraffic, sockets: &[Socket]) -> TrafficRead {
             packets: None,
         },
         busy: socket.busy,
-    };
+    });
     TrafficRead {
         traffic: Traffic {
             source: TrafficSource::Sockets,
@@ -181,7 +181,7 @@ fn of_sockets(book: &mut SocketTraffic, sockets: &[Socket]) -> TrafficRead {
             peers: book.handle_sockets(sockets),
             rdma: rdma(),
         },
-        flows: sockets.iter().map(flow).collect(),
+        flows: flows.collect(),
         datagrams: vec![],
     }
 }
@@ -195,11 +195,12 @@ fn rdma() -> Vec<PortTraffic> {
 /// twice.
 pub fn wires(links: &[Link]) -> Vec<Wire> {
     let wires = links.iter().filter(|link| !link.loopback && !link.stacked);
-    let wire = |link: &Link| Wire {
-        index: link.index,
-        name: link.count.interface.clone(),
-    };
-    wires.map(wire).collect()
+    wires
+        .map(|link| Wire {
+            index: link.index,
+            name: link.count.interface.clone(),
+        })
+        .collect()
 }
 
 pub fn own_addresses(interfaces: &[Interface]) -> BTreeSet<Ipv4Addr> {

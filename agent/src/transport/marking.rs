@@ -88,6 +88,11 @@ impl Network {
         is_one.then_some(network)
     }
 
+    fn parsed(text: &str) -> Option<Self> {
+        let (address, length) = text.split_once('/').unwrap_or((text, "32"));
+        Self::new(address.parse().ok()?, length.parse().ok()?)
+    }
+
     fn mask(self) -> u32 {
         u32::MAX
             .checked_shl(32 - u32::from(self.length))
@@ -103,9 +108,7 @@ impl FromStr for Network {
     type Err = NoNetwork;
 
     fn from_str(text: &str) -> Result<Self, NoNetwork> {
-        let (address, length) = text.split_once('/').unwrap_or((text, "32"));
-        let network = || Self::new(address.parse().ok()?, length.parse().ok()?);
-        network().ok_or_else(|| NoNetwork {
+        Self::parsed(text).ok_or_else(|| NoNetwork {
             text: text.to_owned(),
         })
     }

@@ -47,8 +47,9 @@ impl Crowd {
                 Role::Coordinator,
             );
             let dialer = dialer.expect("there is an address");
-            let uplink = (dialer.sending_from(home(host)), certificate);
-            agents.spawn(live(host, count, uplink, Arc::clone(&counts)));
+            let dialer = dialer.sending_from(home(host));
+            let agent = live(host, count, dialer, certificate, Arc::clone(&counts));
+            agents.spawn(agent);
         }
         Self {
             counts,
@@ -63,8 +64,14 @@ fn home(host: usize) -> IpAddr {
 }
 
 /// Reports every second, each at a time of its own, and at once when it is connected.
-async fn live(host: usize, hosts: usize, line: (Dialer, Certificate), counts: Arc<Counts>) {
-    let mut uplink = AgentUplink::start(line.0, line.1);
+async fn live(
+    host: usize,
+    hosts: usize,
+    dialer: Dialer,
+    certificate: Certificate,
+    counts: Arc<Counts>,
+) {
+    let mut uplink = AgentUplink::start(dialer, certificate);
     let begin = Instant::now()
         + TimeSpan::new(REPORT_INTERVAL)
             .scaled(host as f64 / hosts as f64)

@@ -60,7 +60,7 @@ impl<'a> Side<'a> {
 
     /// By its tables.
     fn ways(&self, to: NodeId) -> DestinationForwarding<'_> {
-        DestinationForwarding::new((self.network, &self.open), &self.tables, to)
+        DestinationForwarding::new(self.network, &self.open, &self.tables, to)
     }
 }
 
@@ -200,7 +200,8 @@ pub(crate) struct DestinationForwarding<'a> {
 
 impl<'a> DestinationForwarding<'a> {
     pub(crate) fn new(
-        (network, open): (&'a Network<'a>, &Open<'_>),
+        network: &'a Network<'a>,
+        open: &Open<'_>,
         tables: &TablesByDestination<'a>,
         to: NodeId,
     ) -> Self {

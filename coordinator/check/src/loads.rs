@@ -158,8 +158,7 @@ fn moved_flows<'a>(
     let mut moved = Vec::new();
     for (destination, flows) in by_destination {
         let ways = [0, 1].map(|side| {
-            let of_side = (sides[side], &open[side]);
-            DestinationForwarding::new(of_side, &tables[side], destination)
+            DestinationForwarding::new(sides[side], &open[side], &tables[side], destination)
         });
         for (flow, pins) in flows {
             let new_path = path_after(network, &ways, flow, pins);

@@ -42,7 +42,7 @@ pub struct Touches<'a> {
 }
 
 impl<'a> Touches<'a> {
-    pub fn of(network: &'a Network<'a>, (plan, claims): (&Plan, &'a ResourceSet)) -> Self {
+    pub fn of(network: &'a Network<'a>, plan: &Plan, claims: &'a ResourceSet) -> Self {
         let pins = [network.pins, plan.pins.as_slice()];
         let [before, after] = pins.map(|pins| pins.iter().collect::<BTreeSet<_>>());
         let differing = before.symmetric_difference(&after);
@@ -62,8 +62,7 @@ impl<'a> Touches<'a> {
             return Some(Touch::Moved);
         }
         let ways = || {
-            let ways =
-                DestinationForwarding::new((self.network, &self.open), &self.tables, sent.to);
+            let ways = DestinationForwarding::new(self.network, &self.open, &self.tables, sent.to);
             ways.passed_from(&[sent.from])
                 .into_iter()
                 .collect::<BTreeSet<_>>()

@@ -16,7 +16,7 @@ use crate::names::Names;
 use crate::page::Page;
 use crate::report::Report;
 use crate::voice::tell;
-use crate::{Output, kept, offer, print, print_report, show};
+use crate::{Output, kept, offer, print_report, show};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -133,7 +133,7 @@ impl Approve {
             None => approval.of(generation),
         };
         begin(&mut Coordinator::reach(reach)?, generation, &asked)?;
-        started(output, generation)
+        print_started(output, generation)
     }
 }
 
@@ -147,7 +147,7 @@ impl Apply {
         let mut coordinator = Coordinator::reach(reach)?;
         begin(&mut coordinator, generation, &asked)?;
         if self.no_wait {
-            return started(output, generation);
+            return print_started(output, generation);
         }
         let (record, mut coordinator) = follow(reach, coordinator, generation)?;
         let names = Names::of(&coordinator.status()?);
@@ -175,11 +175,19 @@ impl Report for AppliedPlan {
     }
 }
 
-fn started(output: Output, generation: Generation) -> Result<ExitCode, CliError> {
-    let started = serde_json::json!({ "started": generation });
-    print(output, &started, |page| {
-        page.line(&format!("plan {generation} is being applied"));
-    })
+fn print_started(output: Output, started: Generation) -> Result<ExitCode, CliError> {
+    print_report(output, &StartedPlan { started })
+}
+
+#[derive(Serialize)]
+struct StartedPlan {
+    started: Generation,
+}
+
+impl Report for StartedPlan {
+    fn lay_out(&self, page: &mut Page) {
+        page.line(&format!("plan {} is being applied", self.started));
+    }
 }
 
 fn begin(

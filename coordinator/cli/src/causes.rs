@@ -18,9 +18,10 @@ use crate::exit::ExitOption;
 use crate::job::{Hostlist, hostlist};
 use crate::kept::Keep;
 use crate::page::Page;
+use crate::report::Report;
 use crate::sim::input;
 use crate::voice::tell;
-use crate::{Output, json, print, show, show_found};
+use crate::{Output, json, print_report, show, show_found};
 
 /// Diagnose what is wrong, with evidence
 #[derive(Debug, Args)]
@@ -78,7 +79,7 @@ impl Diagnose {
         let doubts = evidence.doubts(&fabric);
         doubts.iter().for_each(|doubt| tell(doubt));
         let answer = Answer { findings, doubts };
-        print(output, &answer, |page| lay_out(page, &answer))?;
+        print_report(output, &answer)?;
         Ok(self.exit.code(!answer.findings.is_empty()))
     }
 }
@@ -89,7 +90,7 @@ impl Explain {
             (Some(file), Some(fabric)) => self.by_file(file, &input::fabric(fabric)?)?,
             _ => self.by_traffic(reach)?,
         };
-        print(output, &told, |page| lay_out_told(page, &told))
+        print_report(output, &told)
     }
 
     fn by_file(&self, file: &Path, fabric: &Fabric) -> Result<Explanation, CliError> {
@@ -149,35 +150,40 @@ fn unfit(file: &Path, source: causes::EvidenceError) -> CliError {
     }
 }
 
-fn lay_out(page: &mut Page, Answer { findings, doubts }: &Answer) {
-    match (findings.is_empty(), doubts.is_empty()) {
-        (true, true) => page.line("no problem found in this evidence"),
-        (true, false) => {
-            page.line("no cause found; part of the evidence is inconclusive");
+impl Report for Answer {
+    fn lay_out(&self, page: &mut Page) {
+        let Self { findings, doubts } = self;
+        match (findings.is_empty(), doubts.is_empty()) {
+            (true, true) => page.line("no problem found in this evidence"),
+            (true, false) => {
+                page.line("no cause found; part of the evidence is inconclusive");
+            }
+            _ => {}
         }
-        _ => {}
+        findings.iter().for_each(|cause| show::cause(page, cause));
     }
-    findings.iter().for_each(|cause| show::cause(page, cause));
 }
 
-fn lay_out_told(page: &mut Page, told: &Explanation) {
-    page.heading(&format!("job {}", told.job));
-    if let Some(ms) = told.iteration_ms {
-        page.line(&format!("iteration: {ms:.1} ms"));
-    }
-    if let (Some(collective), Some(ms)) = (&told.collective, told.collective_ms) {
-        page.line(&format!("slowest collective: {collective}, {ms:.3} ms"));
-    }
-    page.line(&pair(told));
-    if !told.path.is_empty() {
-        page.line(&format!("path: {}", told.path.join(" > ")));
-    }
-    if let Some(link) = &told.link {
-        page.line(&format!("link: {link}"));
-    }
-    told.doubts.iter().for_each(|doubt| page.line(doubt));
-    if let Some(cause) = &told.cause {
-        show::cause(page, cause);
+impl Report for Explanation {
+    fn lay_out(&self, page: &mut Page) {
+        page.heading(&format!("job {}", self.job));
+        if let Some(ms) = self.iteration_ms {
+            page.line(&format!("iteration: {ms:.1} ms"));
+        }
+        if let (Some(collective), Some(ms)) = (&self.collective, self.collective_ms) {
+            page.line(&format!("slowest collective: {collective}, {ms:.3} ms"));
+        }
+        page.line(&pair(self));
+        if !self.path.is_empty() {
+            page.line(&format!("path: {}", self.path.join(" > ")));
+        }
+        if let Some(link) = &self.link {
+            page.line(&format!("link: {link}"));
+        }
+        self.doubts.iter().for_each(|doubt| page.line(doubt));
+        if let Some(cause) = &self.cause {
+            show::cause(page, cause);
+        }
     }
 }
 

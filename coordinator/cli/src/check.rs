@@ -16,9 +16,10 @@ use serde::Serialize;
 
 use crate::error::CliError;
 use crate::page::{Ink, Page};
+use crate::report::Report;
 use crate::show::touched;
 use crate::sim::input;
-use crate::{Output, kept, print};
+use crate::{Output, kept, print_report};
 
 /// Check whether a plan can be applied
 ///
@@ -85,7 +86,7 @@ impl Check {
             let path = self.plan.clone();
             CliError::OtherFabric { path, source }
         })?;
-        print(output, &verdict, |page| show(page, &verdict))?;
+        print_report(output, &verdict)?;
         Ok(if verdict.sound {
             ExitCode::SUCCESS
         } else {
@@ -245,24 +246,26 @@ impl Verdict {
     }
 }
 
-fn show(page: &mut Page, verdict: &Verdict) {
-    let word = if verdict.sound { "sound" } else { "unsound" };
-    page.line(&page.ink(Ink::Bold, word));
-    for why in &verdict.why {
-        page.line(&format!("  {why}"));
-    }
-    for what in &verdict.not_looked_at {
-        page.line(&format!("  not checked: {what}"));
-    }
-    for leg in &verdict.legs {
-        let word = if leg.sound { "sound" } else { "unsound" };
-        page.line(&format!("  {}: {word}", called(leg.place)));
-        for why in &leg.why {
-            page.line(&format!("    {why}"));
+impl Report for Verdict {
+    fn lay_out(&self, page: &mut Page) {
+        let word = if self.sound { "sound" } else { "unsound" };
+        page.line(&page.ink(Ink::Bold, word));
+        for why in &self.why {
+            page.line(&format!("  {why}"));
         }
-    }
-    for job in &verdict.touched {
-        page.line(&format!("it may touch {}", touched(job)));
+        for what in &self.not_looked_at {
+            page.line(&format!("  not checked: {what}"));
+        }
+        for leg in &self.legs {
+            let word = if leg.sound { "sound" } else { "unsound" };
+            page.line(&format!("  {}: {word}", called(leg.place)));
+            for why in &leg.why {
+                page.line(&format!("    {why}"));
+            }
+        }
+        for job in &self.touched {
+            page.line(&format!("it may touch {}", touched(job)));
+        }
     }
 }
 

@@ -15,8 +15,10 @@ use crate::coordinators::Coordinators;
 use crate::error::CliError;
 use crate::join::Join;
 use crate::membership::{Revoke, Token};
+use crate::page::Page;
+use crate::report::Report;
 use crate::version::Version;
-use crate::{Output, print};
+use crate::{Output, print_report};
 
 /// As long as those that members renew for themselves.
 const DEFAULT_DAYS: u64 = 1;
@@ -72,20 +74,31 @@ fn role(text: &str) -> Result<Role, UnknownRole> {
 /// A certificate that was made, and where it lies.
 #[derive(Debug, Serialize)]
 pub(crate) struct Issued {
-    member: String,
     folder: PathBuf,
+    member: String,
+}
+
+#[derive(Serialize)]
+struct IssuedCertificates<'i> {
+    issued: &'i [Issued],
 }
 
 impl Cluster {
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         match self {
-            Self::Init { dir, name } => show(output, &init(dir, name)?),
+            Self::Init { dir, name } => {
+                let issued = &init(dir, name)?;
+                print_report(output, &IssuedCertificates { issued })
+            }
             Self::Issue {
                 role,
                 names,
                 dir,
                 days,
-            } => show(output, &issue(*role, names, dir, *days)?),
+            } => {
+                let issued = &issue(*role, names, dir, *days)?;
+                print_report(output, &IssuedCertificates { issued })
+            }
             Self::Token(token) => token.run(reach, output),
             Self::Join(join) => join.run(reach, output),
             Self::Revoke(revoke) => revoke.run(reach, output),
@@ -95,12 +108,12 @@ impl Cluster {
     }
 }
 
-fn show(output: Output, issued: &[Issued]) -> Result<ExitCode, CliError> {
-    print(output, &serde_json::json!({ "issued": issued }), |page| {
-        let rows = issued.iter();
+impl Report for IssuedCertificates<'_> {
+    fn lay_out(&self, page: &mut Page) {
+        let rows = self.issued.iter();
         let rows = rows.map(|one| [one.member.clone(), one.folder.display().to_string()]);
         page.table(["member", "certificate in"], rows);
-    })
+    }
 }
 
 pub(crate) fn issue(

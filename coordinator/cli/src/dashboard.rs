@@ -8,11 +8,14 @@ use reweave_common::operator::{Request, Response};
 use reweave_common::time_span::TimeSpan;
 use reweave_link::access_token::AccessToken;
 use reweave_link::pki::AUTHORITY_CERTIFICATE_FILE;
+use serde::Serialize;
 
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
+use crate::page::Page;
+use crate::report::Report;
 use crate::voice::tell;
-use crate::{Output, print};
+use crate::{Output, print_report};
 
 pub(crate) const MAX_VISIT_HOURS: u64 = 12;
 
@@ -48,8 +51,19 @@ impl Dashboard {
             Some(_) => link.at(self.http)?,
             None => link.for_browser(asked)?,
         };
-        let made = serde_json::json!({ "url": url, "expires_in_ms": expires_in_ms });
-        print(output, &made, |page| page.line(&url))
+        print_report(output, &DashboardLink { expires_in_ms, url })
+    }
+}
+
+#[derive(Serialize)]
+struct DashboardLink {
+    expires_in_ms: u64,
+    url: String,
+}
+
+impl Report for DashboardLink {
+    fn lay_out(&self, page: &mut Page) {
+        page.line(&self.url);
     }
 }
 

@@ -17,7 +17,8 @@ use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::page::Page;
 use crate::pager::say_paged;
-use crate::{Output, kept, print};
+use crate::report::Report;
+use crate::{Output, kept, print, print_report};
 
 /// Write a fabric file from what agents see
 ///
@@ -57,7 +58,7 @@ impl Discover {
         let text = text(&found);
         let fabric = Fabric::parse("the fabric", &text).map_err(CliError::Input)?;
         match (&self.file, output) {
-            (Some(file), _) => keep(file, &text, (&found, &fabric), output),
+            (Some(file), _) => keep(file, &text, &found, &fabric, output),
             (None, Output::Table) => say_paged(&text),
             (None, _) => print(output, &found, |_| {}),
         }
@@ -89,7 +90,8 @@ fn part(coordinator: &mut Coordinator, from_link: usize) -> Result<Discovered, C
 fn keep(
     file: &Path,
     text: &str,
-    (found, fabric): (&Discovered, &Fabric),
+    found: &Discovered,
+    fabric: &Fabric,
     output: Output,
 ) -> Result<ExitCode, CliError> {
     let failed = |source| CliError::Write {
@@ -103,22 +105,24 @@ fn keep(
         links: fabric.links().len(),
         unsure: unsure(found),
     };
-    print(output, &written, |page| lay_out(page, &written))
+    print_report(output, &written)
 }
 
-fn lay_out(page: &mut Page, written: &Written<'_>) {
-    page.line(&format!(
-        "{}: {} nodes, {} links; check it with `reweave config check` once a coordinator's \
-         settings name it",
-        written.file.display(),
-        written.nodes,
-        written.links
-    ));
-    if !written.unsure.is_empty() {
-        page.heading("Not sure");
-    }
-    for doubt in &written.unsure {
-        page.line(&format!("  {doubt}"));
+impl Report for Written<'_> {
+    fn lay_out(&self, page: &mut Page) {
+        page.line(&format!(
+            "{}: {} nodes, {} links; check it with `reweave config check` once a coordinator's \
+             settings name it",
+            self.file.display(),
+            self.nodes,
+            self.links
+        ));
+        if !self.unsure.is_empty() {
+            page.heading("Not sure");
+        }
+        for doubt in &self.unsure {
+            page.line(&format!("  {doubt}"));
+        }
     }
 }
 
@@ -152,11 +156,13 @@ fn plainly(text: &str) -> String {
 }
 
 fn ends(link: &DiscoveredLink) -> String {
-    let end = |LinkEnd { node, interface }: &LinkEnd| match interface {
-        Some(interface) => format!("{} of {}", plainly(interface), plainly(node)),
-        None => plainly(node),
-    };
-    link.ends.each_ref().map(end).join(" to ")
+    link.ends
+        .each_ref()
+        .map(|LinkEnd { node, interface }| match interface {
+            Some(interface) => format!("{} of {}", plainly(interface), plainly(node)),
+            None => plainly(node),
+        })
+        .join(" to ")
 }
 
 /// The file. Everything that is not a comment in it was seen.

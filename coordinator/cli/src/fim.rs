@@ -7,11 +7,13 @@ use reweave_common::finding::Imbalance;
 use reweave_common::operator::{
     GroupImbalance, Imbalances, JobImbalance, LayerImbalance, NotedImbalance, Request, Response,
 };
+use serde::Serialize;
 
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::page::{Page, age};
-use crate::{Detail, Output, print, show};
+use crate::report::Report;
+use crate::{Detail, Output, print_report, show};
 
 /// Show how evenly flows are spread over links
 ///
@@ -27,40 +29,51 @@ pub(crate) struct Fim {
 
 impl Fim {
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
-        let found = match Coordinator::reach(reach)?.ask(&Request::Imbalance)? {
+        let imbalances = match Coordinator::reach(reach)?.ask(&Request::Imbalance)? {
             Response::Imbalances(found) => found,
             Response::Refused(refused) => return Err(CliError::Refused(refused)),
             other => return Err(CliError::unexpected(&other)),
         };
         let detail = Detail { all: self.all };
-        print(output, &found, |page| lay_out(page, &found, detail))
+        print_report(output, &ImbalanceAnswer { imbalances, detail })
     }
 }
 
-fn lay_out(page: &mut Page, found: &Imbalances, detail: Detail) {
-    match &found.all {
-        Some(all) => show::flows::imbalance(page, all),
-        None => page.line("no large flow has a choice of links"),
-    }
-    if !found.layers.is_empty() {
-        page.heading("Layers");
-        let headings = [
-            "links", "groups", "mean", "worst", "floor", "by rate", "max/mean",
-        ];
-        page.table(headings, found.layers.iter().map(layer));
-        page.heading("Groups, the worst first");
-        let rows = found.groups.iter().take(show::most_rows(detail));
-        let headings = ["over", "FIM", "floor", "by rate", "max/mean"];
-        page.table(headings, rows.map(group));
-        more(page, found.groups.len(), detail);
-    }
-    jobs(page, &found.jobs, detail);
-    course(page, &found.course);
-    if found.unknown_flows > 0 {
-        let count = found.unknown_flows;
-        page.line(&format!(
-            "not counted: {count} large flows with an unknown hop"
-        ));
+#[derive(Serialize)]
+#[serde(transparent)]
+struct ImbalanceAnswer {
+    imbalances: Imbalances,
+    #[serde(skip)]
+    detail: Detail,
+}
+
+impl Report for ImbalanceAnswer {
+    fn lay_out(&self, page: &mut Page) {
+        let (found, detail) = (&self.imbalances, self.detail);
+        match &found.all {
+            Some(all) => show::flows::imbalance(page, all),
+            None => page.line("no large flow has a choice of links"),
+        }
+        if !found.layers.is_empty() {
+            page.heading("Layers");
+            let headings = [
+                "links", "groups", "mean", "worst", "floor", "by rate", "max/mean",
+            ];
+            page.table(headings, found.layers.iter().map(layer));
+            page.heading("Groups, the worst first");
+            let rows = found.groups.iter().take(show::most_rows(detail));
+            let headings = ["over", "FIM", "floor", "by rate", "max/mean"];
+            page.table(headings, rows.map(group));
+            more(page, found.groups.len(), detail);
+        }
+        jobs(page, &found.jobs, detail);
+        course(page, &found.course);
+        if found.unknown_flows > 0 {
+            let count = found.unknown_flows;
+            page.line(&format!(
+                "not counted: {count} large flows with an unknown hop"
+            ));
+        }
     }
 }
 
@@ -175,13 +188,14 @@ mod tests {
             flows: 2,
             all,
         };
-        let found = Imbalances {
+        let imbalances = Imbalances {
             jobs: vec![job],
             course: vec![noted(30, 40.0), noted(25, 80.0), noted(20, 60.0)],
             ..Imbalances::default()
         };
         let mut page = Page::default();
-        lay_out(&mut page, &found, Detail { all: false });
+        let detail = Detail { all: false };
+        ImbalanceAnswer { imbalances, detail }.lay_out(&mut page);
         let shown = "no large flow has a choice of links
 
 Each job's flows alone, the worst first

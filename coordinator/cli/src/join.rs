@@ -1,16 +1,19 @@
 //! `reweave cluster join`: a certificate for a member that has a token.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use reweave_link::join::{Token, TokenError, enter};
+use serde::Serialize;
 use tokio::runtime::Builder;
 
 use crate::ask::Reach;
 use crate::error::CliError;
-use crate::{Output, print};
+use crate::page::Page;
+use crate::report::Report;
+use crate::{Output, print_report};
 
 #[derive(Debug, Args)]
 pub(crate) struct Join {
@@ -22,6 +25,21 @@ pub(crate) struct Join {
     /// Join address of the coordinators [default: the port after that of --coordinator]
     #[arg(long, value_name = "ADDRESS:PORT")]
     door: Vec<SocketAddr>,
+}
+
+#[derive(Serialize)]
+struct JoinedMember<'j> {
+    folder: &'j Path,
+    member: String,
+}
+
+impl Report for JoinedMember<'_> {
+    fn lay_out(&self, page: &mut Page) {
+        let (member, folder) = (&self.member, self.folder.display());
+        page.line(&format!(
+            "{member} has joined the cluster; its certificate is in {folder}"
+        ));
+    }
 }
 
 impl Join {
@@ -41,14 +59,8 @@ impl Join {
                 return Err(CliError::Join { source });
             }
         };
-        let folder = &self.into;
-        let value = serde_json::json!({ "member": member, "folder": folder });
-        print(output, &value, |page| {
-            let folder = folder.display();
-            page.line(&format!(
-                "{member} has joined the cluster; its certificate is in {folder}"
-            ));
-        })
+        let folder = self.into.as_path();
+        print_report(output, &JoinedMember { folder, member })
     }
 
     /// On a command line every user of the machine can read it.

@@ -68,7 +68,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Arg, Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use reweave_common::exit_code::BAD_USAGE;
 use reweave_common::operator::{
     AgentStatus, Findings, JobStatus, NotSeen, Record, Refused, Request, Response, Status, Steering,
@@ -240,12 +240,9 @@ fn parsed(words: impl Iterator<Item = OsString>) -> Result<Arguments, clap::Erro
 /// For any command, but a command that is run for the user may have empty arguments.
 fn refusing_empty_names(command: clap::Command) -> clap::Command {
     let text = TypeId::of::<String>();
-    let is_name = move |arg: &Arg| {
-        let is_of_others = arg.is_last_set() || arg.is_trailing_var_arg_set();
-        arg.get_value_parser().type_id() == text && !is_of_others
-    };
     let named = command.mut_args(move |arg| {
-        if is_name(&arg) {
+        let is_of_others = arg.is_last_set() || arg.is_trailing_var_arg_set();
+        if arg.get_value_parser().type_id() == text && !is_of_others {
             arg.value_parser(NonEmptyStringValueParser::new())
         } else {
             arg

@@ -14,7 +14,9 @@ use serde::Serialize;
 use crate::ask::{Coordinator, Reach};
 use crate::duration::{self, MINUTE};
 use crate::error::CliError;
-use crate::{Output, print};
+use crate::page::Page;
+use crate::report::Report;
+use crate::{Output, print_report};
 
 const MAX_LIFETIME: Duration = Duration::from_mins(15);
 
@@ -52,9 +54,22 @@ fn role(text: &str) -> Result<Role, UnknownRole> {
 /// A token that was made.
 #[derive(Debug, Serialize)]
 struct Made {
+    expires_in_ms: u64,
     member: String,
     token: String,
-    expires_in_ms: u64,
+}
+
+#[derive(Serialize)]
+struct MadeTokens {
+    tokens: Vec<Made>,
+}
+
+impl Report for MadeTokens {
+    fn lay_out(&self, page: &mut Page) {
+        let rows = self.tokens.iter();
+        let rows = rows.map(|one| [one.member.clone(), one.token.clone()]);
+        page.table(["for", "token; good for one join"], rows);
+    }
 }
 
 impl Token {
@@ -63,12 +78,8 @@ impl Token {
         let identity = coordinator.identity().clone();
         let made = self.names.iter();
         let made = made.map(|name| self.make(&mut coordinator, &identity, name));
-        let made: Vec<_> = made.collect::<Result<_, _>>()?;
-        print(output, &serde_json::json!({ "tokens": made }), |page| {
-            let rows = made.iter();
-            let rows = rows.map(|one| [one.member.clone(), one.token.clone()]);
-            page.table(["for", "token; good for one join"], rows);
-        })
+        let tokens: Vec<_> = made.collect::<Result<_, _>>()?;
+        print_report(output, &MadeTokens { tokens })
     }
 
     /// The secret is made here, and the coordinator learns its digest alone.
@@ -97,6 +108,25 @@ impl Token {
     }
 }
 
+#[derive(Serialize)]
+struct RevokedMember {
+    known: bool,
+    revoked: String,
+}
+
+impl Report for RevokedMember {
+    fn lay_out(&self, page: &mut Page) {
+        let revoked = &self.revoked;
+        page.line(&if self.known {
+            format!("{revoked} is revoked; a new join token admits it again")
+        } else {
+            format!(
+                "{revoked} is revoked, but the fabric has no node of that name: check the spelling"
+            )
+        });
+    }
+}
+
 impl Revoke {
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         let member = Member::new(self.role, &self.name);
@@ -106,18 +136,8 @@ impl Revoke {
             Response::Refused(refused) => return Err(CliError::Refused(refused)),
             other => return Err(CliError::unexpected(&other)),
         };
-        let is_known = self.is_known(&mut coordinator);
-        let json = serde_json::json!({ "revoked": revoked, "known": is_known });
-        print(output, &json, |page| {
-            page.line(&if is_known {
-                format!("{revoked} is revoked; a new join token admits it again")
-            } else {
-                format!(
-                    "{revoked} is revoked, but the fabric has no node of that name: check the \
-                     spelling"
-                )
-            });
-        })
+        let known = self.is_known(&mut coordinator);
+        print_report(output, &RevokedMember { known, revoked })
     }
 
     /// As far as can be said: nodes are known by the fabric, and there is no list of all others. What was asked for is

@@ -8,7 +8,8 @@ use reweave_common::operator::{MeasuredPair, MeasuredPairs, Request, Response};
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::page::{Ink, Page, age};
-use crate::{Output, print, say};
+use crate::report::Report;
+use crate::{Output, print_report, say};
 
 /// More would not fit into one answer.
 const MAX_PAIRS: u32 = 10_000;
@@ -31,7 +32,7 @@ impl Pairs {
         answer.pairs.retain(|pair| self.has(pair));
         match output {
             Output::Csv => say(&csv(&answer)),
-            _ => print(output, &answer, |page| lay_out(page, &answer)),
+            _ => print_report(output, &answer),
         }
     }
 
@@ -62,15 +63,17 @@ pub(crate) fn csv(answer: &MeasuredPairs) -> String {
         .collect()
 }
 
-fn lay_out(page: &mut Page, answer: &MeasuredPairs) {
-    if answer.pairs.is_empty() {
-        page.line("no measurement yet: packet trains run on idle links and take minutes");
-        return;
+impl Report for MeasuredPairs {
+    fn lay_out(&self, page: &mut Page) {
+        if self.pairs.is_empty() {
+            page.line("no measurement yet: packet trains run on idle links and take minutes");
+            return;
+        }
+        let rows = self.pairs.iter().map(|pair| row(page, pair));
+        let rows: Vec<_> = rows.collect();
+        let headings = ["hosts", "rail", "", "bandwidth", "usual", "pairs", "last"];
+        page.table(headings, rows);
     }
-    let rows = answer.pairs.iter().map(|pair| row(page, pair));
-    let rows: Vec<_> = rows.collect();
-    let headings = ["hosts", "rail", "", "bandwidth", "usual", "pairs", "last"];
-    page.table(headings, rows);
 }
 
 fn row(page: &Page, pair: &MeasuredPair) -> [String; 7] {

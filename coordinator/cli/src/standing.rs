@@ -91,13 +91,11 @@ async fn ask_one(address: SocketAddr, identity: Identity, deny_lists: DenyListFi
 impl Leaderless {
     /// Nothing where no coordinator has answered.
     pub(crate) fn of(answers: &[Answer]) -> Option<Self> {
-        let standings = || {
-            answers
-                .iter()
-                .filter_map(|(_, answer)| answer.as_ref().ok())
-        };
+        let standings = answers
+            .iter()
+            .filter_map(|(_, answer)| answer.as_ref().ok());
         // The coordinator with the most of the log knows best who belongs to the cluster.
-        let latest = standings().max_by_key(|it| (it.committed, it.last))?;
+        let latest = standings.max_by_key(|it| (it.committed, it.last))?;
         let members = latest.coordinators.iter();
         let coordinators: Vec<_> = members.map(|it| stands(it, answers)).collect();
         let alarms = alarms(&coordinators);

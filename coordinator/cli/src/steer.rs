@@ -5,11 +5,14 @@ use std::process::ExitCode;
 use clap::Args;
 use reweave_common::operator::{Request, Response, Steering};
 use reweave_common::plan::Generation;
+use serde::Serialize;
 
 use crate::apply::number;
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
-use crate::{Output, print};
+use crate::page::Page;
+use crate::report::Report;
+use crate::{Output, print_report};
 
 #[derive(Debug, Args)]
 pub(crate) struct Steer {
@@ -28,8 +31,7 @@ impl Steer {
         let generation = Generation(self.generation);
         match Coordinator::reach(reach)?.ask(&Request::Steer { generation, how })? {
             Response::Steered { generation, how } => {
-                let steered = serde_json::json!({ "generation": generation, "how": how });
-                print(output, &steered, |page| page.line(&said(generation, how)))
+                print_report(output, &SteeredPlan { generation, how })
             }
             Response::Refused(refused) => Err(CliError::Refused(refused)),
             other => Err(CliError::unexpected(&other)),
@@ -37,20 +39,25 @@ impl Steer {
     }
 }
 
-fn said(generation: Generation, how: Steering) -> String {
-    match how {
-        Steering::Hold => {
-            format!(
+#[derive(Serialize)]
+struct SteeredPlan {
+    generation: Generation,
+    how: Steering,
+}
+
+impl Report for SteeredPlan {
+    fn lay_out(&self, page: &mut Page) {
+        let Self { generation, how } = self;
+        page.line(&match how {
+            Steering::Hold => format!(
                 "plan {generation} is held and starts no further step; `reweave resume \
                  {generation}` continues it"
-            )
-        }
-        Steering::Resume => format!("plan {generation} continues"),
-        Steering::Abort => {
-            format!(
+            ),
+            Steering::Resume => format!("plan {generation} continues"),
+            Steering::Abort => format!(
                 "plan {generation} is aborted; `reweave history {generation}` shows when it is \
                  rolled back"
-            )
-        }
+            ),
+        });
     }
 }

@@ -12,8 +12,9 @@ use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::names::Names;
 use crate::page::{Ink, Page, age};
+use crate::report::Report;
 use crate::voice::tell;
-use crate::{Output, print, show};
+use crate::{Output, print_report, show};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// A trace takes a second at most where routers answer, and a few where one is silent.
@@ -56,6 +57,8 @@ enum By {
 #[derive(Serialize)]
 struct Answer {
     flows: Vec<TracedFlow>,
+    #[serde(skip)]
+    names: Names,
 }
 
 impl Trace {
@@ -74,13 +77,12 @@ impl Trace {
                 to: between.to.host,
             });
         }
-        let answer = Answer { flows };
-        print(output, &answer, |page| lay_out(page, &answer.flows, &names))
+        print_report(output, &Answer { flows, names })
     }
 
     fn between(&self) -> Result<Between, CliError> {
         let mut between = match (&self.to, self.from.split_once('>')) {
-            (None, Some(ends)) => flow(ends).ok_or_else(|| self.no_flow())?,
+            (None, Some((from, to))) => flow(from, to).ok_or_else(|| self.no_flow())?,
             (Some(to), None) => Between {
                 protocol: None,
                 from: end(&self.from).ok_or_else(|| self.no_flow())?,
@@ -108,7 +110,7 @@ impl Trace {
 }
 
 /// As other commands show it: `h0 > h4`, `h0:40000 > h4:5001`, `tcp 10.0.0.1:40000 > 10.0.1.1:5001`.
-fn flow((from, to): (&str, &str)) -> Option<Between> {
+fn flow(from: &str, to: &str) -> Option<Between> {
     let from = from.trim();
     let (protocol, from) = match from.split_once(' ') {
         Some(("tcp", from)) => (Some(Protocol::Tcp), from),
@@ -173,20 +175,22 @@ fn fresh_traces(
     }
 }
 
-fn lay_out(page: &mut Page, flows: &[TracedFlow], names: &Names) {
-    let known = names.flows(flows.iter().map(|flow| flow.flow));
-    for flow in flows {
-        let protocol = flow.flow.protocol;
-        page.heading(&format!("{} ({protocol})", known.name(&flow.flow)));
-        page.line(&way("there", &flow.from, flow.there.as_ref()));
-        page.line(&way("back", &flow.to, flow.back.as_ref()));
-        match flow.is_symmetric {
-            Some(true) => page.line("  the return path is the same"),
-            Some(false) => {
-                let words = page.ink(Ink::Yellow, "  the return path differs");
-                page.line(&words);
+impl Report for Answer {
+    fn lay_out(&self, page: &mut Page) {
+        let known = self.names.flows(self.flows.iter().map(|flow| flow.flow));
+        for flow in &self.flows {
+            let protocol = flow.flow.protocol;
+            page.heading(&format!("{} ({protocol})", known.name(&flow.flow)));
+            page.line(&way("there", &flow.from, flow.there.as_ref()));
+            page.line(&way("back", &flow.to, flow.back.as_ref()));
+            match flow.is_symmetric {
+                Some(true) => page.line("  the return path is the same"),
+                Some(false) => {
+                    let words = page.ink(Ink::Yellow, "  the return path differs");
+                    page.line(&words);
+                }
+                None => page.line("  the return path is unknown"),
             }
-            None => page.line("  the return path is unknown"),
         }
     }
 }

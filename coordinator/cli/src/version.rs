@@ -6,10 +6,13 @@ use clap::Args;
 use reweave_common::operator::{Request, Response};
 use reweave_proto::hello::PROTOCOL_VERSION;
 use reweave_proto::since_version::came_with;
+use serde::Serialize;
 
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
-use crate::{Output, print};
+use crate::page::Page;
+use crate::report::Report;
+use crate::{Output, print_report};
 
 #[derive(Debug, Args)]
 pub(crate) struct Version {
@@ -30,14 +33,32 @@ impl Version {
         match Coordinator::reach(reach)?.ask(&request)? {
             Response::ClusterVersion { minor, lowered_by } => {
                 let version = came_with(minor).to_string();
-                let shown = serde_json::json!({ "version": version, "lowered_by": lowered_by });
-                print(output, &shown, |page| match &lowered_by {
-                    Some(by) => page.line(&lowered(minor, by)),
-                    None => page.line(&format!("the cluster is at version {version}")),
-                })
+                let answer = ClusterVersionAnswer {
+                    lowered_by,
+                    version,
+                    minor,
+                };
+                print_report(output, &answer)
             }
             Response::Refused(refused) => Err(CliError::Refused(refused)),
             other => Err(CliError::unexpected(&other)),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ClusterVersionAnswer {
+    lowered_by: Option<String>,
+    version: String,
+    #[serde(skip)]
+    minor: u16,
+}
+
+impl Report for ClusterVersionAnswer {
+    fn lay_out(&self, page: &mut Page) {
+        match &self.lowered_by {
+            Some(by) => page.line(&lowered(self.minor, by)),
+            None => page.line(&format!("the cluster is at version {}", self.version)),
         }
     }
 }

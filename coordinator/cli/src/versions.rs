@@ -10,8 +10,9 @@ use serde::Serialize;
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::page::Page;
+use crate::report::Report;
 use crate::standing::{self, Leaderless, Stands};
-use crate::{Output, print};
+use crate::{Output, print_report};
 
 /// Show the versions of this program and coordinators
 ///
@@ -97,33 +98,35 @@ fn show(output: Output, coordinators: Vec<Server>) -> Result<ExitCode, CliError>
         },
         coordinators,
     };
-    print(output, &answer, |page| lay_out(page, &answer))
+    print_report(output, &answer)
 }
 
-fn lay_out(page: &mut Page, answer: &Answer) {
-    let client = &answer.client;
-    let commit = client.commit.map(|commit| format!(" (commit {commit})"));
-    page.line(&format!(
-        "reweave {}{}, protocol {}",
-        client.version,
-        commit.unwrap_or_default(),
-        client.protocol
-    ));
-    if answer.coordinators.is_empty() {
-        return;
+impl Report for Answer {
+    fn lay_out(&self, page: &mut Page) {
+        let client = &self.client;
+        let commit = client.commit.map(|commit| format!(" (commit {commit})"));
+        page.line(&format!(
+            "reweave {}{}, protocol {}",
+            client.version,
+            commit.unwrap_or_default(),
+            client.protocol
+        ));
+        if self.coordinators.is_empty() {
+            return;
+        }
+        page.heading("Coordinators");
+        let unknown = || "not known".to_owned();
+        let rows = self.coordinators.iter().map(|one| {
+            [
+                one.name.clone(),
+                one.address.to_string(),
+                if one.answers { "yes" } else { "no" }.to_owned(),
+                one.version.clone().unwrap_or_else(unknown),
+                one.protocol.clone().unwrap_or_else(unknown),
+            ]
+        });
+        page.table(["name", "address", "answers", "version", "protocol"], rows);
     }
-    page.heading("Coordinators");
-    let unknown = || "not known".to_owned();
-    let rows = answer.coordinators.iter().map(|one| {
-        [
-            one.name.clone(),
-            one.address.to_string(),
-            if one.answers { "yes" } else { "no" }.to_owned(),
-            one.version.clone().unwrap_or_else(unknown),
-            one.protocol.clone().unwrap_or_else(unknown),
-        ]
-    });
-    page.table(["name", "address", "answers", "version", "protocol"], rows);
 }
 
 #[cfg(test)]
@@ -152,7 +155,7 @@ mod tests {
             client,
             coordinators,
         };
-        lay_out(&mut page, &answer);
+        answer.lay_out(&mut page);
         page.text
     }
 

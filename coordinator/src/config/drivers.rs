@@ -64,12 +64,13 @@ pub(super) fn resolve(
     fabric: &Fabric,
     all: Vec<DriverAssignment>,
 ) -> Result<BTreeMap<OpticalId, String>, CoordinatorError> {
-    let number = |DriverAssignment { switch, driver }| {
-        let Some(optical) = fabric.find_optical(&switch.value) else {
-            let name = switch.value.clone();
-            return Err(switch.wrong(CoordinatorError::NoSuchOptical { name }));
-        };
-        Ok((optical, driver))
-    };
-    all.into_iter().map(number).collect()
+    all.into_iter()
+        .map(|DriverAssignment { switch, driver }| {
+            let Some(optical) = fabric.find_optical(&switch.value) else {
+                let name = switch.value.clone();
+                return Err(switch.wrong(CoordinatorError::NoSuchOptical { name }));
+            };
+            Ok((optical, driver))
+        })
+        .collect()
 }

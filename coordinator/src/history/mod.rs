@@ -147,7 +147,7 @@ impl History {
         reweave_history::check(&config.url).map_err(HistoryError::Open)?;
         let (queue, heard) = sync_channel(QUEUE_LENGTH);
         let load = Arc::<Load>::default();
-        let scribe = Scribe::new(config.clone(), fabric, (Arc::clone(&load), local_health));
+        let scribe = Scribe::new(config.clone(), fabric, Arc::clone(&load), local_health);
         let writing = thread::Builder::new()
             .name("history".to_owned())
             .spawn(move || write(scribe, &heard));

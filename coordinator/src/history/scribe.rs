@@ -65,7 +65,8 @@ impl Scribe {
     pub(super) fn new(
         config: HistoryConfig,
         fabric: Arc<Fabric>,
-        (load, local_health): (Arc<Load>, LocalHealth),
+        load: Arc<Load>,
+        local_health: LocalHealth,
     ) -> Self {
         Self {
             config,

@@ -159,7 +159,12 @@ fn probes_are_kept_by_sender() {
         rules: Rules::default(),
     };
     let hosts = ["h0", "h1"].map(|name| scene.fabric.find(name).unwrap());
-    let mut scribe = Scribe::new(config, scene.fabric.clone(), Default::default());
+    let mut scribe = Scribe::new(
+        config,
+        scene.fabric.clone(),
+        Arc::default(),
+        LocalHealth::default(),
+    );
     for node in hosts {
         scribe.take(Moment::default(), What::Up(node));
     }
@@ -200,7 +205,12 @@ fn rank_traffic_is_kept_by_hosts() {
         rules: Rules::default(),
     };
     let hosts = ["h0", "h3"].map(|name| scene.fabric.find(name).unwrap());
-    let mut scribe = Scribe::new(config, scene.fabric.clone(), Default::default());
+    let mut scribe = Scribe::new(
+        config,
+        scene.fabric.clone(),
+        Arc::default(),
+        LocalHealth::default(),
+    );
     let at = |second: u64| Moment::from_micros(second * 1_000_000);
     for (rank, node) in (0..).zip(hosts) {
         scribe.take(at(0), What::Up(node));
@@ -267,15 +277,15 @@ fn stuck_history_blocks_nothing() {
     };
     let node = NodeId::from_index(0);
     let reading = Reading::Host(HostReading::Machine(Machine::default()));
-    let of = |readings| Input::Sample {
+    let sample = Input::Sample {
         node,
         sample: Sample {
             taken: Moment::default(),
-            readings: vec![reading.clone(); readings],
+            readings: vec![reading; MAX_QUEUED_READINGS / 3],
         },
     };
     // Of four, three fit by their readings.
-    (0..4).for_each(|_| history.hear(Moment::default(), &of(MAX_QUEUED_READINGS / 3)));
+    (0..4).for_each(|_| history.hear(Moment::default(), &sample));
     assert_eq!(load.take_dropped() as usize, MAX_QUEUED_READINGS / 3);
     // The rest finds no place in the queue.
     (0..QUEUE_LENGTH).for_each(|_| history.hear(Moment::default(), &Input::Tick));

@@ -210,11 +210,11 @@ mod tests {
             !is_known(&members, "6", "10.0.0.6:1"),
             "the newcomer itself"
         );
-        let add = |members: &Members| {
-            let (name, address) = (member.name.clone(), member.address);
-            is_agreed(members, &MemberOrder::Add { name, address })
-        };
-        assert!(!add(&members), "it comes in another's place");
+        let (name, address) = (member.name.clone(), member.address);
+        assert!(
+            !is_agreed(&members, &MemberOrder::Add { name, address }),
+            "it comes in another's place"
+        );
         members.of.remove(&MemberId(1));
         assert!(
             !is_known(&members, "c1", "10.0.0.6:1"),

@@ -118,8 +118,10 @@ impl Own {
     fn introduction(&mut self, session: &Session) -> Vec<PeerMessage> {
         let disk_is_full = self.cluster.borrow_and_update().disk_is_full;
         let here = PeerMessage::here(self.folder, disk_is_full);
-        let left = |until: SystemTime| until.duration_since(SystemTime::now()).unwrap_or_default();
-        let left_s = self.signs_until.map(|until| left(until).as_secs());
+        let left_s = self.signs_until.map(|until| {
+            let left = until.duration_since(SystemTime::now());
+            left.unwrap_or_default().as_secs()
+        });
         let signs = (session.version() >= came_with(1)).then_some(PeerMessage::Signs { left_s });
         [Some(here), signs].into_iter().flatten().collect()
     }

@@ -128,7 +128,7 @@ fn lock_and_admit(session: Session, from: Origin, context: ServerContext, refusa
         Ok(None)
     };
     match lock {
-        Ok(lock) => admit(session, from, (context, lock), refusals),
+        Ok(lock) => admit(session, from, context, lock, refusals),
         Err(why) => turn_away(session, Reason::Contested, why, refusals),
     }
 }
@@ -137,10 +137,10 @@ fn lock_and_admit(session: Session, from: Origin, context: ServerContext, refusa
 fn admit(
     session: Session,
     from: Origin,
-    room: (ServerContext, Option<IdentityLock<NodeId>>),
+    context: ServerContext,
+    lock: Option<IdentityLock<NodeId>>,
     refusals: &mut Refusals,
 ) {
-    let (context, lock) = room;
     let rate = context.agent_rates.of(from.node);
     let share = session.pace_packets(rate.packets.clone());
     let Ok(starting) = context.starting_sessions.try_acquire(from.node) else {

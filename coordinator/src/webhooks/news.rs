@@ -136,10 +136,9 @@ impl<T: Clone> Standing<T> {
                 *missing = missing.or(Some(now));
             }
         }
-        let is_gone = |missing: &Option<Instant>| {
+        let ended = self.0.extract_if(.., |_, (_, missing)| {
             missing.is_some_and(|since| now.saturating_duration_since(since) >= MISSING_TIMEOUT)
-        };
-        let ended = self.0.extract_if(.., |_, (_, missing)| is_gone(missing));
+        });
         let ended = ended.map(|(_, (thing, _))| thing).collect();
         let new = seen
             .into_iter()

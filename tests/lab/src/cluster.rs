@@ -225,10 +225,10 @@ fn create_opticals(fabric: &Fabric, seed: u64) -> Result<Vec<NodeDoor>, LabError
 
 /// Each is a process of this program, which serves when it says so.
 fn start_opticals(fabric: &Fabric, doors: &[NodeDoor]) -> Result<Vec<Child>, LabError> {
-    let started = fabric.opticals().zip(doors).map(|(optical, door)| {
+    let started = fabric.opticals().zip(doors).map(|((id, optical), door)| {
         let start = || -> io::Result<Child> {
             let mut command = door.command("/proc/self/exe");
-            command.args(optics::switch_arguments(fabric, optical));
+            command.args(optics::switch_arguments(fabric, id, optical));
             // A reader that waits until this lab has said all must not wait for the switch.
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
             let mut child = command.spawn()?;

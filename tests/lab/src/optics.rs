@@ -80,7 +80,8 @@ pub(crate) fn rates_script(fabric: &Fabric, node: NodeId, sharing: Sharing) -> S
 /// What makes this program be that switch.
 pub(crate) fn switch_arguments(
     fabric: &Fabric,
-    (id, optical): (OpticalId, &OpticalSwitch),
+    id: OpticalId,
+    optical: &OpticalSwitch,
 ) -> Vec<String> {
     let circuits = fabric.first_circuits().get(&id);
     let circuits = circuits.into_iter().flat_map(CircuitSet::iter);

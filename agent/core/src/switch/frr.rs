@@ -69,11 +69,13 @@ impl Configured {
 
     /// Ours.
     pub fn rules(&self) -> Vec<RouteRule> {
-        let rule = |(destination, hops): (&Ipv4Addr, &BTreeMap<RouteHop, String>)| RouteRule {
-            destination: *destination,
-            hops: hops.keys().cloned().collect(),
-        };
-        self.ours.iter().map(rule).collect()
+        self.ours
+            .iter()
+            .map(|(destination, hops)| RouteRule {
+                destination: *destination,
+                hops: hops.keys().cloned().collect(),
+            })
+            .collect()
     }
 
     /// The lines for FRR, in this order, so that ours are these. All that comes is sent before anything goes, so a

@@ -396,11 +396,11 @@ impl FlowTrace {
     fn begin(&mut self, now: Moment, reach: TraceReach) {
         let (TraceReach::Receiver(routers) | TraceReach::OutOfSight(routers)) = reach;
         if self.trace.is_none() && self.due <= now {
-            let question = |ttl| match self.last(ttl) {
+            let questions = (1..=routers).map(|ttl| match self.last(ttl) {
                 Some(None) => Question::without_hope(now),
                 _ => Question::new(now),
-            };
-            self.trace = Some((1..=routers).map(question).collect());
+            });
+            self.trace = Some(questions.collect());
             self.is_cut_short = matches!(reach, TraceReach::OutOfSight(_));
         }
     }

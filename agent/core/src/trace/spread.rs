@@ -95,20 +95,23 @@ impl MultipathTrace {
                 }
             }
         }
-        seen.into_iter().map(Fork::new).collect()
+        seen.into_iter()
+            .map(|((hop, router), (next, flows))| Fork::new(hop, router, next, flows))
+            .collect()
     }
 
     /// Hops at which a router said nothing to any flow.
     pub fn silent_hops(&self) -> Vec<usize> {
         let longest = self.paths.values().map(Vec::len).max().unwrap_or(0);
-        let speaks = |hop: usize| {
-            let mut at = self.paths.values().filter_map(|path| path.get(hop));
-            at.any(Option::is_some)
-        };
         (0..longest)
-            .filter(|hop| !speaks(*hop))
+            .filter(|hop| !self.speaks(*hop))
             .map(|hop| hop + 1)
             .collect()
+    }
+
+    fn speaks(&self, hop: usize) -> bool {
+        let mut at = self.paths.values().filter_map(|path| path.get(hop));
+        at.any(Option::is_some)
     }
 
     /// How many flows were traced.
@@ -125,9 +128,7 @@ impl MultipathTrace {
 }
 
 impl Fork {
-    fn new(
-        ((hop, router), (next, flows)): ((usize, Option<Ipv4Addr>), (BTreeSet<Ipv4Addr>, usize)),
-    ) -> Self {
+    fn new(hop: usize, router: Option<Ipv4Addr>, next: BTreeSet<Ipv4Addr>, flows: usize) -> Self {
         let enough = MDA_STOPPING_POINTS.get(next.len() - 1);
         Self {
             hop,

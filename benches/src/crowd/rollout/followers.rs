@@ -65,10 +65,11 @@ impl Followers {
         for (place, (node, name)) in nodes.iter().enumerate() {
             let look = Arc::<Notify>::default();
             looks.insert(*node, Arc::clone(&look));
-            let follower = Follower::new(members, (*node, name), world, tell.clone());
+            let follower = Follower::new(members, *node, name, world, tell.clone());
             let share = place as f64 / nodes.len() as f64;
             let begin = Instant::now() + TimeSpan::new(REPORT_INTERVAL).scaled(share).get();
-            agents.spawn(follower.live(line(members, place, name), begin, look));
+            let (dialer, certificate) = line(members, place, name);
+            agents.spawn(follower.live(dialer, certificate, begin, look));
         }
         Self {
             held,
@@ -135,7 +136,8 @@ struct Follower<W> {
 impl<W: World> Follower<W> {
     fn new(
         members: &Members,
-        (node, name): (NodeId, &str),
+        node: NodeId,
+        name: &str,
         world: &Arc<W>,
         tell: UnboundedSender<Held>,
     ) -> Self {
@@ -150,8 +152,14 @@ impl<W: World> Follower<W> {
         }
     }
 
-    async fn live(mut self, line: (Dialer, Certificate), begin: Instant, look: Arc<Notify>) {
-        let mut uplink = AgentUplink::start(line.0, line.1);
+    async fn live(
+        mut self,
+        dialer: Dialer,
+        certificate: Certificate,
+        begin: Instant,
+        look: Arc<Notify>,
+    ) {
+        let mut uplink = AgentUplink::start(dialer, certificate);
         let (mut ticks, mut looks) = (ticks(begin), FastSamplingTimer::default());
         loop {
             tokio::select! {

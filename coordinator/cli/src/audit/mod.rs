@@ -11,7 +11,8 @@ use serde::Serialize;
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::page::{Ink, Page};
-use crate::{Output, print};
+use crate::report::Report;
+use crate::{Output, print_report};
 
 /// List operator requests, or verify the audit log
 ///
@@ -52,8 +53,7 @@ impl Audit {
         }
         let mut coordinator = Coordinator::reach(reach)?;
         let audit = self.collect(&mut coordinator)?;
-        let answer = Answer { audit };
-        print(output, &answer, |page| lay_out(page, &answer.audit))
+        print_report(output, &Answer { audit })
     }
 
     /// Page by page.
@@ -79,13 +79,15 @@ impl Audit {
     }
 }
 
-fn lay_out(page: &mut Page, audit: &[Audited]) {
-    if audit.is_empty() {
-        return page.line("no requests");
+impl Report for Answer {
+    fn lay_out(&self, page: &mut Page) {
+        if self.audit.is_empty() {
+            return page.line("no requests");
+        }
+        let rows = self.audit.iter().map(|it| row(page, it));
+        let rows: Vec<_> = rows.collect();
+        page.table(["when", "who", "what", "", "why"], rows);
     }
-    let rows = audit.iter().map(|it| row(page, it));
-    let rows: Vec<_> = rows.collect();
-    page.table(["when", "who", "what", "", "why"], rows);
 }
 
 fn row(page: &Page, audited: &Audited) -> [String; 5] {
@@ -139,7 +141,8 @@ mod tests {
         };
         let long = asked(format!("register the job {}", "ä".repeat(5000)));
         let mut page = Page::default();
-        lay_out(&mut page, &[long, asked("approve plan 3".to_owned())]);
+        let audit = vec![long, asked("approve plan 3".to_owned())];
+        Answer { audit }.lay_out(&mut page);
         let width = page.text.lines().map(|line| line.chars().count()).max();
         assert!(width < Some(170), "{}", page.text);
         assert!(page.text.contains("… (whole in JSON)"), "{}", page.text);

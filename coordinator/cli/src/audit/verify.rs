@@ -11,7 +11,8 @@ use serde::Serialize;
 
 use crate::error::CliError;
 use crate::page::Page;
-use crate::{Output, print};
+use crate::report::Report;
+use crate::{Output, print_report};
 
 /// Where a coordinator has it by default.
 const DEFAULT_AUDIT_PATH: &str = "/var/lib/reweave/coordinator/audit";
@@ -45,8 +46,7 @@ struct Verified {
 
 impl Verify {
     pub(super) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
-        let verified = self.verified()?;
-        print(output, &verified, |page| lay_out(page, &verified))
+        print_report(output, &self.verified()?)
     }
 
     fn verified(&self) -> Result<Verified, CliError> {
@@ -74,24 +74,26 @@ impl Verify {
     }
 }
 
-fn lay_out(page: &mut Page, verified: &Verified) {
-    let Verified {
-        entries,
-        first,
-        last,
-        digest,
-        torn_lines,
-        unwritten,
-        ..
-    } = verified;
-    page.line(&format!("{entries} entries, {first} to {last}, all intact"));
-    if *torn_lines > 0 {
-        page.line(&format!("{torn_lines} lines were cut off by a crash"));
+impl Report for Verified {
+    fn lay_out(&self, page: &mut Page) {
+        let Self {
+            entries,
+            first,
+            last,
+            digest,
+            torn_lines,
+            unwritten,
+            ..
+        } = self;
+        page.line(&format!("{entries} entries, {first} to {last}, all intact"));
+        if *torn_lines > 0 {
+            page.line(&format!("{torn_lines} lines were cut off by a crash"));
+        }
+        if *unwritten > 0 {
+            page.line(&format!("{unwritten} entries could not be written"));
+        }
+        page.line(&format!("digest of the last entry {digest}"));
     }
-    if *unwritten > 0 {
-        page.line(&format!("{unwritten} entries could not be written"));
-    }
-    page.line(&format!("digest of the last entry {digest}"));
 }
 
 /// The oldest first.

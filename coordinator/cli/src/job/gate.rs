@@ -9,7 +9,8 @@ use super::{Hostlist, hostlist};
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::page::Page;
-use crate::{Output, exit, print, say};
+use crate::report::Report;
+use crate::{Output, exit, print_report, say};
 
 /// Check whether hosts are fit for a job: problems found, and the best rank order
 ///
@@ -36,7 +37,7 @@ impl Gate {
         match output {
             Output::Hostfile if self.line_per_rank => say(&lines(&told.order, self.slots.into()))?,
             Output::Hostfile => say(&hostfile(&told.order, self.slots.into()))?,
-            _ => print(output, &told, |page| lay_out(page, &told))?,
+            _ => print_report(output, &told)?,
         };
         Ok(ExitCode::from(exit::number(true, !told.is_good)))
     }
@@ -63,22 +64,24 @@ pub(crate) fn lines(order: &[String], slots: usize) -> String {
     order.iter().map(lines).collect()
 }
 
-pub(super) fn lay_out(page: &mut Page, told: &Allocation) {
-    page.line(&format!("order: {}", told.order.join(", ")));
-    let groups: Vec<_> = told.groups.iter().map(|it| it.join(" ")).collect();
-    page.line(&format!("behind the same switches: {}", groups.join("; ")));
-    if let Some([listed, ordered]) = told.ring_bits_per_s {
-        page.line(&format!(
-            "rate of a ring: {listed} as listed, {ordered} in this order"
-        ));
-    }
-    if told.is_good {
-        page.line("no problem found with these hosts");
-    } else {
-        page.heading("Problems with these hosts");
-    }
-    for against in &told.against {
-        page.line(&format!("  {against}"));
+impl Report for Allocation {
+    fn lay_out(&self, page: &mut Page) {
+        page.line(&format!("order: {}", self.order.join(", ")));
+        let groups: Vec<_> = self.groups.iter().map(|it| it.join(" ")).collect();
+        page.line(&format!("behind the same switches: {}", groups.join("; ")));
+        if let Some([listed, ordered]) = self.ring_bits_per_s {
+            page.line(&format!(
+                "rate of a ring: {listed} as listed, {ordered} in this order"
+            ));
+        }
+        if self.is_good {
+            page.line("no problem found with these hosts");
+        } else {
+            page.heading("Problems with these hosts");
+        }
+        for against in &self.against {
+            page.line(&format!("  {against}"));
+        }
     }
 }
 
@@ -110,7 +113,7 @@ mod tests {
             ring_bits_per_s: Some([gbps(1), gbps(2)]),
         };
         let mut page = Page::default();
-        lay_out(&mut page, &told);
+        told.lay_out(&mut page);
         let rows = [
             "order: h0, h1, h4",
             "behind the same switches: h0 h1; h4",

@@ -10,13 +10,14 @@ use reweave_common::operator::{
 use reweave_common::units::Rate;
 use serde::Serialize;
 
-use super::{Hostlist, gate, hostlist};
+use super::{Hostlist, hostlist};
 use crate::ask::{Coordinator, Reach};
 use crate::error::CliError;
 use crate::names::Names;
 use crate::page::Page;
+use crate::report::Report;
 use crate::sim::replay::rate;
-use crate::{Output, apply, duration, print, show};
+use crate::{Output, apply, duration, print_report, show};
 
 /// How often is looked whether something can be repaired yet.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -95,6 +96,8 @@ struct Started<'a> {
     change: Option<Record>,
     /// Why nothing was changed.
     because: Option<String>,
+    #[serde(skip)]
+    names: Names,
 }
 
 /// The one job that the order was about; none when it is over.
@@ -154,24 +157,44 @@ fn say_registered(
     job: &str,
     order: JobOrder,
 ) -> Result<ExitCode, CliError> {
-    let told = tell(&mut Coordinator::reach(reach)?, job, order)?;
-    print(output, &told, |page| {
-        if let Some(RegisteredJob { hosts, phase, .. }) = &told {
+    let registered = tell(&mut Coordinator::reach(reach)?, job, order)?;
+    print_report(output, &RegisterAnswer { registered, job })
+}
+
+#[derive(Serialize)]
+#[serde(transparent)]
+struct RegisterAnswer<'r> {
+    registered: Option<RegisteredJob>,
+    #[serde(skip)]
+    job: &'r str,
+}
+
+impl Report for RegisterAnswer<'_> {
+    fn lay_out(&self, page: &mut Page) {
+        if let Some(RegisteredJob { hosts, phase, .. }) = &self.registered {
             let phase = phase.as_ref();
             let phase = phase.map_or(String::new(), |it| format!(", in phase {}", it.name));
-            let hosts = hosts.join(", ");
+            let (job, hosts) = (self.job, hosts.join(", "));
             page.line(&format!("{job} is registered on {hosts}{phase}"));
         }
-    })
+    }
 }
 
 impl End {
     pub(super) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
         tell(&mut Coordinator::reach(reach)?, &self.job, JobOrder::End)?;
-        let said = serde_json::json!({ "ended": self.job });
-        print(output, &said, |page| {
-            page.line(&format!("{} is over", self.job));
-        })
+        print_report(output, &EndedJob { ended: &self.job })
+    }
+}
+
+#[derive(Serialize)]
+struct EndedJob<'e> {
+    ended: &'e str,
+}
+
+impl Report for EndedJob<'_> {
+    fn lay_out(&self, page: &mut Page) {
+        page.line(&format!("{} is over", self.ended));
     }
 }
 
@@ -184,19 +207,20 @@ impl Start {
             tell(&mut coordinator, &self.job, order)?;
         }
         let begun = self.begun(&mut coordinator)?;
-        let mut started = Started {
-            job: &self.job,
-            allocation: begun.allocation,
-            change: None,
-            because: begun.because,
-        };
+        let mut change = None;
         if let Some(generation) = begun.generation {
             let (record, again) = apply::follow(reach, coordinator, generation)?;
-            started.change = Some(record);
+            change = Some(record);
             coordinator = again;
         }
-        let names = Names::of(&coordinator.status()?);
-        print(output, &started, |page| lay_out(page, &started, &names))?;
+        let started = Started {
+            job: &self.job,
+            allocation: begun.allocation,
+            change,
+            because: begun.because,
+            names: Names::of(&coordinator.status()?),
+        };
+        print_report(output, &started)?;
         let is_kept = |record: &Record| record.outcome == Outcome::Committed;
         Ok(if started.change.as_ref().is_none_or(is_kept) {
             ExitCode::SUCCESS
@@ -217,11 +241,13 @@ impl Start {
     }
 }
 
-fn lay_out(page: &mut Page, started: &Started<'_>, names: &Names) {
-    gate::lay_out(page, &started.allocation);
-    match (&started.change, &started.because) {
-        (Some(record), _) => show::record(page, record, names),
-        (None, Some(because)) => page.line(&format!("no change: {because}")),
-        (None, None) => {}
+impl Report for Started<'_> {
+    fn lay_out(&self, page: &mut Page) {
+        self.allocation.lay_out(page);
+        match (&self.change, &self.because) {
+            (Some(record), _) => show::record(page, record, &self.names),
+            (None, Some(because)) => page.line(&format!("no change: {because}")),
+            (None, None) => {}
+        }
     }
 }

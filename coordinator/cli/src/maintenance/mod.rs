@@ -18,7 +18,7 @@ use crate::ask::{Coordinator, Reach};
 use crate::duration::{self, SECOND};
 use crate::error::CliError;
 use crate::page::{Ink, Page, age};
-use crate::{Output, print, print_report};
+use crate::{Output, print_report};
 
 use work::{Report, Work};
 
@@ -78,7 +78,7 @@ impl Maintenance {
             return Err(CliError::NothingToRun { node: node.clone() });
         }
         let report = Work::new(self, node, reach).run()?;
-        print(output, &report, |page| lay_out(page, &report))?;
+        print_report(output, &report)?;
         Ok(if report.is_done() {
             ExitCode::SUCCESS
         } else {
@@ -138,16 +138,18 @@ fn stage(stage: MaintenanceStage) -> &'static str {
     }
 }
 
-fn lay_out(page: &mut Page, report: &Report) {
-    match &report.stopped_because {
-        None => page.line(&format!(
-            "{} carries traffic again and is healthy",
-            report.node
-        )),
-        Some(why) => {
-            let why = page.ink(Ink::Red, &format!("stopped: {why}"));
-            page.line(&why);
-            page.line(report.what_to_do.as_deref().unwrap_or_default());
+impl crate::report::Report for Report {
+    fn lay_out(&self, page: &mut Page) {
+        match &self.stopped_because {
+            None => page.line(&format!(
+                "{} carries traffic again and is healthy",
+                self.node
+            )),
+            Some(why) => {
+                let why = page.ink(Ink::Red, &format!("stopped: {why}"));
+                page.line(&why);
+                page.line(self.what_to_do.as_deref().unwrap_or_default());
+            }
         }
     }
 }

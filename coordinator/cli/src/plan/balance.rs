@@ -7,7 +7,6 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use reweave_common::fabric::Fabric;
 use reweave_common::ids::{LinkId, NodeId};
-use reweave_common::snapshot::Hop;
 use reweave_repair::assign::{Peak, Solution, Work};
 use reweave_repair::fim::{self, Group, Headline, LayerSpread};
 use reweave_repair::paths::ecmp::Ecmp;
@@ -19,10 +18,11 @@ use serde::Serialize;
 
 use crate::error::CliError;
 use crate::page::Page;
+use crate::report::Report;
 use crate::sim::costs::Hashing;
 use crate::sim::input;
 use crate::voice::tell;
-use crate::{Output, print};
+use crate::{Output, print_report};
 
 /// Which flows of a table to move so that no link is fuller than necessary
 #[derive(Debug, Args)]
@@ -235,17 +235,21 @@ impl Balance {
         let plan = rebalance(&mut atlas, &table.flows, &ecmp, &options);
         let answer = Answer::new(&mut atlas, &table, &plan);
         answer.doubts.iter().for_each(|doubt| tell(doubt));
-        print(output, &answer, |page| {
-            lay_out(page, &answer, &table, &fabric);
-        })
+        let report = BalanceReport {
+            answer,
+            table: &table,
+            fabric: &fabric,
+        };
+        print_report(output, &report)
     }
 
     fn options(&self, fabric: &Fabric) -> Result<Options, CliError> {
         let mut lossy = BTreeMap::new();
         for text in &self.lossy {
             let (name, share) = text.split_once('=').unwrap_or((text, ""));
-            let bad = || CliError::BadLoss { text: text.clone() };
-            let share = self.share("--lossy", share.parse().map_err(|_| bad())?)?;
+            let share = share.parse::<f64>();
+            let share = share.map_err(|_| CliError::BadLoss { text: text.clone() })?;
+            let share = self.share("--lossy", share)?;
             if lossy.insert(link(fabric, name)?, share).is_some() {
                 return Err(CliError::LinkTwice {
                     name: name.to_owned(),
@@ -360,13 +364,14 @@ fn pins(fabric: &Fabric, made: &Move) -> Vec<Pin> {
     let By::Pins(hops) = &made.by else {
         return Vec::new();
     };
-    let pin = |hop: &Hop| Pin {
-        flow: made.flow,
-        at: fabric.name(hop.from).to_owned(),
-        link: fabric.link_name(hop.link),
-        instead_of: (*hop == made.to).then(|| fabric.link_name(made.from.link)),
-    };
-    hops.iter().map(pin).collect()
+    hops.iter()
+        .map(|hop| Pin {
+            flow: made.flow,
+            at: fabric.name(hop.from).to_owned(),
+            link: fabric.link_name(hop.link),
+            instead_of: (*hop == made.to).then(|| fabric.link_name(made.from.link)),
+        })
+        .collect()
 }
 
 fn weights(fabric: &Fabric, plan: &Rebalanced) -> Vec<Weight> {
@@ -450,6 +455,23 @@ impl LayerFigures {
             max_over_mean_before: before.max_over_mean,
             max_over_mean_after: after.map(|after| after.max_over_mean),
         }
+    }
+}
+
+/// For people, with the flows by their ends.
+#[derive(Serialize)]
+#[serde(transparent)]
+struct BalanceReport<'b> {
+    answer: Answer,
+    #[serde(skip)]
+    table: &'b Table,
+    #[serde(skip)]
+    fabric: &'b Fabric,
+}
+
+impl Report for BalanceReport<'_> {
+    fn lay_out(&self, page: &mut Page) {
+        lay_out(page, &self.answer, self.table, self.fabric);
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use reweave_design::crew::InTime;
 use reweave_design::topology::prices::{Bill, TREE_CABLES_PER_PORT, TREE_SWITCH_PORTS_PER_PORT};
-use reweave_design::topology::{self, Case, Failed, Job, Lost, Outlook, Proposal, Request, Rival};
+use reweave_design::topology::{self, Failed, Job, Lost, Outlook, Proposal, Request, Rival};
 use reweave_sim::workload::effects::Interval;
 use reweave_sim::workload::job::Losses;
 use serde::Serialize;
@@ -124,15 +124,18 @@ impl Explained {
 
 impl Subject<'_> {
     fn failures(&self, outlook: &Outlook) -> Vec<Failure> {
-        let failure = |case: &Case| Failure {
-            failed: self.named(case.failed),
-            iteration_ms: case.iteration_ms,
-            losses: match case.failed {
-                Failed::Host(host) => (self.losses)(&BTreeSet::from([host])),
-                _ => None,
-            },
-        };
-        outlook.cases.iter().map(failure).collect()
+        outlook
+            .cases
+            .iter()
+            .map(|case| Failure {
+                failed: self.named(case.failed),
+                iteration_ms: case.iteration_ms,
+                losses: match case.failed {
+                    Failed::Host(host) => (self.losses)(&BTreeSet::from([host])),
+                    _ => None,
+                },
+            })
+            .collect()
     }
 
     /// As `plan repair --failed` takes it.
@@ -199,10 +202,9 @@ impl Explained {
         );
         if let Some(interval) = &self.interval {
             page.heading("Error of the fluid model");
-            let row = |it: &reweave_sim::workload::effects::Cost| {
-                [it.effect.to_owned(), format!("{:.2}", it.ms)]
-            };
-            page.table(["effect", "by itself ms"], interval.costs.iter().map(row));
+            let costs = interval.costs.iter();
+            let rows = costs.map(|it| [it.effect.to_owned(), format!("{:.2}", it.ms)]);
+            page.table(["effect", "by itself ms"], rows);
             if !interval.untold.is_empty() {
                 let untold = interval.untold.join(", ");
                 page.line(&format!("  too much work to separate: {untold}"));

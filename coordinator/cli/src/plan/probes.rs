@@ -14,10 +14,11 @@ use serde::Serialize;
 use super::balance::{Policy, table};
 use crate::error::CliError;
 use crate::page::{Page, first_of};
+use crate::report::Report;
 use crate::sim::costs::Hashing;
 use crate::sim::input;
 use crate::voice::tell;
-use crate::{Output, print};
+use crate::{Output, print_report};
 
 /// More flows over each link are a slip of the hand.
 const MAX_FLOWS_PER_LINK: f64 = 1000.0;
@@ -84,7 +85,7 @@ impl Probes {
         for hop in &answer.uncovered {
             tell(&format!("no flow crosses {hop}"));
         }
-        let code = print(output, &answer, |page| lay_out(page, &answer))?;
+        let code = print_report(output, &answer)?;
         if answer.uncovered.is_empty() {
             Ok(code)
         } else {
@@ -218,14 +219,17 @@ impl Answer {
     }
 }
 
-fn lay_out(page: &mut Page, answer: &Answer) {
-    let rows = answer.lists.iter().flat_map(|(from, flows)| {
-        let row = move |flow: &Flow| [from.clone(), flow.to.clone(), flow.source_port.to_string()];
-        flows.iter().map(row)
-    });
-    page.table(["from", "to", "by port"], rows);
-    let (flows, least) = (answer.flows, answer.least_flows);
-    page.line(&format!(
-        "{flows} flows of probes; at least {least} are needed"
-    ));
+impl Report for Answer {
+    fn lay_out(&self, page: &mut Page) {
+        let rows = self.lists.iter().flat_map(|(from, flows)| {
+            flows
+                .iter()
+                .map(move |flow| [from.clone(), flow.to.clone(), flow.source_port.to_string()])
+        });
+        page.table(["from", "to", "by port"], rows);
+        let (flows, least) = (self.flows, self.least_flows);
+        page.line(&format!(
+            "{flows} flows of probes; at least {least} are needed"
+        ));
+    }
 }

@@ -17,10 +17,11 @@ use crate::ask::Reach;
 use crate::error::CliError;
 use crate::job::gate::hostfile;
 use crate::page::Page;
+use crate::report::Report;
 use crate::sim::{MAX_SIMULATION_WORK, input};
 use crate::voice::tell;
 use crate::work::Source;
-use crate::{Output, print, say};
+use crate::{Output, print_report, say};
 
 /// Exchanges of two hosts are weighed this often: some seconds for a thousand hosts.
 const MAX_EXCHANGES: usize = 600_000;
@@ -111,7 +112,7 @@ impl Ranks {
         answer.remarks = ground.remarks;
         match output {
             Output::Hostfile => say(&hostfile(&answer.order, each)),
-            _ => print(output, &answer, |page| lay_out(page, &answer)),
+            _ => print_report(output, &answer),
         }
     }
 
@@ -228,41 +229,43 @@ fn interval(fabric: &Fabric, work: &Work) -> Result<[f64; 2], CliError> {
     Ok([interval.low_ms, interval.high_ms])
 }
 
-fn lay_out(page: &mut Page, answer: &Answer) {
-    let rows = answer.order.iter().enumerate();
-    page.table(
-        ["place", "host"],
-        rows.map(|(place, host)| [place.to_string(), host.clone()]),
-    );
-    let Answer {
-        before_ms,
-        after_ms,
-        judged_by,
-        ..
-    } = answer;
-    let gain = answer.gain_percent;
-    page.line(&if answer.is_by_name {
-        format!(
-            "{judged_by}: {before_ms:.3} ms; no tried order is faster than the order by \
-                     name"
-        )
-    } else {
-        format!(
-            "{judged_by}: {before_ms:.3} ms by name, {after_ms:.3} ms in this order, \
-                     {gain:.1} % less"
-        )
-    });
-    if let Some([least, most]) = answer.gain_interval_percent.filter(|_| !answer.is_by_name) {
-        page.line(&format!(
-            "between {least:.1} % and {most:.1} % less, for any hash of the switches"
-        ));
-    }
-    let groups = answer.groups.len();
-    page.line(&match groups {
-        1 => "all hosts are on the same switches".to_owned(),
-        _ => format!("{groups} groups reduce among themselves first"),
-    });
-    for tier in answer.tiers.iter().skip(1) {
-        page.line(&format!("and then {} groups of these", tier.len()));
+impl Report for Answer {
+    fn lay_out(&self, page: &mut Page) {
+        let rows = self.order.iter().enumerate();
+        page.table(
+            ["place", "host"],
+            rows.map(|(place, host)| [place.to_string(), host.clone()]),
+        );
+        let Self {
+            before_ms,
+            after_ms,
+            judged_by,
+            ..
+        } = self;
+        let gain = self.gain_percent;
+        page.line(&if self.is_by_name {
+            format!(
+                "{judged_by}: {before_ms:.3} ms; no tried order is faster than the order by \
+                 name"
+            )
+        } else {
+            format!(
+                "{judged_by}: {before_ms:.3} ms by name, {after_ms:.3} ms in this order, \
+                 {gain:.1} % less"
+            )
+        });
+        if let Some([least, most]) = self.gain_interval_percent.filter(|_| !self.is_by_name) {
+            page.line(&format!(
+                "between {least:.1} % and {most:.1} % less, for any hash of the switches"
+            ));
+        }
+        let groups = self.groups.len();
+        page.line(&match groups {
+            1 => "all hosts are on the same switches".to_owned(),
+            _ => format!("{groups} groups reduce among themselves first"),
+        });
+        for tier in self.tiers.iter().skip(1) {
+            page.line(&format!("and then {} groups of these", tier.len()));
+        }
     }
 }

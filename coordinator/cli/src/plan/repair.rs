@@ -147,8 +147,8 @@ impl Repair {
             iterations: self.iterations.map(|it| it as f64),
             cost_ms: &|moved| self.switching.time_ms(moved),
         };
-        let lies = (&broken.design, &*proposal);
-        let found = topology::rewire(lies, &job, request, &broken.failed, worth, &Cores);
+        let (before, failed) = (&broken.design, &broken.failed);
+        let found = topology::rewire(before, proposal, &job, request, failed, worth, &Cores);
         Ok(Rewired::of(&found.map_err(CliError::Topology)?, proposal))
     }
 }
@@ -179,8 +179,9 @@ impl Broken<'_> {
 
     fn losses(&self) -> Result<Option<Losses>, CliError> {
         let dead = topology::lost_hosts(&self.failed);
-        let losses = |dead: &BTreeSet<u32>| self.given.losses(dead);
-        (!dead.is_empty()).then(|| losses(&dead)).transpose()
+        (!dead.is_empty())
+            .then(|| self.given.losses(&dead))
+            .transpose()
     }
 
     /// `left` is what those do that are left.

@@ -78,14 +78,15 @@ impl Ports {
 
     pub(crate) fn memory(&self) -> Result<Option<Bytes>, CliError> {
         let option = "--memory-gb";
-        let bytes = |gb: f64| {
-            if gb > 0.0 && gb < 1e6 {
-                Ok(Bytes::new((gb * 1e9) as u64))
-            } else {
-                Err(CliError::BadOption { option, value: gb })
-            }
-        };
-        self.memory_gb.map(bytes).transpose()
+        self.memory_gb
+            .map(|gb| {
+                if gb > 0.0 && gb < 1e6 {
+                    Ok(Bytes::new((gb * 1e9) as u64))
+                } else {
+                    Err(CliError::BadOption { option, value: gb })
+                }
+            })
+            .transpose()
     }
 
     pub(crate) fn panels(&self) -> usize {

@@ -13,6 +13,7 @@ use super::explained::Explained;
 use super::request::Ports;
 use super::summary::Summary;
 use crate::page::Page;
+use crate::report::Report;
 use crate::work::Deal;
 
 /// What was asked, so that an answer says all that a later question needs.
@@ -130,13 +131,16 @@ impl Spread {
 
     pub(super) fn of_operators(model: &Model, found: &Pairing<Vec<Split>>) -> Self {
         let servers = found.deal.iter().map(Vec::len).max().unwrap_or(0);
-        let of_operator = |split: &Vec<_>| {
-            split
-                .iter()
-                .map(|rank: &reweave_common::ids::Rank| rank.index() as u32)
-                .collect()
-        };
-        let splits: Vec<Vec<u32>> = found.deal.iter().map(of_operator).collect();
+        let splits: Vec<Vec<u32>> = found
+            .deal
+            .iter()
+            .map(|split| {
+                split
+                    .iter()
+                    .map(|rank: &reweave_common::ids::Rank| rank.index() as u32)
+                    .collect()
+            })
+            .collect();
         let mut report = vec![format!(
             "operators and links were searched in turn, {} splits: {}",
             found.tried,
@@ -200,12 +204,14 @@ pub(crate) struct Answer {
     pub(super) explained: Option<Explained>,
 }
 
-pub(crate) fn proposal(page: &mut Page, answer: &Answer) {
-    page.heading("The topology");
-    answer.summary.show(page);
-    answer.summary.show_links(page);
-    if let Some(explained) = &answer.explained {
-        answer.summary.show_lengths(page);
-        explained.show(page);
+impl Report for Answer {
+    fn lay_out(&self, page: &mut Page) {
+        page.heading("The topology");
+        self.summary.show(page);
+        self.summary.show_links(page);
+        if let Some(explained) = &self.explained {
+            self.summary.show_lengths(page);
+            explained.show(page);
+        }
     }
 }

@@ -173,11 +173,13 @@ impl Summary {
 
 fn by(next: &[(String, u32)]) -> String {
     let total: f64 = next.iter().map(|(_, weight)| f64::from(*weight)).sum();
-    let part = |(name, weight): &(String, u32)| match next.len() {
-        1 => name.clone(),
-        _ => format!("{name} {:.0} %", f64::from(*weight) / total * 100.0),
-    };
-    next.iter().map(part).collect::<Vec<_>>().join(" + ")
+    next.iter()
+        .map(|(name, weight)| match next.len() {
+            1 => name.clone(),
+            _ => format!("{name} {:.0} %", f64::from(*weight) / total * 100.0),
+        })
+        .collect::<Vec<_>>()
+        .join(" + ")
 }
 
 /// In tenths, from the least used link to the most used one.
@@ -187,8 +189,10 @@ fn loads(proposal: &Proposal) -> Vec<f64> {
     let lanes = proposal.design.wiring.cables() * 2;
     loads.resize(lanes.max(loads.len()), 0.0);
     loads.sort_by(f64::total_cmp);
-    let tenth = |tenth: usize| loads.get(tenth * loads.len().saturating_sub(1) / 10);
-    (0..=10).filter_map(|nth| tenth(nth).copied()).collect()
+    let last = loads.len().saturating_sub(1);
+    (0..=10)
+        .filter_map(|tenth| loads.get(tenth * last / 10).copied())
+        .collect()
 }
 
 fn report(proposal: &Proposal) -> Vec<String> {

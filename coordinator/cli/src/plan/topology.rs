@@ -28,7 +28,7 @@ use super::summary::Summary;
 use crate::duration::{self, SECOND};
 use crate::error::CliError;
 use crate::work::{Deal, Kind, Source};
-use crate::{Output, print};
+use crate::{Output, print_report};
 
 /// Design the links between the hosts of a job, and its routes
 #[derive(Debug, Args)]
@@ -73,14 +73,20 @@ impl Topology {
         let request = self.ports.request()?;
         let bill = self.bill(&request)?;
         let searching = self.searching();
-        let found = self.propose(&source, &request, &bill, &searching)?;
+        let inputs = TopologyInputs {
+            source: &source,
+            request: &request,
+            bill,
+            searching: &searching,
+        };
+        let found = self.propose(inputs)?;
         searching.end();
         self.draw(&found.proposal)?;
         // A later repair may be asked for in another folder.
         let job = path::absolute(&self.job).unwrap_or_else(|_| self.job.clone());
         let ports = self.ports.clone();
         let explained = if self.explain {
-            Some(self.explained(&source, &found, (&request, bill), &searching))
+            Some(self.explained(inputs, &found))
         } else {
             None
         };
@@ -103,7 +109,7 @@ impl Topology {
             asked: PlanInputs { job, ports },
             explained,
         };
-        print(output, &answer, |page| show::proposal(page, &answer))
+        print_report(output, &answer)
     }
 
     /// What the job's ports cost, wired in one way or another. More of them than can be counted are
@@ -114,13 +120,7 @@ impl Topology {
         Ok(prices.map_or(PUBLISHED_PRICES, |prices| prices.bill(ports)))
     }
 
-    fn explained(
-        &self,
-        source: &Source,
-        found: &ProposedTopology,
-        (request, bill): (&Request, Bill),
-        searching: &Searching,
-    ) -> Explained {
+    fn explained(&self, inputs: TopologyInputs<'_>, found: &ProposedTopology) -> Explained {
         let (hosts, work) = (self.ports.hosts, &found.work);
         let job = Job {
             iteration: &work.iteration,
@@ -130,32 +130,32 @@ impl Topology {
         let market = Market {
             others: found.others.clone(),
             priced: self.prices.is_some(),
-            bill,
+            bill: inputs.bill,
         };
         let deal = show::deal(found.spread.parallelism, &found.spread.splits);
         let subject = Subject {
             proposal: &found.proposal,
             job: &job,
-            request,
+            request: inputs.request,
             names: &(0..hosts as u32).collect::<Vec<_>>(),
-            losses: &|dead| source.losses(hosts, &deal, dead).ok(),
-            in_time: &|| searching.in_time(),
+            losses: &|dead| inputs.source.losses(hosts, &deal, dead).ok(),
+            in_time: &|| inputs.searching.in_time(),
         };
         Explained::of(&subject, market)
     }
 
-    fn propose(
-        &self,
-        source: &Source,
-        request: &Request,
-        bill: &Bill,
-        searching: &Searching,
-    ) -> Result<ProposedTopology, CliError> {
+    fn propose(&self, inputs: TopologyInputs<'_>) -> Result<ProposedTopology, CliError> {
+        let TopologyInputs {
+            source,
+            request,
+            bill,
+            searching,
+        } = inputs;
         match &source.kind {
             Kind::Operators { model, timings, .. } if !self.keep => {
-                self.split(source, (model, timings), (request, bill), searching)
+                self.split(inputs, model, timings)
             }
-            Kind::Preset(job) if !self.keep => self.spread(source, job, (request, bill), searching),
+            Kind::Preset(job) if !self.keep => self.spread(inputs, job),
             _ => {
                 self.check_room(source)?;
                 let work = source.work(hosts(self.ports.hosts))?;
@@ -164,7 +164,7 @@ impl Topology {
                 Ok(ProposedTopology {
                     proposal,
                     spread: Spread::default(),
-                    others: self.as_given(&work, request, bill, searching)?,
+                    others: self.as_given(&work, request, &bill, searching)?,
                     work,
                 })
             }
@@ -210,18 +210,17 @@ impl Topology {
     /// Operators go to servers of their own choice.
     fn split(
         &self,
-        source: &Source,
-        (model, timings): (&Model, &Timings),
-        terms: (&Request, &Bill),
-        searching: &Searching,
+        inputs: TopologyInputs<'_>,
+        model: &Model,
+        timings: &Timings,
     ) -> Result<ProposedTopology, CliError> {
         let search = self.operators(model, timings)?;
         let start = model.data_parallel(timings, self.ports.hosts);
-        let start = start.map_err(|error| source.bad_operators(error))?;
+        let start = start.map_err(|error| inputs.source.bad_operators(error))?;
         let start = search.with_room(start);
         let start = start.map_err(|crowded| CliError::Topology(TopologyError::Crowded(crowded)))?;
         let deal = |splits: &Vec<_>| Deal::Splits(splits.clone());
-        let best = self.searched(&search, start, (source, deal), terms, searching)?;
+        let best = self.searched(inputs, &search, start, deal)?;
         Ok(ProposedTopology {
             others: of_each(best.others, |_| None),
             spread: Spread::of_operators(model, &best.found),
@@ -233,15 +232,13 @@ impl Topology {
     /// A preset is spread again over all processors.
     fn spread(
         &self,
-        source: &Source,
+        inputs: TopologyInputs<'_>,
         job: &PresetJob,
-        terms: (&Request, &Bill),
-        searching: &Searching,
     ) -> Result<ProposedTopology, CliError> {
         let search = self.presets(job)?;
         let start = search.start().map_err(CliError::Topology)?;
         let deal = |spread: &Parallelism| Deal::Spread(*spread);
-        let best = self.searched(&search, start, (source, deal), terms, searching)?;
+        let best = self.searched(inputs, &search, start, deal)?;
         let words = |spread: &Parallelism| Some(presets::Words(*spread).to_string());
         Ok(ProposedTopology {
             others: of_each(best.others, words),
@@ -254,12 +251,17 @@ impl Topology {
     /// The best way to deal a job out, how sure that is, and what else could be built for it.
     fn searched<M: Dealing>(
         &self,
+        inputs: TopologyInputs<'_>,
         model: &M,
         start: M::Deal,
-        (source, deal): (&Source, impl Fn(&M::Deal) -> Deal),
-        (request, bill): (&Request, &Bill),
-        searching: &Searching,
+        deal: impl Fn(&M::Deal) -> Deal,
     ) -> Result<Searched<M::Deal>, CliError> {
+        let TopologyInputs {
+            source,
+            request,
+            bill,
+            searching,
+        } = inputs;
         let settings = source.settings();
         let (go_on, in_time) = (|it: &_| searching.go_on(it), || searching.in_time());
         let help = Help {
@@ -271,9 +273,9 @@ impl Topology {
         let mut found = found.map_err(CliError::Topology)?;
         let work = source.dealt(hosts(self.ports.hosts), &deal(&found.deal))?;
         tell_interval(&mut found.proposal, &work, request, searching)?;
-        let terms = (request, bill.times(bill.fat_tree));
+        let fat_tree = bill.times(bill.fat_tree);
         let others = self.others(searching, || {
-            others::at_their_best(model, &found.deal, &settings, terms, help)
+            others::at_their_best(model, &found.deal, &settings, request, fat_tree, help)
         })?;
         Ok(Searched {
             found,
@@ -336,6 +338,15 @@ impl Topology {
     }
 }
 
+/// What every step of the search is given.
+#[derive(Clone, Copy)]
+struct TopologyInputs<'i> {
+    source: &'i Source,
+    request: &'i Request,
+    bill: Bill,
+    searching: &'i Searching,
+}
+
 /// A proposal, and the job as it is spread for it.
 struct ProposedTopology {
     proposal: Proposal,
@@ -353,11 +364,13 @@ struct Searched<D> {
 }
 
 fn of_each<D>(others: Vec<others::Other<D>>, words: impl Fn(&D) -> Option<String>) -> Vec<Other> {
-    let other = |it: others::Other<D>| match it.best {
-        Some((deal, ms)) => Other::new(it.rival, Some(ms), words(&deal)),
-        None => Other::new(it.rival, None, None),
-    };
-    others.into_iter().map(other).collect()
+    others
+        .into_iter()
+        .map(|it| match it.best {
+            Some((deal, ms)) => Other::new(it.rival, Some(ms), words(&deal)),
+            None => Other::new(it.rival, None, None),
+        })
+        .collect()
 }
 
 /// What else could be built for a job that stays as it is dealt out.

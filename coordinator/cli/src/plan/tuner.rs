@@ -18,10 +18,11 @@ use super::measured::Cluster;
 use crate::ask::Reach;
 use crate::error::CliError;
 use crate::page::Page;
+use crate::report::Report;
 use crate::sim::input;
 use crate::sim::replay::rate;
 use crate::voice::tell;
-use crate::{Output, print};
+use crate::{Output, print_report};
 
 /// For each simulation: some seconds.
 const MAX_SIMULATION_WORK: u64 = 200_000_000;
@@ -191,7 +192,7 @@ impl Tuner {
             choices: choices.iter().map(Size::from).collect(),
             csv,
         };
-        print(output, &answer, |page| lay_out(page, &answer))
+        print_report(output, &answer)
     }
 
     fn check(&self) -> Result<(), CliError> {
@@ -416,6 +417,8 @@ impl From<&Rival> for Other {
 }
 
 /// The table alone, with its remarks: it is for a file.
-fn lay_out(page: &mut Page, answer: &Answer) {
-    answer.csv.lines().for_each(|line| page.line(line));
+impl Report for Answer {
+    fn lay_out(&self, page: &mut Page) {
+        self.csv.lines().for_each(|line| page.line(line));
+    }
 }

@@ -63,14 +63,17 @@ fn gaps(not_seen: &NotSeen, names: &Names) -> Vec<String> {
 
 /// `h3 > … > h4` of `h3>*>h4`: what was measured and left out names ways so.
 fn spaced(doubt: &str) -> String {
-    let word = |word: &str| {
-        if word.trim_matches('>').contains('>') {
-            word.replace(">*>", ">…>").replace('>', " > ")
-        } else {
-            word.to_owned()
-        }
-    };
-    doubt.split(' ').map(word).collect::<Vec<_>>().join(" ")
+    doubt
+        .split(' ')
+        .map(|word| {
+            if word.trim_matches('>').contains('>') {
+                word.replace(">*>", ">…>").replace('>', " > ")
+            } else {
+                word.to_owned()
+            }
+        })
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 pub(crate) fn cause(page: &mut Page, found: &Cause) {

@@ -34,15 +34,15 @@ pub(super) fn fastest(page: &mut Page, flows: &[FlowStatus], names: &Names, deta
 /// Each of these with all links of its way.
 pub(crate) fn paths(page: &mut Page, flows: &[&FlowStatus], names: &Names) {
     let names = names.flows(flows.iter().map(|flow| flow.flow));
-    let row = |flow: &&FlowStatus| {
+    let rows = flows.iter().map(|flow| {
         [
             names.name(&flow.flow),
             flow.rate_bits_per_s.to_string(),
             flow.path.as_deref().map_or_else(unknown, whole),
             flow.path_back.as_deref().map_or_else(unknown, whole),
         ]
-    };
-    page.table(["flow", "rate", "over", "back over"], flows.iter().map(row));
+    });
+    page.table(["flow", "rate", "over", "back over"], rows);
 }
 
 /// Also with the range of its rate, the age of its reading, and its ports.

@@ -12,19 +12,21 @@ pub(super) fn coordinators(page: &mut Page, coordinators: &[CoordinatorStatus]) 
         return;
     }
     page.heading("Coordinators");
-    let row = |one: &CoordinatorStatus| {
-        [
-            one.name.clone(),
-            state(page, one.state),
-            one.term.map_or_else(dash, |term| term.to_string()),
-            one.heard_ms.map_or_else(dash, age),
-            one.build.clone().unwrap_or_else(dash),
-            one.clock_skew_ms.map_or_else(dash, skew),
-            one.certificate_left_s.map_or_else(dash, seconds),
-            one.signer_left_s.map_or_else(dash, seconds),
-        ]
-    };
-    let rows: Vec<_> = coordinators.iter().map(row).collect();
+    let rows: Vec<_> = coordinators
+        .iter()
+        .map(|one| {
+            [
+                one.name.clone(),
+                state(page, one.state),
+                one.term.map_or_else(dash, |term| term.to_string()),
+                one.heard_ms.map_or_else(dash, age),
+                one.build.clone().unwrap_or_else(dash),
+                one.clock_skew_ms.map_or_else(dash, skew),
+                one.certificate_left_s.map_or_else(dash, seconds),
+                one.signer_left_s.map_or_else(dash, seconds),
+            ]
+        })
+        .collect();
     let headings = [
         "name",
         "state",
@@ -113,15 +115,15 @@ pub(super) fn refused(page: &mut Page, refused: &[RefusedPeer]) {
         return;
     }
     page.heading("Refused peers");
-    let row = |one: &RefusedPeer| {
+    let rows = refused.iter().map(|one| {
         [
             one.from.clone(),
             one.why.clone(),
             one.times.to_string(),
             age(one.age_ms),
         ]
-    };
-    page.table(["from", "why", "times", "last"], refused.iter().map(row));
+    });
+    page.table(["from", "why", "times", "last"], rows);
 }
 
 pub(super) fn invitations(page: &mut Page, invitations: &[OpenInvitation]) {
@@ -129,14 +131,13 @@ pub(super) fn invitations(page: &mut Page, invitations: &[OpenInvitation]) {
         return;
     }
     page.heading("Join tokens");
-    let row = |one: &OpenInvitation| {
+    let rows = invitations.iter().map(|one| {
         [
             one.member.to_string(),
             one.by.clone(),
             age(one.expires_in_ms),
         ]
-    };
-    let rows = invitations.iter().map(row);
+    });
     page.table(["for", "made by", "good for"], rows);
 }
 

@@ -108,7 +108,7 @@ pub(crate) fn all_changes(page: &mut Page, plan: &Plan, names: &Names) {
     });
     let flows = names.flows(pinned);
     let pin = |pin: &Pin| format!("{} pinned to {}", flows.name(&pin.flow), hop(&pin.hop));
-    let row = |line: &Line| {
+    let rows = lines.iter().map(|line| {
         let what = match &line.what {
             What::Connect(joint) | What::Disconnect(joint) => joint.to_string(),
             What::Routes { node, towards } => format!("routes of {node} towards {towards} hosts"),
@@ -116,8 +116,8 @@ pub(crate) fn all_changes(page: &mut Page, plan: &Plan, names: &Names) {
             What::Pin(it) | What::Unpin(it) => pin(it),
         };
         [format!("{} {what}", sign(line)), line.tag.to_string()]
-    };
-    page.table(["change", "for jobs that run"], lines.iter().map(row));
+    });
+    page.table(["change", "for jobs that run"], rows);
     let count = |of: char| lines.iter().filter(|line| sign(line) == of).count();
     let [added, removed, changed] = ['+', '-', '~'].map(count);
     page.line(&format!(

@@ -50,15 +50,17 @@ fn opticals(page: &mut Page, opticals: &[OpticalStatus]) {
         return;
     }
     page.heading("Optical switches");
-    let row = |one: &OpticalStatus| {
-        let driver = if one.is_driven {
-            "is there".to_owned()
-        } else {
-            page.ink(Ink::Yellow, "is not there")
-        };
-        [one.optical.clone(), driver, one.circuits.to_string()]
-    };
-    let rows: Vec<_> = opticals.iter().map(row).collect();
+    let rows: Vec<_> = opticals
+        .iter()
+        .map(|one| {
+            let driver = if one.is_driven {
+                "is there".to_owned()
+            } else {
+                page.ink(Ink::Yellow, "is not there")
+            };
+            [one.optical.clone(), driver, one.circuits.to_string()]
+        })
+        .collect();
     page.table(["switch", "driver", "circuits"], rows);
 }
 

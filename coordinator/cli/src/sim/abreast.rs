@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::show;
 use super::variants::Answer;
 use crate::page::Page;
+use crate::report::Report;
 
 /// People look at this many rows.
 const MAX_ROWS: usize = 12;
@@ -25,16 +26,19 @@ pub(super) trait Sides: Serialize + Sized {
     fn details(&self, page: &mut Page);
 }
 
-pub(super) fn alone<C: Sides>(page: &mut Page, answer: &Answer<C>) {
-    C::preface(page, answer);
-    let [as_it_was, variant] = answer.compared.sides();
-    let outcomes = [
-        ("as it was".to_owned(), as_it_was),
-        ("variant".to_owned(), variant),
-    ];
-    beside::<C>(page, &outcomes);
-    lossy(page, answer);
-    answer.compared.details(page);
+/// One variant alone.
+impl<C: Sides> Report for Answer<C> {
+    fn lay_out(&self, page: &mut Page) {
+        C::preface(page, self);
+        let [as_it_was, variant] = self.compared.sides();
+        let outcomes = [
+            ("as it was".to_owned(), as_it_was),
+            ("variant".to_owned(), variant),
+        ];
+        beside::<C>(page, &outcomes);
+        lossy(page, self);
+        self.compared.details(page);
+    }
 }
 
 /// Where they were recorded on different fabrics, each has what was by its own.

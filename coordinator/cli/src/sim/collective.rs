@@ -21,7 +21,8 @@ use super::input;
 use super::progress::{self, Progress};
 use crate::error::CliError;
 use crate::page::{Page, micros};
-use crate::{Output, print};
+use crate::report::Report;
+use crate::{Output, print_report};
 
 /// Time of a collective between the hosts of a fabric, and its lower bound
 #[derive(Debug, Args)]
@@ -113,7 +114,7 @@ impl Exchange {
     pub(super) fn run(&self, output: Output) -> Result<ExitCode, CliError> {
         let answer = self.answer();
         let answer = answer.map_err(|error| error.on(&self.fabric))?;
-        print(output, &answer, |page| lay_out(page, &answer))
+        print_report(output, &answer)
     }
 
     fn answer(&self) -> Result<Answer, CliError> {
@@ -184,27 +185,29 @@ impl Exchange {
     }
 }
 
-fn lay_out(page: &mut Page, answer: &Answer) {
-    let row = |name: &str, figure: String| [name.to_owned(), figure];
-    // Of nothing there is no share.
-    let share = if answer.time_us > 0.0 {
-        answer.optimum_us / answer.time_us * 100.0
-    } else {
-        100.0
-    };
-    let rows = [
-        row("takes", micros(answer.time_us)),
-        row("of which latency and start-up", micros(answer.latency_us)),
-        row(
-            "cannot take less than",
-            format!("{} ({share:.1} %)", micros(answer.optimum_us)),
-        ),
-        row(
-            "bus bandwidth",
-            Rate::from_bits_per_s((answer.busbw_gbps * 1e9) as u64).to_string(),
-        ),
-    ];
-    page.table([&answer.algorithm, ""], rows);
+impl Report for Answer {
+    fn lay_out(&self, page: &mut Page) {
+        let row = |name: &str, figure: String| [name.to_owned(), figure];
+        // Of nothing there is no share.
+        let share = if self.time_us > 0.0 {
+            self.optimum_us / self.time_us * 100.0
+        } else {
+            100.0
+        };
+        let rows = [
+            row("takes", micros(self.time_us)),
+            row("of which latency and start-up", micros(self.latency_us)),
+            row(
+                "cannot take less than",
+                format!("{} ({share:.1} %)", micros(self.optimum_us)),
+            ),
+            row(
+                "bus bandwidth",
+                Rate::from_bits_per_s((self.busbw_gbps * 1e9) as u64).to_string(),
+            ),
+        ];
+        page.table([&self.algorithm, ""], rows);
+    }
 }
 
 /// What is wrong with the question, and what went wrong with the answer.

@@ -14,10 +14,11 @@ use serde::Serialize;
 use super::costs::{Costs, Hashing};
 use super::effort::Effort;
 use super::input;
-use super::variants::{Allowed, Base, Read};
+use super::variants::{Allowed, Base};
 use crate::error::CliError;
 use crate::page::{Page, micros};
-use crate::{Output, print};
+use crate::report::Report;
+use crate::{Output, print_report};
 
 #[derive(Debug, Args)]
 pub(crate) struct Flows {
@@ -40,11 +41,15 @@ pub(crate) struct Flows {
 }
 
 #[derive(Serialize)]
-struct Answer {
+struct Answer<'f> {
     makespan_us: f64,
     flows: Vec<Flow>,
     events: u64,
     wall_ms: f64,
+    #[serde(skip)]
+    asked: &'f flows::Flows,
+    #[serde(skip)]
+    fabric: &'f Fabric,
 }
 
 #[derive(Serialize)]
@@ -65,10 +70,7 @@ impl Flows {
         let flows = flows::parse(&name, &text, &fabric, &network, &self.hashing.ecmp());
         let flows = flows.map_err(CliError::Input)?;
         let (outcome, wall_ms) = self.effort.simulate(&flows.problem)?;
-        let answer = Answer::new(&flows, &outcome, wall_ms);
-        print(output, &answer, |page| {
-            lay_out(page, &answer, &flows, &fabric);
-        })
+        print_report(output, &Answer::new(&flows, &fabric, &outcome, wall_ms))
     }
 
     fn compare(&self, output: Output) -> Result<ExitCode, CliError> {
@@ -82,46 +84,46 @@ impl Flows {
             ..Base::default()
         };
         let limit = self.effort.limit();
-        let played = |read: Read| {
-            read.played((costs.clone(), limit), &name, |effort| {
+        let answers = base.read_all(&self.variants)?.into_iter().map(|read| {
+            read.played(costs.clone(), limit, &name, |effort| {
                 compare(&traffic, &read.variant, effort)
             })
-        };
-        let answers = base.read_all(&self.variants)?.into_iter().map(played);
+        });
         let answers: Vec<_> = answers.collect::<Result<_, _>>()?;
         self.allowed.judged(&answers, output)
     }
 }
 
-impl Answer {
-    fn new(flows: &flows::Flows, outcome: &Outcome, wall_ms: f64) -> Self {
-        let times = flows.completion_times(outcome).into_iter().enumerate();
-        let flow = |(id, time): (usize, reweave_sim::engine::SimTime)| Flow {
+impl<'f> Answer<'f> {
+    fn new(asked: &'f flows::Flows, fabric: &'f Fabric, outcome: &Outcome, wall_ms: f64) -> Self {
+        let times = asked.completion_times(outcome).into_iter().enumerate();
+        let flows = times.map(|(id, time)| Flow {
             id,
             fct_us: time.micros(),
-        };
+        });
         Self {
             makespan_us: outcome.makespan().micros(),
-            flows: times.map(flow).collect(),
+            flows: flows.collect(),
             events: outcome.events,
             wall_ms,
+            asked,
+            fabric,
         }
     }
 }
 
-fn lay_out(page: &mut Page, answer: &Answer, flows: &flows::Flows, fabric: &Fabric) {
-    let rows = answer
-        .flows
-        .iter()
-        .zip(&flows.listed)
-        .map(|(flow, listed)| {
-            let [from, to] = listed.ends.map(|node| fabric.name(node).to_owned());
+impl Report for Answer<'_> {
+    fn lay_out(&self, page: &mut Page) {
+        let rows = self.flows.iter().zip(&self.asked.listed);
+        let rows = rows.map(|(flow, listed)| {
+            let [from, to] = listed.ends.map(|node| self.fabric.name(node).to_owned());
             [flow.id.to_string(), from, to, micros(flow.fct_us)]
         });
-    page.table(["flow", "from", "to", "took"], rows);
-    let events = answer.events;
-    page.line(&format!(
-        "all done after {}, {events} events",
-        micros(answer.makespan_us)
-    ));
+        page.table(["flow", "from", "to", "took"], rows);
+        let events = self.events;
+        page.line(&format!(
+            "all done after {}, {events} events",
+            micros(self.makespan_us)
+        ));
+    }
 }

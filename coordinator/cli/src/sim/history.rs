@@ -50,7 +50,7 @@ impl History {
         };
         let variants = base.read_all(&self.variants)?;
         let answers = variants.iter();
-        let answers = answers.map(|it| self.play(span, (&looked, &bursts), it));
+        let answers = answers.map(|it| self.play(span, &looked, &bursts, it));
         let answers: Vec<_> = answers.collect::<Result<_, _>>()?;
         self.allowed.judged(&answers, output)
     }
@@ -58,7 +58,8 @@ impl History {
     fn play(
         &self,
         [from, to]: [Moment; 2],
-        (looked, bursts): (&Looked, &[Burst]),
+        looked: &Looked,
+        bursts: &[Burst],
         read: &Read,
     ) -> Result<Answer<Compared>, CliError> {
         let (
@@ -71,7 +72,7 @@ impl History {
         let [from, to] = [from, to].map(written);
         let of = format!("from {from} to {to} the history");
         let costs = self.costs.known().ok_or(CliError::NoPayload)?;
-        let answer = read.played((costs, self.effort.limit()), &of, |effort| {
+        let answer = read.played(costs, self.effort.limit(), &of, |effort| {
             compare(&traffic, variant, effort)
         })?;
         let lossy = measured::lossy(window, &variant.recorded);

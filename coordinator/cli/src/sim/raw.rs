@@ -11,7 +11,8 @@ use super::effort::Effort;
 use super::input;
 use crate::error::CliError;
 use crate::page::Page;
-use crate::{Output, print};
+use crate::report::Report;
+use crate::{Output, print_report};
 
 #[derive(Debug, Args)]
 pub(crate) struct Raw {
@@ -40,9 +41,7 @@ impl Raw {
             flows: flows(&outcome),
             wall_ms,
         };
-        print(output, &answer, |page| {
-            lay_out(page, &answer);
-        })
+        print_report(output, &answer)
     }
 }
 
@@ -53,11 +52,13 @@ fn flows(outcome: &Outcome) -> Vec<(usize, f64, f64)> {
         .collect()
 }
 
-fn lay_out(page: &mut Page, answer: &Answer) {
-    if answer.flows.is_empty() {
-        page.line("it has no flows");
-    }
-    for (id, start_s, finish_s) in &answer.flows {
-        page.line(&format!("{id} {start_s:.12} {finish_s:.12}"));
+impl Report for Answer {
+    fn lay_out(&self, page: &mut Page) {
+        if self.flows.is_empty() {
+            page.line("it has no flows");
+        }
+        for (id, start_s, finish_s) in &self.flows {
+            page.line(&format!("{id} {start_s:.12} {finish_s:.12}"));
+        }
     }
 }

@@ -16,7 +16,7 @@ use reweave_sim::workload::{self, LaneLoad, Network, Settings};
 use super::progress::Progress;
 use super::{MAX_SIMULATION_WORK, measured, past, show};
 use crate::error::CliError;
-use crate::{Output, print};
+use crate::{Output, print_report};
 
 /// Each is a simulation, for each effect that hashes matter to.
 const MAX_SEEDS: i64 = 1 << 16;
@@ -149,7 +149,7 @@ impl Scene<'_> {
         };
         let lossy = measured::listed(&measured, self.fabric);
         let answer = show::Answer::new(evaluation, interval, lossy, wall_ms);
-        print(output, &answer, |page| show::iteration(page, &answer))
+        print_report(output, &answer)
     }
 }
 

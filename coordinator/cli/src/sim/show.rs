@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::measured::Lossy;
 use crate::page::Page;
+use crate::report::Report;
 
 #[derive(Debug, Serialize)]
 pub(crate) struct Answer {
@@ -68,72 +69,71 @@ impl Answer {
 /// People look at this many rows.
 const MAX_ROWS: usize = 8;
 
-pub(crate) fn iteration(page: &mut Page, answer: &Answer) {
-    let Breakdown {
-        mean,
-        exposed,
-        critical_path,
-        collectives,
-        links,
-        ..
-    } = &answer.breakdown;
-    page.line(&format!(
-        "An iteration takes {:.2} ms.",
-        answer.iteration_ms
-    ));
-    if let Some(interval) = &answer.breakdown.interval {
-        page.line(&uncertain(interval));
-    }
-    page.line(&format!(
-        "Lower bounds: {:.2} ms of computing, {:.2} ms of communication, {:.2} ms of dependent \
-         tasks.",
-        answer.compute_bound_ms, answer.comm_bound_ms, answer.breakdown.chain_bound_ms
-    ));
-    page.heading("Time of a rank, on average");
-    let part = |name: &str, ms: f64| {
-        let percent = ms / answer.iteration_ms * 100.0;
-        [name.to_owned(), format!("{ms:.2}"), format!("{percent:.1}")]
-    };
-    let parts = [
-        ("computes", mean.compute_ms),
-        ("waits for its own communication", mean.exposed_ms),
-        ("waits for others", mean.stalled_ms),
-    ];
-    page.table(["it", "ms", "%"], parts.map(|(name, ms)| part(name, ms)));
-    if !exposed.is_empty() {
-        page.heading("Communication that is not hidden behind computing");
-        let rows = exposed
-            .iter()
-            .take(MAX_ROWS)
-            .map(|it| part(&it.name, it.ms));
-        page.table(["what", "ms", "%"], rows);
-    }
-    page.heading("What the end waited for");
-    page.table(
-        ["what", "name", "ms", "tasks"],
-        critical_path.iter().take(MAX_ROWS).map(segment),
-    );
-    if !collectives.is_empty() {
-        page.heading("How collectives are done, the largest first");
+impl Report for Answer {
+    fn lay_out(&self, page: &mut Page) {
+        let Breakdown {
+            mean,
+            exposed,
+            critical_path,
+            collectives,
+            links,
+            ..
+        } = &self.breakdown;
+        page.line(&format!("An iteration takes {:.2} ms.", self.iteration_ms));
+        if let Some(interval) = &self.breakdown.interval {
+            page.line(&uncertain(interval));
+        }
+        page.line(&format!(
+            "Lower bounds: {:.2} ms of computing, {:.2} ms of communication, {:.2} ms of \
+             dependent tasks.",
+            self.compute_bound_ms, self.comm_bound_ms, self.breakdown.chain_bound_ms
+        ));
+        page.heading("Time of a rank, on average");
+        let part = |name: &str, ms: f64| {
+            let percent = ms / self.iteration_ms * 100.0;
+            [name.to_owned(), format!("{ms:.2}"), format!("{percent:.1}")]
+        };
+        let parts = [
+            ("computes", mean.compute_ms),
+            ("waits for its own communication", mean.exposed_ms),
+            ("waits for others", mean.stalled_ms),
+        ];
+        page.table(["it", "ms", "%"], parts.map(|(name, ms)| part(name, ms)));
+        if !exposed.is_empty() {
+            page.heading("Communication that is not hidden behind computing");
+            let rows = exposed
+                .iter()
+                .take(MAX_ROWS)
+                .map(|it| part(&it.name, it.ms));
+            page.table(["what", "ms", "%"], rows);
+        }
+        page.heading("What the end waited for");
         page.table(
-            ["what", "ranks", "MB", "by", "groups", "ms alone"],
-            collectives.iter().take(MAX_ROWS).map(chosen),
+            ["what", "name", "ms", "tasks"],
+            critical_path.iter().take(MAX_ROWS).map(segment),
         );
+        if !collectives.is_empty() {
+            page.heading("How collectives are done, the largest first");
+            page.table(
+                ["what", "ranks", "MB", "by", "groups", "ms alone"],
+                collectives.iter().take(MAX_ROWS).map(chosen),
+            );
+        }
+        page.heading("Links, the most used first");
+        page.table(
+            [
+                "link",
+                "MB",
+                "% used",
+                "% shared",
+                "flows at once",
+                "queue us",
+            ],
+            links.iter().take(MAX_ROWS).map(link),
+        );
+        lossy(page, &self.breakdown.lossy);
+        risks(page, links);
     }
-    page.heading("Links, the most used first");
-    page.table(
-        [
-            "link",
-            "MB",
-            "% used",
-            "% shared",
-            "flows at once",
-            "queue us",
-        ],
-        links.iter().take(MAX_ROWS).map(link),
-    );
-    lossy(page, &answer.breakdown.lossy);
-    risks(page, links);
 }
 
 /// Links that lost something in the past.
@@ -142,7 +142,7 @@ pub(super) fn lossy(page: &mut Page, links: &[Lossy]) {
         return;
     }
     page.heading("Links that lost packets, the most first");
-    let row = |Lossy { link, loss }: &Lossy| {
+    let rows = links.iter().take(MAX_ROWS).map(|Lossy { link, loss }| {
         let by = match loss.by {
             Known::Probes {
                 lost,
@@ -162,11 +162,8 @@ pub(super) fn lossy(page: &mut Page, links: &[Lossy]) {
             }
         };
         [link.clone(), format!("{:.3}", loss.part * 100.0), by]
-    };
-    page.table(
-        ["link", "% lost", "by"],
-        links.iter().take(MAX_ROWS).map(row),
-    );
+    });
+    page.table(["link", "% lost", "by"], rows);
 }
 
 fn risks(page: &mut Page, links: &[LaneLoad]) {

@@ -155,12 +155,11 @@ impl Trace {
             [] => self.files.iter().collect(),
             _ => ranks.iter().map(|&rank| &self.files[rank]).collect(),
         };
-        let named = |paths: &[&PathBuf]| {
-            let names: Vec<_> = paths.iter().map(|it| it.display().to_string()).collect();
-            names.join(" and ")
-        };
         match all.len() {
-            ..=2 => named(&all),
+            ..=2 => {
+                let names: Vec<_> = all.iter().map(|it| it.display().to_string()).collect();
+                names.join(" and ")
+            }
             many => format!("{} and {} others", all[0].display(), many - 1),
         }
     }

@@ -21,7 +21,7 @@ use super::progress::{self, Progress};
 use super::{MAX_SIMULATION_WORK, input};
 use crate::error::CliError;
 use crate::voice::tell;
-use crate::{Output, document, print, say};
+use crate::{Output, document, print, print_report, say};
 
 #[derive(Debug, Args)]
 pub(super) struct Allowed {
@@ -141,7 +141,8 @@ impl Read {
     /// `work` plays it; `of` is what knows of nothing to play where there is nothing.
     pub(super) fn played<C: Sides>(
         &self,
-        (costs, limit): (network::Costs, u64),
+        costs: network::Costs,
+        limit: u64,
         of: &str,
         work: impl FnOnce(&mut Effort<'_>) -> Result<C, SandboxError>,
     ) -> Result<Answer<C>, CliError> {
@@ -174,8 +175,8 @@ impl Read {
         changed: Option<&Work>,
     ) -> Result<Answer<JobCompared>, CliError> {
         let works = [job, changed.unwrap_or(job)];
-        let effort = (network::Costs::default(), MAX_SIMULATION_WORK);
-        self.played(effort, "the job", |effort| {
+        let costs = network::Costs::default();
+        self.played(costs, MAX_SIMULATION_WORK, "the job", |effort| {
             compare_jobs(works, &self.variant, effort)
         })
     }
@@ -225,7 +226,7 @@ impl Allowed {
 /// One answer is laid out whole; several are compared.
 fn tell_all<C: Sides>(output: Output, answers: &[Answer<C>]) -> Result<(), CliError> {
     match (output, answers) {
-        (_, [answer]) => print(output, answer, |page| abreast::alone(page, answer))?,
+        (_, [answer]) => print_report(output, answer)?,
         (Output::Table, answers) => print(output, &(), |page| abreast::all(page, answers))?,
         _ => return each(output, answers),
     };

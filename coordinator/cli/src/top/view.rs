@@ -102,10 +102,9 @@ impl View {
         status
             .links
             .sort_by_cached_key(|link| trouble::rank(link, findings));
-        let rate = |flow: &reweave_common::operator::FlowStatus| flow.rate_bits_per_s;
         status
             .flows
-            .sort_by_key(|flow| std::cmp::Reverse(rate(flow)));
+            .sort_by_key(|flow| std::cmp::Reverse(flow.rate_bits_per_s));
         status.agents.sort_by_key(|agent| !agent.is_in_trouble());
         let jobs = jobs.iter_mut();
         jobs.for_each(|jobs| jobs.sort_by_key(|job| std::cmp::Reverse(job.rate_bits_per_s)));

@@ -301,7 +301,7 @@ fn refused() -> Response {
 }
 
 /// The command ends now, and the coordinator hears that.
-async fn expect_end(scene: &mut Scene, (mut program, input): (Program, ChildStdin)) {
+async fn expect_end(scene: &mut Scene, mut program: Program, input: ChildStdin) {
     drop(input);
     let (session, request) = heard(scene).await;
     assert_eq!(order(request), JobOrder::End);
@@ -313,7 +313,7 @@ async fn expect_end(scene: &mut Scene, (mut program, input): (Program, ChildStdi
 #[tokio::test(flavor = "multi_thread")]
 async fn late_registered_job_is_ended() {
     let mut scene = Scene::new();
-    let lasting = lasting(&scene);
+    let (program, input) = lasting(&scene);
     let (session, _) = asked(&mut scene).await.unwrap();
     answer(&session, refused()).await.unwrap();
     let (late, _) = asked(&mut scene).await.unwrap();
@@ -321,20 +321,20 @@ async fn late_registered_job_is_ended() {
     let _start: Request = late.receive(Channel::Commands).await.unwrap();
     answer(&late, started()).await.unwrap();
     late.closed().await;
-    expect_end(&mut scene, lasting).await;
+    expect_end(&mut scene, program, input).await;
 }
 
 /// It is registered, whatever happened to the rest.
 #[tokio::test(flavor = "multi_thread")]
 async fn job_without_order_is_ended() {
     let mut scene = Scene::new();
-    let lasting = lasting(&scene);
+    let (program, input) = lasting(&scene);
     let (session, _) = asked(&mut scene).await.unwrap();
     answer(&session, registered("train")).await.unwrap();
     let _start: Request = session.receive(Channel::Commands).await.unwrap();
     answer(&session, refused()).await.unwrap();
     session.closed().await;
-    expect_end(&mut scene, lasting).await;
+    expect_end(&mut scene, program, input).await;
 }
 
 /// As `nohup` starts it, for the command as well.

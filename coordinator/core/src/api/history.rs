@@ -144,25 +144,31 @@ fn record(
 }
 
 fn flow_outcomes(verdict: &Verdict) -> Vec<FlowOutcome> {
-    let outcome = |judged: &crate::log::verdict::Judged| FlowOutcome {
-        flow: judged.flow,
-        before_bits_per_s: judged.before.map(|spread| spread.mean),
-        predicted_bits_per_s: judged.predicted,
-        measured_bits_per_s: judged.after.map(|spread| spread.mean),
-        change: judged.change,
-    };
-    verdict.flows.iter().map(outcome).collect()
+    verdict
+        .flows
+        .iter()
+        .map(|judged| FlowOutcome {
+            flow: judged.flow,
+            before_bits_per_s: judged.before.map(|spread| spread.mean),
+            predicted_bits_per_s: judged.predicted,
+            measured_bits_per_s: judged.after.map(|spread| spread.mean),
+            change: judged.change,
+        })
+        .collect()
 }
 
 fn iteration_outcomes(verdict: &Verdict) -> Vec<IterationOutcome> {
     let ms = |time: TimeSpan| time.as_secs_f64() * 1e3;
-    let outcome = |judged: &crate::log::verdict::JudgedIteration| IterationOutcome {
-        job: judged.job.clone(),
-        before_ms: ms(judged.before),
-        predicted_ms: judged.predicted.map(ms),
-        measured_ms: judged.after.map(ms),
-    };
-    verdict.iterations.iter().map(outcome).collect()
+    verdict
+        .iterations
+        .iter()
+        .map(|judged| IterationOutcome {
+            job: judged.job.clone(),
+            before_ms: ms(judged.before),
+            predicted_ms: judged.predicted.map(ms),
+            measured_ms: judged.after.map(ms),
+        })
+        .collect()
 }
 
 fn words<'r>(

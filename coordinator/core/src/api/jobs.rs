@@ -159,7 +159,7 @@ pub(super) fn pairs(world: &World<'_>, most: u32) -> MeasuredPairs {
         |((facts, beside), _): &((PairFacts, BesidePeers), Moment)| facts.gbps / beside.usual_gbps;
     told.sort_by(|one, other| share(one).total_cmp(&share(other)));
     told.truncate(most as usize);
-    let pair = |((facts, beside), at): ((PairFacts, BesidePeers), Moment)| MeasuredPair {
+    let pairs = told.into_iter().map(|((facts, beside), at)| MeasuredPair {
         rail: facts.rail,
         in_rack: beside.in_rack,
         rate_bits_per_s: rate(facts.gbps),
@@ -169,9 +169,9 @@ pub(super) fn pairs(world: &World<'_>, most: u32) -> MeasuredPairs {
         age_ms: millis(world.known.now.since(at)),
         from: facts.from,
         to: facts.to,
-    };
+    });
     MeasuredPairs {
-        pairs: told.into_iter().map(pair).collect(),
+        pairs: pairs.collect(),
     }
 }
 

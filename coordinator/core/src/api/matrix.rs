@@ -34,14 +34,15 @@ pub(super) fn matrix(known: Measurements<'_>, most: u32) -> Matrix {
 fn worst(mut cells: Vec<MatrixCell>, most: u32) -> Vec<MatrixCell> {
     let most = usize::try_from(most).unwrap_or(usize::MAX);
     if cells.len() > most {
-        let badness = |cell: &MatrixCell| {
-            let figures = [cell.lost_share, cell.median_us];
-            figures.map(|figure| figure.map_or(-1, |it| (it * 1e3) as i64))
-        };
         cells.sort_by_key(|cell| std::cmp::Reverse(badness(cell)));
         cells.truncate(most);
     }
     cells
+}
+
+fn badness(cell: &MatrixCell) -> [i64; 2] {
+    let figures = [cell.lost_share, cell.median_us];
+    figures.map(|figure| figure.map_or(-1, |it| (it * 1e3) as i64))
 }
 
 fn cells(known: Measurements<'_>) -> BTreeMap<Pair, MatrixCell> {

@@ -89,8 +89,8 @@ pub(super) fn invite(
 }
 
 fn hindrance(turn: &DecisionContext<'_>, member: &Member, lasting: Duration) -> Option<Refused> {
-    let is_node = || turn.known.fabric.find(&member.name).is_some();
-    if !member.is_sound() || (member.role == Role::Agent && !is_node()) {
+    let fabric = turn.known.fabric;
+    if !member.is_sound() || (member.role == Role::Agent && fabric.find(&member.name).is_none()) {
         let member = member.clone();
         return Some(Refused::NoSuchMember { member });
     }

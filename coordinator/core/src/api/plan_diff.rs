@@ -38,14 +38,13 @@ impl Diff<'_> {
         after.extend(self.plan.circuits.clone());
         let after = crossings(&after);
         let gone: Vec<_> = before.difference(&after).copied().collect();
-        let takes_place = |new: &Crossing| gone.iter().any(|old| meet(old, new));
         let gone_lines = gone.iter().map(|old| Line {
             what: What::Disconnect(self.joint(*old)),
             tag: needs_drain(self.is_a_link(*old)),
         });
         let new_lines = after.difference(&before).map(|new| Line {
             what: What::Connect(self.joint(*new)),
-            tag: needs_drain(takes_place(new)),
+            tag: needs_drain(gone.iter().any(|old| meet(old, new))),
         });
         gone_lines.chain(new_lines).collect()
     }

@@ -386,13 +386,14 @@ fn against(
         let both = told.hosts.iter().filter(|host| hosts.contains(host));
         both.map(move |&host| format!("{other} runs on {}", fabric.name(host)))
     });
-    let names = named(fabric, hosts);
+    let theirs: Vec<_> = named(fabric, hosts)
+        .into_iter()
+        .map(Subject::Host)
+        .collect();
     let causes = proposals::causes(turn.world(), seen.arrivals);
-    let is_theirs = |subject: &Subject| {
-        let subjects = names.iter().map(|name| Subject::Host(name.clone()));
-        subjects.into_iter().any(|host| subject.touches(&host))
-    };
-    let found = causes.iter().filter(|cause| is_theirs(&cause.subject));
+    let found = causes
+        .iter()
+        .filter(|cause| theirs.iter().any(|host| cause.subject.touches(host)));
     let found = found.map(|cause| format!("{}: {}", cause.class, cause.subject));
     silent.chain(taken).chain(found).collect()
 }

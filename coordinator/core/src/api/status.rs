@@ -173,12 +173,8 @@ fn alarms(world: &World<'_>, state: &State, useless: &[UselessPin]) -> Vec<Strin
     let known = world.known;
     let held = state.rollouts();
     let held = held.filter_map(|rollout| held_for(known.fabric, rollout));
-    let is_idle = |node: &NodeId| {
-        let mut under_way = state.under_way();
-        !under_way.any(|it| it.claims.nodes.contains(node))
-    };
     let nodes = known.fabric.nodes();
-    let astray = nodes.filter(|(node, _)| is_idle(node) && is_astray(known, state, *node));
+    let astray = nodes.filter(|(node, _)| is_idle(state, *node) && is_astray(known, state, *node));
     let astray = astray.map(|(_, node)| {
         format!(
             "{} holds rules that differ from its instruction; check its agent",
@@ -212,6 +208,12 @@ fn severed(world: &World<'_>, in_force: &InForce) -> Option<String> {
         "routes in force lead to a link that is down: {}{more}; {remedy}",
         names.join(", ")
     ))
+}
+
+/// No plan under way claims it.
+fn is_idle(state: &State, node: NodeId) -> bool {
+    let mut under_way = state.under_way();
+    !under_way.any(|it| it.claims.nodes.contains(&node))
 }
 
 /// Packets go around what was to move, so that nothing is lost while it takes its time.
@@ -272,12 +274,10 @@ fn agent(
     let links: Vec<_> = links
         .filter(|&link| known.fabric.crossing(link).is_none())
         .collect();
-    let is_known = |link| {
-        world
-            .wiring
-            .end(snapshot::Hop { from: node, link })
-            .is_some()
-    };
+    let known_links = links.iter().filter(|&&link| {
+        let end = world.wiring.end(snapshot::Hop { from: node, link });
+        end.is_some()
+    });
     let holds = observed.and_then(|observed| observed.holds.as_ref());
     AgentStatus {
         node: known.fabric.name(node).to_owned(),
@@ -287,7 +287,7 @@ fn agent(
             .and_then(|o| o.heard)
             .map(|at| millis(known.now.since(at))),
         generation: holds.map(|holds| holds.value.0),
-        known_links: links.iter().filter(|&&link| is_known(link)).count(),
+        known_links: known_links.count(),
         links: links.len(),
         discarded_readings: known.ingest.discarded(node),
         strays: observed.and_then(|observed| Some(observed.host.strays.as_ref()?.value)),

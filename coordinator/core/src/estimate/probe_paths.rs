@@ -103,12 +103,11 @@ impl ProbePaths {
 
     /// That some say nothing since their ways are not known for sure.
     pub(crate) fn doubts(&self, fabric: &Fabric, ingest: &Ingest) -> Option<String> {
-        let host = |address| {
-            let owner = ingest.owner(address)?;
-            Some(fabric.name(owner))
-        };
         let flow = self.doubted.keys().next()?;
-        let ends = [flow.source, flow.destination].map(|end| host(*end.ip()).unwrap_or("?"));
+        let ends = [flow.source, flow.destination].map(|end| {
+            let owner = ingest.owner(*end.ip());
+            owner.map_or("?", |owner| fabric.name(owner))
+        });
         let (count, [from, to]) = (self.doubted.len(), ends);
         Some(format!(
             "{count} probe paths left out, as from {from} to {to}: traces disagree"
@@ -169,8 +168,8 @@ impl TraceSchedule {
         }
         turn.is_last.then(|| {
             let due = mem::take(&mut self.due).into_iter();
-            let flows = |flows: BTreeSet<_>| flows.into_iter().map(|(_, flow)| flow).collect();
-            due.map(|(node, due)| (node, flows(due))).collect()
+            due.map(|(node, due)| (node, due.into_iter().map(|(_, flow)| flow).collect()))
+                .collect()
         })
     }
 

@@ -76,12 +76,14 @@ impl<'a> Ranks<'a> {
                 *sum = sum.saturating_add(bits);
             }
         }
-        let pair = |((from, to), bits)| ReportedPair {
-            from,
-            to,
-            rate: Rate::from_bits_per_s(bits),
-        };
-        rates.into_iter().map(pair).collect()
+        rates
+            .into_iter()
+            .map(|((from, to), bits)| ReportedPair {
+                from,
+                to,
+                rate: Rate::from_bits_per_s(bits),
+            })
+            .collect()
     }
 
     /// The part of the time that each of these hosts, in their order, spends in the collectives that most of

@@ -64,7 +64,8 @@ impl Addresses {
     pub(crate) fn claim(
         &mut self,
         node: NodeId,
-        (interface, address): (&str, Ipv4Addr),
+        interface: &str,
+        address: Ipv4Addr,
         is_here: impl Fn(NodeId) -> bool,
     ) -> bool {
         if address.is_loopback() {

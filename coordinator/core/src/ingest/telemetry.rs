@@ -301,7 +301,7 @@ impl Ingest {
             let name = interface.name.clone();
             interface
                 .addresses
-                .retain(|&address| self.claim(node, (&name, address)));
+                .retain(|&address| self.claim(node, &name, address));
         }
         Reading::Interface(interface)
     }
@@ -336,10 +336,10 @@ impl Ingest {
         }
     }
 
-    fn claim(&mut self, node: NodeId, claimed: (&str, Ipv4Addr)) -> bool {
+    fn claim(&mut self, node: NodeId, interface: &str, address: Ipv4Addr) -> bool {
         let sessions = &self.sessions;
         let is_here = |node| sessions.get(&node).is_some_and(|it| it.connected);
-        self.addresses.claim(node, claimed, is_here)
+        self.addresses.claim(node, interface, address, is_here)
     }
 
     /// A claim that was not accepted is accepted once the other owner is gone: its agent has said all, and will not say

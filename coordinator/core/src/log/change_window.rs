@@ -80,22 +80,25 @@ fn minute_of_week(moment: Moment) -> u64 {
     (minutes + EPOCH_WEEKDAY * MINUTES_PER_DAY) % MINUTES_PER_WEEK
 }
 
+impl Hours {
+    fn parsed(text: &str) -> Option<Self> {
+        let (days, time) = text.split_once(' ')?;
+        let (first, last) = days.split_once('-').unwrap_or((days, days));
+        let (begin, end) = time.split_once('-')?;
+        let (begin, end) = (minute_of_day(begin)?, minute_of_day(end)?);
+        let is_sound = begin != end && begin < MINUTES_PER_DAY;
+        is_sound.then_some(Self {
+            days: [day(first)?, day(last)?],
+            minutes: [begin, end],
+        })
+    }
+}
+
 impl FromStr for Hours {
     type Err = NoHours;
 
     fn from_str(text: &str) -> Result<Self, NoHours> {
-        let parsed = || {
-            let (days, time) = text.split_once(' ')?;
-            let (first, last) = days.split_once('-').unwrap_or((days, days));
-            let (begin, end) = time.split_once('-')?;
-            let (begin, end) = (minute_of_day(begin)?, minute_of_day(end)?);
-            let is_sound = begin != end && begin < MINUTES_PER_DAY;
-            is_sound.then_some(Self {
-                days: [day(first)?, day(last)?],
-                minutes: [begin, end],
-            })
-        };
-        parsed().ok_or_else(|| NoHours(text.to_owned()))
+        Self::parsed(text).ok_or_else(|| NoHours(text.to_owned()))
     }
 }
 

@@ -294,13 +294,9 @@ impl Outbox {
     }
 
     pub(crate) fn handle_approved(&mut self, change: &Change) {
-        let approves = |plan: Generation| {
-            let mut parts = change.parts().iter();
-            parts.any(
-                |it| matches!(it, Change::PlanApproved { generation, .. } if *generation == plan),
-            )
-        };
-        let approved = self.approvals.extract_if(.., |(plan, _)| approves(*plan));
+        let approved = self
+            .approvals
+            .extract_if(.., |(plan, _)| approves(change, *plan));
         self.records.extend(approved.map(|(_, record)| record));
     }
 
@@ -333,6 +329,11 @@ pub(crate) struct OperatorRequest {
     pub(crate) id: u64,
     pub(crate) principal: Member,
     pub(crate) request: Request,
+}
+
+fn approves(change: &Change, plan: Generation) -> bool {
+    let mut parts = change.parts().iter();
+    parts.any(|it| matches!(it, Change::PlanApproved { generation, .. } if *generation == plan))
 }
 
 #[cfg(test)]

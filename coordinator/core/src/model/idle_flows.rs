@@ -108,16 +108,19 @@ impl IdleFlows {
             let is_silent = |host: &NodeId| !sends_past_the_kernel(world, &flows, *host);
             job_of(world, hosts).flows.is_empty() && told.ranks.iter().all(is_silent)
         };
-        let facts = |(job, told): (&String, &AnnouncedLoad)| JobFacts {
-            job: job.clone(),
-            will_send: told
-                .loads
-                .iter()
-                .filter_map(|(hop, gbps)| demand(known, *hop, *gbps))
-                .collect(),
-            ..JobFacts::default()
-        };
-        self.told.iter().filter(is_to_come).map(facts).collect()
+        self.told
+            .iter()
+            .filter(is_to_come)
+            .map(|(job, told)| JobFacts {
+                job: job.clone(),
+                will_send: told
+                    .loads
+                    .iter()
+                    .filter_map(|(hop, gbps)| demand(known, *hop, *gbps))
+                    .collect(),
+                ..JobFacts::default()
+            })
+            .collect()
     }
 
     /// All jobs whose flows send now, or have sent and rest, in the order of their first hosts.

@@ -108,14 +108,18 @@ fn group(known: Measurements<'_>, found: &GroupSpread) -> GroupImbalance {
 /// The links in the direction of the flows: away from who chose, or to who was chosen.
 fn over(known: Measurements<'_>, found: &GroupSpread) -> Vec<Hop> {
     let at = found.group.at;
-    let hop = |&link: &_| {
-        let from = if found.chosen {
-            at
-        } else {
-            known.fabric.link(link).far(at).node
-        };
-        snapshot::Hop { from, link }
-    };
-    let over: Vec<_> = found.group.links.iter().map(hop).collect();
+    let over: Vec<_> = found
+        .group
+        .links
+        .iter()
+        .map(|&link| {
+            let from = if found.chosen {
+                at
+            } else {
+                known.fabric.link(link).far(at).node
+            };
+            snapshot::Hop { from, link }
+        })
+        .collect();
     hops(&over, known.fabric)
 }

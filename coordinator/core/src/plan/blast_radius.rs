@@ -82,7 +82,7 @@ fn by_job(
         .map(|it| (it.flow, it.low < scaled(it.before, 1.0 - tolerance)))
         .collect();
     with_network(world, state, plan, |network| {
-        let touches = Touches::of(network, (plan, claims));
+        let touches = Touches::of(network, plan, claims);
         let one = |flow: &FlowState| {
             let touch = touches.touch(&sent(flow));
             let may_slow = foretold.get(&flow.flow).copied();

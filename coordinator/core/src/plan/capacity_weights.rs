@@ -28,7 +28,7 @@ impl<'f> CapacityWeights<'f> {
     /// cables, is worth what it reports.
     pub(crate) fn new(world: &'f World<'_>, routes: &Routes) -> Self {
         let fabric = world.fabric();
-        let worth = |(link, between): (LinkId, &reweave_common::fabric::Link)| {
+        let gbps = fabric.links().map(|(link, between)| {
             let ends = between.ports().map(|port| Hop {
                 from: port.node,
                 link,
@@ -38,10 +38,10 @@ impl<'f> CapacityWeights<'f> {
                 .map(reweave_common::units::Rate::gbps)
                 .fold(between.rate.gbps(), f64::min);
             (link, gbps)
-        };
+        });
         let mut worths = Self {
             fabric,
-            gbps: fabric.links().map(worth).collect(),
+            gbps: gbps.collect(),
             rooms: BTreeMap::new(),
         };
         for to in fabric.endpoints() {
@@ -74,7 +74,7 @@ impl<'f> CapacityWeights<'f> {
             let links = routes.next_hops(node, to);
             let worths = links
                 .iter()
-                .map(|&link| self.worth((node, door), links, link));
+                .map(|&link| self.worth(node, door, links, link));
             let room = if node == door || links.is_empty() {
                 f64::INFINITY
             } else {
@@ -87,9 +87,7 @@ impl<'f> CapacityWeights<'f> {
     /// What is worth as much gets as much.
     pub(crate) fn weighed(&self, at: NodeId, to: NodeId, links: &[LinkId]) -> Vec<NextHop> {
         let door = self.door(to);
-        let worths = links
-            .iter()
-            .map(|&link| self.worth((at, door), links, link));
+        let worths = links.iter().map(|&link| self.worth(at, door, links, link));
         let weights = shortened(&worths.collect::<Vec<_>>());
         let hops = links.iter().zip(weights);
         hops.map(|(&link, weight)| NextHop { link, weight })
@@ -97,7 +95,7 @@ impl<'f> CapacityWeights<'f> {
     }
 
     /// A link's own rate, and no more than its share of the room that all links there lead to.
-    fn worth(&self, (at, door): (NodeId, NodeId), links: &[LinkId], link: LinkId) -> f64 {
+    fn worth(&self, at: NodeId, door: NodeId, links: &[LinkId], link: LinkId) -> f64 {
         let far = |link: LinkId| self.fabric.link(link).far(at).node;
         let room = self
             .rooms

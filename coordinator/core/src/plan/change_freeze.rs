@@ -23,23 +23,29 @@ pub(crate) fn objections(world: &World<'_>, state: &State, plan: &Plan) -> Vec<R
         return Vec::new();
     }
     let touched = touched(world, state, plan);
-    let reason = |job: &Frozen| {
-        let link = *used(world, state, &job.hosts)
-            .intersection(&touched)
-            .next()?;
-        let host = *job.hosts.first()?;
-        Some(Reason::Frozen { host, link })
-    };
-    state.frozen().iter().filter_map(reason).collect()
+    state
+        .frozen()
+        .iter()
+        .filter_map(|job| {
+            let link = *used(world, state, &job.hosts)
+                .intersection(&touched)
+                .next()?;
+            let host = *job.hosts.first()?;
+            Some(Reason::Frozen { host, link })
+        })
+        .collect()
 }
 
 pub(crate) fn status(known: Measurements<'_>, state: &State) -> Vec<FrozenStatus> {
-    let status = |job: &Frozen| FrozenStatus {
-        hosts: names(known, &job.hosts),
-        by: job.by.to_string(),
-        age_ms: crate::log::millis::millis(known.now.since(job.since)),
-    };
-    state.frozen().iter().map(status).collect()
+    state
+        .frozen()
+        .iter()
+        .map(|job| FrozenStatus {
+            hosts: names(known, &job.hosts),
+            by: job.by.to_string(),
+            age_ms: crate::log::millis::millis(known.now.since(job.since)),
+        })
+        .collect()
 }
 
 pub(crate) fn names(known: Measurements<'_>, hosts: &BTreeSet<NodeId>) -> Vec<String> {

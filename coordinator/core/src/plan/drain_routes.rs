@@ -341,8 +341,10 @@ impl RoutesAroundDrain<'_> {
 
     fn has_hosts(&self, at: NodeId) -> bool {
         let mut links = self.fabric.links_of(at).iter();
-        let far = |link: &LinkId| self.fabric.link(*link).far(at).node;
-        links.any(|link| self.fabric.node(far(link)).role.is_endpoint())
+        links.any(|link| {
+            let far = self.fabric.link(*link).far(at).node;
+            self.fabric.node(far).role.is_endpoint()
+        })
     }
 }
 

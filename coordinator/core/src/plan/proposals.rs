@@ -142,8 +142,10 @@ pub(crate) fn plan(world: &World<'_>, state: &State) -> Option<Plan> {
 /// The same where it is known already that nothing is urgent. What is left of flows that have ended is taken away
 /// when there is nothing else to do.
 pub(crate) fn not_urgent(world: &World<'_>, state: &State) -> Option<Plan> {
-    let left_over = || stale_pins::left_over(world.known, &state.in_force().pins);
-    mend(world, state).or_else(|| lift(state, left_over()))
+    mend(world, state).or_else(|| {
+        let left_over = stale_pins::left_over(world.known, &state.in_force().pins);
+        lift(state, left_over)
+    })
 }
 
 /// What cannot wait: pins and routes of ours that lead nowhere.

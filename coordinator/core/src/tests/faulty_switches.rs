@@ -108,11 +108,11 @@ fn switch_losing_rules_is_instructed_again() {
 fn silent_switch_is_asked_three_times() {
     let (mut cluster, _, plan) = planned();
     cluster.network.switch("leaf0").mood = Mood::Deaf;
-    let sent = |cluster: &Cluster| cluster.installs_sent();
     cluster.apply(plan);
     let begun = cluster.effects.len();
     cluster.run_for(Duration::from_millis(5900));
-    assert_eq!(sent(&cluster), 3, "{:?}", &cluster.effects[begun..]);
+    let sent = cluster.installs_sent();
+    assert_eq!(sent, 3, "{:?}", &cluster.effects[begun..]);
     assert_eq!(phase(&cluster), Some(Phase::Applying));
     cluster.run_for(Duration::from_millis(300));
     assert_eq!(phase(&cluster), Some(Phase::RollingBack));

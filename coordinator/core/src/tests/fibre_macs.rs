@@ -39,13 +39,6 @@ pub(super) fn cluster() -> Cluster {
 
 /// Another interface of a host, which is no fibre's, may bear any address.
 fn tell(cluster: &mut Cluster, of_h2: &str) {
-    let reading = |interface: &str, address: Mac| {
-        let interface = interface.to_owned();
-        Reading::Host(HostReading::Hardware(HardwareAddress {
-            interface,
-            address,
-        }))
-    };
     for host in 0..4_u8 {
         let own = Mac::of_one_nic([2, 0, 0, 0, 7, host]).unwrap();
         let fab1 = match host {
@@ -57,7 +50,12 @@ fn tell(cluster: &mut Cluster, of_h2: &str) {
             ("fab0", Mac::DEFAULT_FIBRE_MAC),
             ("fab1", fab1),
         ];
-        let readings = readings.map(|(interface, mac)| reading(interface, mac));
+        let readings = readings.map(|(interface, address)| {
+            Reading::Host(HostReading::Hardware(HardwareAddress {
+                interface: interface.to_owned(),
+                address,
+            }))
+        });
         say(cluster, &format!("h{host}"), readings.into());
     }
 }

@@ -296,15 +296,14 @@ impl Network {
         let known = wanted.filter_map(|&flow| Some((flow, self.known(&flow)?)));
         let trace = |(flow, at): (FlowKey, Flow)| {
             let path = self.path(&flow, &at);
-            let inbound = |hop: &Hop| {
-                let far = self.fabric.link(hop.link).far(hop.from).node;
-                Some(link_address(&self.fabric, far, hop.link))
-            };
             // Who is behind a dead hop hears nothing that it could answer.
             let is_dead = |hop: &Hop| self.dead.contains(hop);
             let seen = path.iter().position(is_dead).unwrap_or(path.len());
             let routers = path[..path.len() - 1].iter().enumerate();
-            let routers = routers.map(|(place, hop)| inbound(hop).filter(|_| place < seen));
+            let routers = routers.map(|(place, hop)| {
+                let far = self.fabric.link(hop.link).far(hop.from).node;
+                (place < seen).then(|| link_address(&self.fabric, far, hop.link))
+            });
             Reading::Path(TracedPath {
                 flow,
                 routers: routers.collect(),

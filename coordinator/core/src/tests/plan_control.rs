@@ -45,10 +45,11 @@ fn pinning() -> (Cluster, Generation) {
 }
 
 fn told(cluster: &Cluster) -> usize {
-    let is_step = |change: &Change| matches!(change, Change::StepIntent(_));
     let log = cluster.log.iter();
     let parts = log.flat_map(|command| command.change.parts());
-    parts.filter(|change| is_step(change)).count()
+    parts
+        .filter(|change| matches!(change, Change::StepIntent(_)))
+        .count()
 }
 
 fn is_held(cluster: &Cluster) -> bool {

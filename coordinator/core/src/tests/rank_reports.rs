@@ -23,7 +23,7 @@ fn jobs(cluster: &mut Cluster) -> Vec<JobStatus> {
 
 /// One rank on each of these hosts, each of which sends the next one this much a second, past the kernel.
 fn ring(cluster: &mut Cluster, hosts: &[&str], bits_per_s: u64, busy_ms: impl Fn(usize) -> u64) {
-    timed_ring(cluster, hosts, bits_per_s, (busy_ms, |_| 0));
+    timed_ring(cluster, hosts, bits_per_s, busy_ms, |_| 0);
 }
 
 /// And tells how long its transfers were on their way.
@@ -31,7 +31,8 @@ fn timed_ring(
     cluster: &mut Cluster,
     hosts: &[&str],
     bits_per_s: u64,
-    (busy_ms, sending_ms): (impl Fn(usize) -> u64, impl Fn(usize) -> u64),
+    busy_ms: impl Fn(usize) -> u64,
+    sending_ms: impl Fn(usize) -> u64,
 ) {
     let ranks = hosts.len().max(2) as u32;
     for (rank, host) in (0..ranks).zip(hosts) {
@@ -50,7 +51,7 @@ fn timed_ring(
             ..all_reduces()
         };
         let peers = vec![peer(rank + 1, bytes, 0), peer(rank + ranks - 1, 0, bytes)];
-        tell(cluster, host, (of(5, "world", [rank, ranks]), works, peers));
+        tell(cluster, host, of(5, "world", [rank, ranks]), works, peers);
     }
 }
 
@@ -78,7 +79,7 @@ fn of(communicator: u64, name: &str, [rank, ranks]: [u32; 2]) -> Rank {
 }
 
 /// What it has done for a second.
-fn tell(cluster: &mut Cluster, host: &str, (rank, works, peers): (Rank, Works, Vec<RankPeer>)) {
+fn tell(cluster: &mut Cluster, host: &str, rank: Rank, works: Works, peers: Vec<RankPeer>) {
     let reading = RankReading {
         rank,
         over: TimeSpan::from_secs(1),
@@ -205,7 +206,7 @@ fn registered_job_explained_to_lossy_link() {
     let hosts = ["h0", "h4", "h1", "h5"];
     register(&mut cluster, "train", &hosts);
     let slow = |rank| if rank == 2 { 900 } else { 100 };
-    timed_ring(&mut cluster, &hosts, 90_000_000, (|_| 500, slow));
+    timed_ring(&mut cluster, &hosts, 90_000_000, |_| 500, slow);
     let told = explained(&mut cluster, "train");
     assert_eq!(told.job, "train");
     assert_eq!(told.collective.as_deref(), Some("AllReduce RING SIMPLE"));
@@ -235,7 +236,7 @@ fn bypass_path_shown_where_probes_agree() {
     probe_for(&mut cluster, Duration::from_secs(20));
     let hosts = ["h0", "h4", "h1", "h5"];
     let slow = |rank| if rank == 2 { 900 } else { 100 };
-    timed_ring(&mut cluster, &hosts, 90_000_000, (|_| 500, slow));
+    timed_ring(&mut cluster, &hosts, 90_000_000, |_| 500, slow);
     let told = explained(&mut cluster, "h1");
     assert_eq!(told.path, ["h1", "leaf0", "*", "leaf1", "h5"]);
     let doubts = ["not every hop from h1 to h5 is known"];
@@ -243,7 +244,7 @@ fn bypass_path_shown_where_probes_agree() {
 }
 
 /// Ranks of a group of this name that do nothing but this with the next one, each on its host.
-fn group(cluster: &mut Cluster, (name, kind): (&str, &str), hosts: &[&str]) {
+fn group(cluster: &mut Cluster, name: &str, kind: &str, hosts: &[&str]) {
     let ranks = hosts.len() as u32;
     for (rank, host) in (0..ranks).zip(hosts) {
         let next = (rank + 1 < ranks).then(|| sends(rank + 1));
@@ -252,7 +253,7 @@ fn group(cluster: &mut Cluster, (name, kind): (&str, &str), hosts: &[&str]) {
             ..all_reduces()
         };
         let peers = next.into_iter().collect();
-        tell(cluster, host, (of(7, name, [rank, ranks]), works, peers));
+        tell(cluster, host, of(7, name, [rank, ranks]), works, peers);
     }
 }
 
@@ -268,25 +269,25 @@ fn sends(rank: u32) -> RankPeer {
 
 #[test]
 fn groups_across_hosts_or_racks_found() {
-    let found = |group_of: (&str, &str), hosts: &[&str]| {
+    let found = |name: &str, kind: &str, hosts: &[&str]| {
         let mut cluster = cluster();
-        group(&mut cluster, group_of, hosts);
+        group(&mut cluster, name, kind, hosts);
         assert_eq!(jobs(&mut cluster).len(), 1, "it exchanges something");
         let found = causes(&mut cluster).into_iter();
         found.map(|it| it.class).collect::<Vec<_>>()
     };
     let (across, along) = (["h0", "h4", "h1", "h5"], ["h0", "h1", "h4", "h5"]);
     let pipeline = [Class::PipelineAcrossSpine];
-    assert_eq!(found(("undefined", "Send"), &across), pipeline);
-    assert_eq!(found(("undefined", "Send"), &along), []);
-    assert_eq!(found(("undefined", "AllReduce"), &across), []);
+    assert_eq!(found("undefined", "Send", &across), pipeline);
+    assert_eq!(found("undefined", "Send", &along), []);
+    assert_eq!(found("undefined", "AllReduce", &across), []);
     let tensors = "TENSOR_MODEL_PARALLEL_GROUP";
     assert_eq!(
-        found((tensors, "AllReduce"), &along),
+        found(tensors, "AllReduce", &along),
         [Class::TensorAcrossHosts]
     );
     let both = "TENSOR_AND_DATA_PARALLEL_GROUP";
-    assert_eq!(found((both, "AllReduce"), &along), []);
+    assert_eq!(found(both, "AllReduce", &along), []);
 }
 
 /// Ten all-reduces by this many ranks on this many hosts, of this many bytes each; each takes this long, and a little
@@ -302,7 +303,7 @@ fn reduce(cluster: &mut Cluster, [ranks, hosts]: [u32; 2], bytes: u64, ms: u64) 
         let peers = vec![sends((rank + 1) % ranks)];
         let rank = of(u64::from(ranks), "dp", [rank, ranks]);
         let host = format!("h{}", rank.rank % hosts);
-        tell(cluster, &host, (rank, works, peers));
+        tell(cluster, &host, rank, works, peers);
     }
 }
 

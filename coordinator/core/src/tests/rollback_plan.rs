@@ -75,8 +75,8 @@ fn pin_rollback_needs_operator_choice() {
     let pinned = cluster.core.state().in_force().pins[0].flow;
     let undo = back(&mut cluster, None);
     assert_eq!((undo.takes_back, undo.pins.len()), (Some(plan), 0));
-    let gone = |what: &What| matches!(what, What::Unpin(pin) if pin.flow == pinned);
-    assert!(undo.changes.len() == 1 && gone(&undo.changes[0].what));
+    assert_eq!(undo.changes.len(), 1);
+    assert!(matches!(&undo.changes[0].what, What::Unpin(pin) if pin.flow == pinned));
     cluster.run_for(SETTLE_TIME);
     cluster.apply(undo.generation);
     cluster.run_until_ended(2);

@@ -83,16 +83,14 @@ fn conflicting_address_claims_are_named() {
     let mut cluster = Cluster::new(Mode::Manual);
     let [liar, honest] = ["h5", "h0"].map(|name| cluster.network.node(name));
     let address = host_address(honest);
-    let claim = |name: &str| {
-        Reading::Interface(Interface {
+    for (node, name) in [(liar, "eth7"), (honest, "eth0")] {
+        cluster.handle(Input::AgentUp { node });
+        let claim = Reading::Interface(Interface {
             name: name.to_owned(),
             addresses: vec![address],
             gateways: vec![],
-        })
-    };
-    for (node, name) in [(liar, "eth7"), (honest, "eth0")] {
-        cluster.handle(Input::AgentUp { node });
-        let (taken, readings) = (cluster.now(), vec![claim(name)]);
+        });
+        let (taken, readings) = (cluster.now(), vec![claim]);
         let sample = Sample { taken, readings };
         cluster.handle(Input::Sample { node, sample });
     }

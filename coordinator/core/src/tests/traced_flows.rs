@@ -104,18 +104,16 @@ fn silent_router_leaves_links_unknown() {
 }
 
 fn is_watched(cluster: &Cluster, flow: &FlowKey) -> bool {
-    let last = |node: &str| {
-        let at = cluster.network.node(node);
-        let mut told = cluster.effects.iter().rev();
-        told.find_map(|effect| match effect {
-            Effect::Send {
-                node,
-                instruction: Instruction::Watch(watch),
-            } if *node == at => Some(watch.trace.contains(flow)),
-            _ => None,
-        })
-    };
-    last("h2") == Some(true)
+    let sender = cluster.network.node("h2");
+    let mut told = cluster.effects.iter().rev();
+    let last = told.find_map(|effect| match effect {
+        Effect::Send {
+            node,
+            instruction: Instruction::Watch(watch),
+        } if *node == sender => Some(watch.trace.contains(flow)),
+        _ => None,
+    });
+    last == Some(true)
 }
 
 #[test]
@@ -160,8 +158,10 @@ fn viewers_cannot_start_traces() {
     let before = cluster.effects.len();
     cluster.run_for(SETTLE_TIME);
     let is_watch = |effect: &Effect| {
-        let is_watch = |it: &Instruction| matches!(it, Instruction::Watch(_));
-        matches!(effect, Effect::Send { instruction, .. } if is_watch(instruction))
+        let Effect::Send { instruction, .. } = effect else {
+            return false;
+        };
+        matches!(instruction, Instruction::Watch(_))
     };
     assert!(!cluster.effects[before..].iter().any(is_watch));
 }

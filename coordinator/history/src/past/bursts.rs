@@ -43,7 +43,7 @@ fn of_flow(rows: &[&Seen<FlowSeen>], stretch: Duration) -> Vec<Burst> {
         let hops = row.what.hops.as_deref().map(nodes_of);
         match bursts.last_mut() {
             Some(burst) if goes_on && is_same_way(burst, hops.as_ref()) => {
-                go_on(burst, row, (bytes, sending), hops, stretch);
+                go_on(burst, row, bytes, sending, hops, stretch);
             }
             last => {
                 let goes_on = goes_on && last.is_some();
@@ -51,7 +51,7 @@ fn of_flow(rows: &[&Seen<FlowSeen>], stretch: Duration) -> Vec<Burst> {
                 if let Some(burst) = last.filter(|burst| goes_on && row.at == burst.at + stretch) {
                     burst.at = began_late(burst, stretch);
                 }
-                bursts.push(begin(row, (bytes, sending), hops, goes_on));
+                bursts.push(begin(row, bytes, sending, hops, goes_on));
             }
         }
         before = Some(row);
@@ -101,7 +101,8 @@ fn began_late(burst: &Burst, stretch: Duration) -> Moment {
 
 fn begin(
     row: &Seen<FlowSeen>,
-    (bytes, sending): (u64, Duration),
+    bytes: u64,
+    sending: Duration,
     hops: Option<Vec<String>>,
     goes_on: bool,
 ) -> Burst {
@@ -120,7 +121,8 @@ fn begin(
 fn go_on(
     burst: &mut Burst,
     row: &Seen<FlowSeen>,
-    (bytes, sending): (u64, Duration),
+    bytes: u64,
+    sending: Duration,
     hops: Option<Vec<String>>,
     stretch: Duration,
 ) {

@@ -15,7 +15,7 @@ const HOOK_EVENTS: [(&str, &str); 6] = [
 /// The document with them.
 pub(super) fn told_in(mut document: Value) -> Value {
     let hooks: Map<_, _> = HOOK_EVENTS
-        .map(|it| (it.0.to_owned(), hook(it)))
+        .map(|(event, part)| (event.to_owned(), hook(event, part)))
         .into_iter()
         .collect();
     if let Value::Object(parts) = &mut document {
@@ -24,7 +24,7 @@ pub(super) fn told_in(mut document: Value) -> Value {
     document
 }
 
-fn hook((event, part): (&str, &str)) -> Value {
+fn hook(event: &str, part: &str) -> Value {
     let what = match part {
         "finding" => json!({ "$ref": "#/components/schemas/Finding" }),
         "change" => json!({ "$ref": "#/components/schemas/RunningChange" }),

@@ -192,11 +192,12 @@ fn drop_oldest_answer(kept: &mut All, by: &Visitor) -> bool {
 }
 
 fn bytes(kept: &All) -> usize {
-    let bytes = |kept: &Kept| match &kept.answer {
-        AnswerState::Answer(_, _, body) => body.len(),
-        AnswerState::NotYet | AnswerState::Unknown => 0,
-    };
-    kept.values().map(bytes).sum()
+    kept.values()
+        .map(|kept| match &kept.answer {
+            AnswerState::Answer(_, _, body) => body.len(),
+            AnswerState::NotYet | AnswerState::Unknown => 0,
+        })
+        .sum()
 }
 
 /// A request that is being answered. Dropped before it is, because it was refused, it may be made again.
@@ -224,8 +225,9 @@ impl Open {
     fn keep(&mut self, code: StatusCode, headers: HeaderMap, body: Bytes) {
         if let Some((by, _)) = &self.key {
             let mut kept = self.answers.lock();
-            let is_full = |kept: &All| bytes(kept) + body.len() > MAX_ANSWERS_BYTES;
-            while is_full(&kept) && drop_oldest_answer(&mut kept, by) {}
+            while bytes(&kept) + body.len() > MAX_ANSWERS_BYTES && drop_oldest_answer(&mut kept, by)
+            {
+            }
         }
         self.note(AnswerState::Answer(code, headers, body));
     }

@@ -134,7 +134,7 @@ pub(super) async fn play(
     let own = served.context.fabric.clone();
     let moved = moved(&served, until).await?;
     let playing = served.sandbox.work(move |goes_on| {
-        let scene = Scene::set(source, asked.fabric.as_deref(), (own, moved))?;
+        let scene = Scene::set(source, asked.fabric.as_deref(), own, moved)?;
         let each = asked.variants.iter();
         let played = each.map(|it| it.played(&scene, &goes_on));
         Ok::<_, Problem>(played.collect())

@@ -36,7 +36,7 @@ pub(super) async fn hold(
     headers: HeaderMap,
     path: Number,
 ) -> ApiResult {
-    steer(&served, &visitor, &headers, (path, Steering::Hold)).await
+    steer(&served, &visitor, &headers, path, Steering::Hold).await
 }
 
 /// Lets a plan go on that is held, by a person or because something could not be done, which is tried again at
@@ -53,7 +53,7 @@ pub(super) async fn resume(
     headers: HeaderMap,
     path: Number,
 ) -> ApiResult {
-    steer(&served, &visitor, &headers, (path, Steering::Resume)).await
+    steer(&served, &visitor, &headers, path, Steering::Resume).await
 }
 
 /// Gives a plan up: what was done is rolled back, in an order in which nothing is lost; one that has not begun is
@@ -70,14 +70,15 @@ pub(super) async fn abort(
     headers: HeaderMap,
     path: Number,
 ) -> ApiResult {
-    steer(&served, &visitor, &headers, (path, Steering::Abort)).await
+    steer(&served, &visitor, &headers, path, Steering::Abort).await
 }
 
 async fn steer(
     served: &Served,
     visitor: &Visitor,
     headers: &HeaderMap,
-    (path, how): (Number, Steering),
+    path: Number,
+    how: Steering,
 ) -> ApiResult {
     let generation = number(path)?;
     let idempotency = Idempotency::asked(headers, visitor, &format!("{how} {generation}"))?;

@@ -23,7 +23,10 @@ impl Page {
     }
 
     pub(super) fn sample(&mut self, name: &str, labels: &[(&str, &str)], value: impl Into<f64>) {
-        let labels: Vec<_> = labels.iter().map(label).collect();
+        let labels: Vec<_> = labels
+            .iter()
+            .map(|(name, value)| label(name, value))
+            .collect();
         let labels = if labels.is_empty() {
             String::new()
         } else {
@@ -39,7 +42,7 @@ impl Page {
     }
 }
 
-fn label((name, value): &(&str, &str)) -> String {
+fn label(name: &str, value: &str) -> String {
     let escaped = value
         .replace('\\', "\\\\")
         .replace('"', "\\\"")

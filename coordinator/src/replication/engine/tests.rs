@@ -17,13 +17,16 @@ const OWN_ID: MemberId = MemberId(2);
 const ADDED_ID: MemberId = MemberId(9);
 
 fn members() -> BTreeMap<MemberId, Member> {
-    let member = |MemberId(id)| Member {
-        name: format!("c{id}"),
-        address: ([127, 0, 0, 1], 7332).into(),
-        replaces: None,
-        folder: Some(FolderId(id)),
-    };
-    [LEADER_ID, OWN_ID].map(|id| (id, member(id))).into()
+    let members = [LEADER_ID, OWN_ID].map(|MemberId(id)| {
+        let member = Member {
+            name: format!("c{id}"),
+            address: ([127, 0, 0, 1], 7332).into(),
+            replaces: None,
+            folder: Some(FolderId(id)),
+        };
+        (MemberId(id), member)
+    });
+    members.into()
 }
 
 fn snapshot() -> Message {

@@ -150,7 +150,7 @@ impl Laws {
             }
             _ => false,
         };
-        self.look_at_fence(sight, doer, is_it, (install.generation, install.token));
+        self.look_at_fence(sight, doer, is_it, install.generation, install.token);
         if noted.promised.as_ref().map(|it| it.token) != Some(install.token) {
             self.breaches.push(Breach::ActedUnnoted(doer));
         }
@@ -175,7 +175,7 @@ impl Laws {
             }
             _ => false,
         };
-        self.look_at_fence(sight, doer, is_it, (told.generation, told.token));
+        self.look_at_fence(sight, doer, is_it, told.generation, told.token);
         if driver.disk.promised.as_ref() != Some(told) {
             self.breaches.push(Breach::ActedUnnoted(doer));
         }
@@ -206,7 +206,8 @@ impl Laws {
         sight: Sight<'_>,
         doer: Doer,
         is_it: impl Fn(&Change) -> bool,
-        (generation, token): (Generation, Token),
+        generation: Generation,
+        token: Token,
     ) {
         let mut decided = sight.log.iter().flat_map(|command| command.change.parts());
         if !decided.any(is_it) {

@@ -140,7 +140,8 @@ impl Agreed {
     /// A coordinator that leads, or thinks so, answers what was asked when this much was promised.
     pub fn answers(
         &mut self,
-        (term, state): (u64, &State),
+        term: u64,
+        state: &State,
         asked_at: u64,
         request: &Request,
         response: &Response,
@@ -167,7 +168,7 @@ impl Agreed {
     }
 
     /// A token lets in one, and says the same however often that one comes.
-    pub fn lets_in(&mut self, (term, state): (u64, &State), by: [Digest; 2], pass: &Pass) {
+    pub fn lets_in(&mut self, term: u64, state: &State, by: [Digest; 2], pass: &Pass) {
         let [token, key] = by;
         let denied = self.state.membership().denied();
         // What a member was admitted with is worth nothing any longer: it may be invited again.

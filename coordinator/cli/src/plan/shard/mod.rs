@@ -17,7 +17,7 @@ use reweave_design::cluster::{
 
 use crate::error::CliError;
 use crate::sim::{MAX_SIMULATION_WORK, input};
-use crate::{Output, print};
+use crate::{Output, print_report};
 use besides::Besides;
 use show::Answer;
 use state::State;
@@ -73,7 +73,7 @@ impl Shard {
         if let Some(fabric) = &self.over {
             answer.together = besides.together(fabric)?;
         }
-        print(output, &answer, |page| show::answer(page, &answer))
+        print_report(output, &answer)
     }
 
     fn jobs(&self, ground: &Ground, entries: &[JobEntry]) -> Result<Vec<Job>, CliError> {
@@ -131,19 +131,19 @@ const MAX_ELAPSED_S: f64 = 3.2e8;
 
 /// New jobs arrive, and those that ask for other numbers of servers are heard.
 fn settle(fleet: &mut Fleet, jobs: &[Job]) -> Vec<Step> {
-    let asked = |name: &str| {
-        let running = fleet.running.iter().map(|it| &it.job);
-        let mut all = running.chain(fleet.waiting.iter().map(|it| &it.job));
-        all.find(|it| it.name == name).map(|it| it.servers)
-    };
-    let event = |job: &Job| match asked(&job.name) {
+    let events: Vec<_> = jobs.iter().filter_map(|job| event(fleet, job)).collect();
+    fleet.handle_all(fleet.now_ms, events)
+}
+
+fn event(fleet: &Fleet, job: &Job) -> Option<Event> {
+    let running = fleet.running.iter().map(|it| &it.job);
+    let mut all = running.chain(fleet.waiting.iter().map(|it| &it.job));
+    match all.find(|it| it.name == job.name).map(|it| it.servers) {
         None => Some(Event::Arrive(job.clone())),
         Some(servers) if servers != job.servers => Some(Event::Resize {
             job: job.name.clone(),
             servers: job.servers,
         }),
         Some(_) => None,
-    };
-    let events: Vec<_> = jobs.iter().filter_map(event).collect();
-    fleet.handle_all(fleet.now_ms, events)
+    }
 }

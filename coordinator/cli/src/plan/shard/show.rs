@@ -15,6 +15,7 @@ use crate::page::Page;
 use crate::plan::explained::{Explained, Market, Subject};
 use crate::plan::summary::Summary;
 use crate::plan::topology::others_as_given;
+use crate::report::Report;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Answer {
@@ -174,23 +175,25 @@ fn queued(fleet: &Fleet, waiting: &Waiting) -> Queued {
     }
 }
 
-pub(super) fn answer(page: &mut Page, answer: &Answer) {
-    shards(page, answer);
-    done(page, answer);
-    for it in &answer.experts {
-        page.line(&format!("  {}: {}", it.job, it.why));
-    }
-    if !answer.together.is_empty() {
-        shifts(page, &answer.together);
-    }
-    if !answer.degrees.is_empty() {
-        page.heading("Next to packet switches");
-        for it in &answer.degrees {
-            page.line(&format!("  {}: {}", it.job, it.degree.words()));
+impl Report for Answer {
+    fn lay_out(&self, page: &mut Page) {
+        shards(page, self);
+        done(page, self);
+        for it in &self.experts {
+            page.line(&format!("  {}: {}", it.job, it.why));
         }
-    }
-    if answer.explain {
-        answer.shards.iter().for_each(|shard| explain(page, shard));
+        if !self.together.is_empty() {
+            shifts(page, &self.together);
+        }
+        if !self.degrees.is_empty() {
+            page.heading("Next to packet switches");
+            for it in &self.degrees {
+                page.line(&format!("  {}: {}", it.job, it.degree.words()));
+            }
+        }
+        if self.explain {
+            self.shards.iter().for_each(|shard| explain(page, shard));
+        }
     }
 }
 
@@ -207,7 +210,7 @@ const SHARD_COLUMNS: [&str; 8] = [
 
 fn shards(page: &mut Page, answer: &Answer) {
     page.heading("Shards");
-    let row = |shard: &Shard| {
+    let rows = answer.shards.iter().map(|shard| {
         [
             shard.job.clone(),
             shard.blocks.join(" and "),
@@ -218,8 +221,8 @@ fn shards(page: &mut Page, answer: &Answer) {
             format!("{:.2}", shard.summary.ideal_switch_ms),
             format!("{:.0}", shard.ends_s),
         ]
-    };
-    page.table(SHARD_COLUMNS, answer.shards.iter().map(row));
+    });
+    page.table(SHARD_COLUMNS, rows);
     let free = answer.free.len();
     let are = if free == 1 { "is" } else { "are" };
     page.line(&format!("  {} {are} free", counted(free, "server")));

@@ -100,12 +100,15 @@ impl Before {
             }
         }
         let design = self.design(&hosts)?;
-        let wiring = (&design, self.parallel.max(1));
+        let parallel = self.parallel.max(1);
         let lying = Lying {
             own: &self.circuits,
             others: &fleet.others(&job.name),
         };
-        let shard = fleet.forming.along(&*job.training, &servers, wiring, lying);
+        let training = &*job.training;
+        let shard = fleet
+            .forming
+            .along(training, &servers, &design, parallel, lying);
         let job = Job {
             servers: self.asked,
             ..job.clone()

@@ -16,12 +16,15 @@ use std::thread;
 
 use clap::Args;
 use reweave_sim::engine;
+use serde::Serialize;
 use serde_json::{Map, Number, Value, json};
 
 use super::input;
 use super::progress::{self, Progress};
 use crate::error::CliError;
-use crate::{Output, document, print, say};
+use crate::page::Page;
+use crate::report::Report;
+use crate::{Output, document, print_report, say};
 use axis::{Axis, Point, Shard};
 
 pub(crate) use store::Gather;
@@ -79,11 +82,8 @@ impl Sweep {
         let lines: String = answers.iter().map(|answer| format!("{answer}\n")).collect();
         if let Some(to) = &self.to {
             let written = store::write(to, &shard.file(), lines)?;
-            let summary = json!({ "points": answers.len(), "written": written });
-            return print(output, &summary, |page| {
-                page.line(&format!("{} points in {written}", answers.len()));
-            })
-            .map(drop);
+            let points = answers.len();
+            return print_report(output, &WrittenShard { points, written }).map(drop);
         }
         for answer in answers {
             say(&document(output, answer, |page| {
@@ -91,6 +91,18 @@ impl Sweep {
             })?)?;
         }
         Ok(())
+    }
+}
+
+#[derive(Serialize)]
+struct WrittenShard {
+    points: usize,
+    written: String,
+}
+
+impl Report for WrittenShard {
+    fn lay_out(&self, page: &mut Page) {
+        page.line(&format!("{} points in {}", self.points, self.written));
     }
 }
 
@@ -164,8 +176,9 @@ impl<'o> Asker<'o> {
             for _ in 0..cores.min(points.len()) {
                 let (sender, next) = (sender.clone(), &next);
                 scope.spawn(move || {
-                    let take = || next.fetch_add(1, Ordering::Relaxed);
-                    while let Some((place, (nth, point))) = at(points, take()) {
+                    while let Some((place, (nth, point))) =
+                        at(points, next.fetch_add(1, Ordering::Relaxed))
+                    {
                         // The receiver waits for all answers.
                         let _ = sender.send((place, self.ask(*nth, point)));
                     }

@@ -192,7 +192,7 @@ impl State {
     fn take(&mut self, at: Moment, token: Token, change: Change) {
         match change {
             Change::PlanProposed { plan, claims, by } => {
-                self.propose((*plan, *claims), Signed { at, by });
+                self.propose(*plan, *claims, Signed { at, by });
             }
             Change::PlanRefused {
                 generation,
@@ -340,7 +340,7 @@ impl State {
     }
 
     /// In place of all on offer that need any of the same.
-    fn propose(&mut self, (plan, claims): (Plan, ResourceSet), proposed: Signed) {
+    fn propose(&mut self, plan: Plan, claims: ResourceSet, proposed: Signed) {
         let fits = plan.generation > self.newest && plan.parent == self.in_force.generation;
         let taken = self.taken(plan.generation, &claims);
         if !fits || taken.is_some() || !self.in_force.is_all_that_changes(&plan, &claims) {
@@ -419,13 +419,13 @@ impl State {
         };
         let mut rollouts = self.rollouts.iter_mut();
         let heard = rollouts.any(|rollout| rollout.acknowledge(node, ack));
-        if let Some(claimed) = claimed.filter(|_| heard) {
-            self.go_beyond(claimed);
+        if let Some((held, token)) = claimed.filter(|_| heard) {
+            self.go_beyond(held, token);
         }
     }
 
     /// A node has followed this already, though it may be lost from the log.
-    fn go_beyond(&mut self, (held, token): (Generation, Token)) {
+    fn go_beyond(&mut self, held: Generation, token: Token) {
         let is_credible =
             |claimed: u64, known: u64| claimed <= MAX_CLAIM.min(known.saturating_add(MAX_AHEAD));
         if is_credible(held.0, self.newest.0) {
@@ -536,7 +536,7 @@ impl State {
             return;
         };
         match readback.followed() {
-            Some(claimed) => self.go_beyond(claimed),
+            Some((held, token)) => self.go_beyond(held, token),
             None => journey.observe(optical, readback),
         }
     }

@@ -26,10 +26,11 @@ impl State {
     /// Jobs of the plan that are over, or have another order by now.
     pub(crate) fn other_ranks(&self, plan: &Plan) -> Vec<Reason> {
         let unfit = plan.orders.iter().filter(|order| !self.fits(order));
-        let reason = |order: &RankOrder| Reason::OtherRanks {
-            job: order.job.clone(),
-        };
-        unfit.map(reason).collect()
+        unfit
+            .map(|order| Reason::OtherRanks {
+                job: order.job.clone(),
+            })
+            .collect()
     }
 
     /// Where ranks are now is not touched: they stay there until the orchestrator that starts them asks again.

@@ -455,18 +455,6 @@ fn refused_undo_leaves_step_unconfirmed() {
 #[test]
 fn next_generation_exceeds_agents_unless_absurd() {
     let begun = [propose(0, 1), approve(1), step(1, INSTALL_AIM, &[0, 1])];
-    let older = |held| {
-        acked(
-            0,
-            1,
-            2,
-            Err(InstallRefusal::Older {
-                held: Generation(held),
-                token: Token(0),
-            }),
-        )
-    };
-    let next = |held| applied(&[&begun[..], &[older(held)]].concat()).next_generation();
     let most = 1 + (1 << 20);
     for (held, expected) in [
         (0, 2),
@@ -475,22 +463,19 @@ fn next_generation_exceeds_agents_unless_absurd() {
         (most + 1, 2),
         (u64::MAX, 2),
     ] {
-        assert_eq!(next(held), Generation(expected), "{held}");
+        let older = InstallRefusal::Older {
+            held: Generation(held),
+            token: Token(0),
+        };
+        let heard = [acked(0, 1, 2, Err(older))];
+        let state = applied(&[&begun[..], &heard].concat());
+        assert_eq!(state.next_generation(), Generation(expected), "{held}");
     }
 }
 
 #[test]
 fn next_token_exceeds_agents_unless_absurd() {
     let begun = [propose(0, 1), approve(1), step(1, INSTALL_AIM, &[0, 1])];
-    let next = |token| {
-        let older = InstallRefusal::Older {
-            held: Generation(0),
-            token: Token(token),
-        };
-        let heard = [acked(0, 1, 2, Err(older)), step(2, UNDO_AIM, &[0, 1])];
-        let state = applied(&[&begun[..], &heard].concat());
-        state.rollouts().next().unwrap().phase.step().unwrap().token
-    };
     let most = 4 + (1 << 20);
     for (claimed, expected) in [
         (0, 4),
@@ -499,7 +484,14 @@ fn next_token_exceeds_agents_unless_absurd() {
         (most + 1, 4),
         (u64::MAX, 4),
     ] {
-        assert_eq!(next(claimed), Token(expected), "{claimed}");
+        let older = InstallRefusal::Older {
+            held: Generation(0),
+            token: Token(claimed),
+        };
+        let heard = [acked(0, 1, 2, Err(older)), step(2, UNDO_AIM, &[0, 1])];
+        let state = applied(&[&begun[..], &heard].concat());
+        let next = state.rollouts().next().unwrap().phase.step().unwrap().token;
+        assert_eq!(next, Token(expected), "{claimed}");
     }
 }
 

@@ -282,14 +282,16 @@ pub(crate) fn measured(world: &World<'_>) -> Vec<(PairFacts, Moment)> {
             }
         }
     }
-    let pair = |((from, to, rail), (rate, at)): (Between, (Rate, Moment))| {
-        let facts = PairFacts {
-            from: name(known, from),
-            to: name(known, to),
-            rail,
-            gbps: rate.gbps(),
-        };
-        (facts, at)
-    };
-    rates.into_iter().map(pair).collect()
+    rates
+        .into_iter()
+        .map(|((from, to, rail), (rate, at))| {
+            let facts = PairFacts {
+                from: name(known, from),
+                to: name(known, to),
+                rail,
+                gbps: rate.gbps(),
+            };
+            (facts, at)
+        })
+        .collect()
 }

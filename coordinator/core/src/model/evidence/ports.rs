@@ -70,10 +70,9 @@ pub(crate) fn speed(world: &World<'_>, end: Hop) -> Option<Rate> {
 
 /// The RDMA device whose packets go over this end of a link.
 pub(crate) fn rdma_device<'p>(world: &'p World<'_>, end: Hop) -> Option<&'p str> {
-    let of_fibre = || world.fabric().fibre_of(end.from, end.link);
     let interface = match world.wiring.end(end) {
         Some(end) => &end.interface,
-        None => &of_fibre()?.interface,
+        None => &world.fabric().fibre_of(end.from, end.link)?.interface,
     };
     nic(world, end.from, interface)?.rdma.as_deref()
 }

@@ -251,14 +251,15 @@ impl World<'_> {
 
     /// Full links, from the switches that send over them.
     fn full_hops(&self) -> BTreeSet<Hop> {
-        let is_full = |hop: Hop, state: &LinkState| {
-            let capacity = self.known.fabric.link(hop.link).rate;
-            let is_switch = self.known.fabric.node(hop.from).role == Role::Switch;
-            is_switch && state.rate >= scaled(capacity, self.known.policy.planner.full_at)
-        };
         let links = self.links().into_iter();
-        let full = links.filter(|(hop, state)| is_full(*hop, state));
+        let full = links.filter(|(hop, state)| self.is_full(*hop, state));
         full.map(|(hop, _)| hop).collect()
+    }
+
+    fn is_full(&self, hop: Hop, state: &LinkState) -> bool {
+        let capacity = self.known.fabric.link(hop.link).rate;
+        let is_switch = self.known.fabric.node(hop.from).role == Role::Switch;
+        is_switch && state.rate >= scaled(capacity, self.known.policy.planner.full_at)
     }
 
     /// All hops over which so much is sent that a queue may stand before them for a while.

@@ -21,7 +21,7 @@ impl Wiring {
     /// All nodes after the sender, the receiver among them, known or not.
     pub(crate) fn passed(&self, fabric: &Fabric, from: NodeId, traced: &TracedPath) -> Vec<Passed> {
         let mut at = Some(from);
-        let mut pass = |address: Option<Ipv4Addr>| {
+        let routers = traced.routers.iter().map(|&address| {
             let node = address.and_then(|it| self.node(it));
             let link = address.and_then(|it| self.link(it));
             let hop = match (at, node, link) {
@@ -35,8 +35,8 @@ impl Wiring {
                 address,
                 link,
             }
-        };
-        let mut passed: Vec<_> = traced.routers.iter().map(|it| pass(*it)).collect();
+        });
+        let mut passed: Vec<_> = routers.collect();
         let destination = *traced.flow.destination.ip();
         let last = at.and_then(|at| self.last_hop(fabric, at, destination));
         passed.push(Passed {

@@ -64,29 +64,31 @@ impl<'a> Harbour<'a> {
 
     /// Whether there were nodes that only lead to undisturbed ones.
     fn settle_more(&mut self) -> bool {
-        let fabric = self.fabric();
-        let distance = |node: NodeId| {
-            let links = self.old.get(&node).filter(|links| !links.is_empty())?;
-            let next = links.iter().map(|link| {
-                let next = self
-                    .kept
-                    .contains(link)
-                    .then(|| fabric.link(*link).far(node).node);
-                self.undisturbed.get(&next?).copied()
-            });
-            let distances: Option<Vec<_>> = next.collect();
-            Some(distances?.into_iter().min()? + 1)
-        };
         let unsettled = self
             .old
             .keys()
             .filter(|node| !self.undisturbed.contains_key(node));
         let more: Vec<_> = unsettled
-            .filter_map(|&node| Some((node, distance(node)?)))
+            .filter_map(|&node| Some((node, self.undisturbed_distance(node)?)))
             .collect();
         let any = !more.is_empty();
         self.undisturbed.extend(more);
         any
+    }
+
+    /// None unless all ways of a node are kept and lead to undisturbed nodes.
+    fn undisturbed_distance(&self, node: NodeId) -> Option<usize> {
+        let fabric = self.fabric();
+        let links = self.old.get(&node).filter(|links| !links.is_empty())?;
+        let next = links.iter().map(|link| {
+            let next = self
+                .kept
+                .contains(link)
+                .then(|| fabric.link(*link).far(node).node);
+            self.undisturbed.get(&next?).copied()
+        });
+        let distances: Option<Vec<_>> = next.collect();
+        Some(distances?.into_iter().min()? + 1)
     }
 
     /// None when a node has no path.
@@ -137,8 +139,7 @@ impl<'a> Harbour<'a> {
         };
         let links = self.at.open[node.index()].iter().copied();
         let links = links.filter(leads_on);
-        let was_used = |link: &LinkId| self.old[&node].contains(link);
-        links.min_by_key(|link| (!was_used(link), *link))
+        links.min_by_key(|link| (!self.old[&node].contains(link), *link))
     }
 
     fn neighbours(&self, node: NodeId) -> impl Iterator<Item = NodeId> {

@@ -167,8 +167,11 @@ impl Position<'_> {
         let now = sum(open, &|_| true);
         let left = sum(open, &|link| !dark.contains(&link));
         let (first, own) = (fabric.first_circuits(), fabric.links_of(node));
-        let whole = || now.max(sum(own, &|link| is_lit(fabric, first, link)));
-        left == now || left >= (whole() as f64 * self.from.floor) as u64
+        if left == now {
+            return true;
+        }
+        let whole = now.max(sum(own, &|link| is_lit(fabric, first, link)));
+        left >= (whole as f64 * self.from.floor) as u64
     }
 
     fn links_of(&self, crossings: &BTreeSet<Crossing>) -> BTreeSet<LinkId> {

@@ -15,7 +15,7 @@ use crate::log::migration_steps::own_table;
 pub(super) fn rounds(at: &Position<'_>, wanted: &Tables) -> Option<Vec<Round>> {
     let mut turns: BTreeMap<NodeId, BTreeMap<NodeId, usize>> = BTreeMap::new();
     for (to, changed) in changed(at, wanted) {
-        let change = change((at, wanted), to, changed);
+        let change = change(at, wanted, to, changed);
         turns.insert(to, change.turns(at.from.pace)?);
     }
     let last = turns.values().flat_map(BTreeMap::values).max();
@@ -36,22 +36,24 @@ fn round(
         .filter(|(_, turn)| **turn == number)
         .map(|(&node, _)| node);
     let nodes: BTreeSet<_> = now.collect();
-    let table = |node: NodeId| {
-        let mut table = wanted
-            .get(&node)
-            .cloned()
-            .unwrap_or_else(|| own_table(node));
-        for (to, turns) in turns {
-            if turns.get(&node).is_some_and(|&turn| turn > number) {
-                match entry(&at.tables, node, *to) {
-                    Some(hops) => table.towards.insert(*to, hops.clone()),
-                    None => table.towards.remove(to),
-                };
+    nodes
+        .into_iter()
+        .map(|node| {
+            let mut table = wanted
+                .get(&node)
+                .cloned()
+                .unwrap_or_else(|| own_table(node));
+            for (to, turns) in turns {
+                if turns.get(&node).is_some_and(|&turn| turn > number) {
+                    match entry(&at.tables, node, *to) {
+                        Some(hops) => table.towards.insert(*to, hops.clone()),
+                        None => table.towards.remove(to),
+                    };
+                }
             }
-        }
-        (node, table)
-    };
-    nodes.into_iter().map(table).collect()
+            (node, table)
+        })
+        .collect()
 }
 
 /// By destination: the nodes that send there otherwise than they should, or may do so.
@@ -69,7 +71,7 @@ fn changed(at: &Position<'_>, wanted: &Tables) -> BTreeMap<NodeId, BTreeSet<Node
 }
 
 /// With all nodes that packets may come to from those that change. Who sends to these is of no concern.
-fn change((at, wanted): (&Position<'_>, &Tables), to: NodeId, changed: BTreeSet<NodeId>) -> Change {
+fn change(at: &Position<'_>, wanted: &Tables, to: NodeId, changed: BTreeSet<NodeId>) -> Change {
     let own = Own::new(at, to);
     let heads = |tables: &Tables, node: NodeId| -> BTreeSet<NodeId> {
         let far = |link| at.from.fabric.link(link).far(node).node;

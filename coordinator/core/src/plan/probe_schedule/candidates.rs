@@ -53,8 +53,10 @@ impl Share {
     pub(super) fn pair(
         self,
         nth: usize,
-        (place, places): (usize, usize),
-        (peer, ends): (NodeId, [Ipv4Addr; 2]),
+        place: usize,
+        places: usize,
+        peer: NodeId,
+        ends: [Ipv4Addr; 2],
     ) -> Pair {
         let is_open = self.is_open((place + nth * PEER_STRIDE) % places.max(1), places);
         let by = FIRST_SOURCE_PORT + ((nth + place) % usize::from(self.ports)) as u16;

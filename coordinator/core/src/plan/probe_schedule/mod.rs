@@ -156,7 +156,7 @@ impl ProbeSchedule {
         let peers = peers.into_iter().enumerate();
         peers.flat_map(move |(place, (peer, pairs))| {
             let pairs = pairs.into_iter();
-            pairs.map(move |ends| share.pair(node.index(), (place, places), (peer, ends)))
+            pairs.map(move |ends| share.pair(node.index(), place, places, peer, ends))
         })
     }
 

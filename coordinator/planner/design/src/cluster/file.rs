@@ -162,15 +162,15 @@ impl Reader<'_> {
     }
 
     fn memory(&self, gb: Option<&Spanned<f64>>) -> Result<Option<Bytes>, InputError> {
-        let bytes = |gb: &Spanned<f64>| match *gb.get_ref() {
+        gb.map(|gb| match *gb.get_ref() {
             some if some > 0.0 && some <= MAX_MEMORY_GB => Ok(Bytes::new((some * 1e9) as u64)),
             other => {
                 let told = Number(other);
                 let problem = format!("{told} is not above 0, and at most {MAX_MEMORY_GB}");
                 Err(self.0.error(gb.span(), problem))
             }
-        };
-        gb.map(bytes).transpose()
+        })
+        .transpose()
     }
 
     fn name(&self, name: &Spanned<String>, known: &mut BTreeSet<String>) -> Result<(), InputError> {

@@ -101,10 +101,9 @@ pub struct Ground {
 
 impl Ground {
     pub fn servers(&self) -> impl Iterator<Item = Server> {
-        let slices = |(host, it): (u32, &Host)| {
-            (0..it.slices as u32).map(move |slice| Server { host, slice })
-        };
-        (0..).zip(&self.hosts).flat_map(slices)
+        (0..)
+            .zip(&self.hosts)
+            .flat_map(|(host, it)| (0..it.slices as u32).map(move |slice| Server { host, slice }))
     }
 
     pub fn host(&self, server: Server) -> &Host {

@@ -216,7 +216,8 @@ impl Forming {
         &self,
         training: &dyn Training,
         servers: &[Server],
-        (design, parallel): (&Design, usize),
+        design: &Design,
+        parallel: usize,
         lying: Lying<'_>,
     ) -> Result<Shard, Unfit> {
         let bare = self.bare(training, servers.to_vec(), lying)?;
@@ -254,11 +255,11 @@ impl Forming {
     ) -> Result<Bare<'_>, Unfit> {
         let spread = training.on(servers.len())?;
         let hosts = hosts(&servers);
-        let number = |server: u32| {
+        let place = spread.server.iter().map(|&server| {
             let host = servers[server as usize].host;
             hosts.iter().position(|&it| it == host).unwrap_or(0) as u32
-        };
-        let place = spread.server.iter().map(|&server| number(server)).collect();
+        });
+        let place = place.collect();
         let block = |&host: &u32| (host, self.ground.hosts[host as usize].block);
         let room = Room {
             ports: self.ports(&servers, training.kept_ports()),
@@ -371,10 +372,9 @@ impl Bare<'_> {
         let blocks: BTreeSet<_> = self.room.block.values().collect();
         let own = |(between, _): &(&[usize; 2], _)| between.iter().all(|it| blocks.contains(it));
         let fibres = self.room.fibres.iter().filter(own);
-        let count = |(between, free): (&[usize; 2], &Vec<_>)| {
-            (between.map(|it| self.number(it)), free.len())
-        };
-        fibres.map(count).collect()
+        fibres
+            .map(|(between, free)| (between.map(|it| self.number(it)), free.len()))
+            .collect()
     }
 
     /// Of a link.
@@ -530,12 +530,12 @@ fn node(host: u32) -> NodeId {
 fn panels(kinds: &[Kind]) -> Vec<Panel> {
     let all = kinds.iter().flat_map(|kind| &kind.switches);
     let all = all.max().map_or(0, |most| most + 1);
-    let on = |switch: u32, kind: &Kind| {
-        let ports = kind.switches.iter();
-        ports.filter(|it| **it == switch).count()
-    };
     let panel = |switch: u32| {
-        let counts: Vec<_> = kinds.iter().map(|kind| on(switch, kind)).collect();
+        let counts = kinds.iter().map(|kind| {
+            let ports = kind.switches.iter();
+            ports.filter(|it| **it == switch).count()
+        });
+        let counts: Vec<_> = counts.collect();
         Panel::numbered(format!("switch {switch}"), &counts)
     };
     let panels: Vec<_> = (0..all).map(panel).collect();

@@ -65,19 +65,20 @@ impl Splicing {
     /// Ports that are left go between the ends of links that lie on no ring.
     fn splice_links(&mut self, ports: usize) {
         while self.wiring.degree(self.new) + 2 <= ports {
-            let on_ring = |ends: [u32; 2]| {
-                self.rings.iter().any(|ring| {
-                    let next = |nth: usize| ring[(nth + 1) % ring.len()];
-                    (0..ring.len()).any(|nth| pair(ring[nth], next(nth)) == ends)
-                })
-            };
             let pairs = self.wiring.pairs().into_iter();
             let mut open = pairs.filter(|&[a, b]| {
-                a != self.new && b != self.new && self.is_open(a, b) && !on_ring([a, b])
+                a != self.new && b != self.new && self.is_open(a, b) && !self.is_on_ring([a, b])
             });
             let Some([a, b]) = open.next() else { return };
             self.between(a, b);
         }
+    }
+
+    fn is_on_ring(&self, ends: [u32; 2]) -> bool {
+        self.rings.iter().any(|ring| {
+            let mut places = 0..ring.len();
+            places.any(|nth| pair(ring[nth], ring[(nth + 1) % ring.len()]) == ends)
+        })
     }
 }
 

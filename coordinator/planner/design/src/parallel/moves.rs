@@ -160,15 +160,14 @@ impl Groups {
     }
 
     fn servers(&self, group: usize) -> Split {
-        let server = |part| {
-            if self.close {
+        let servers = (0..self.parts).map(|part| {
+            let server = if self.close {
                 group * self.parts + part
             } else {
                 group + part * self.loads.len()
-            }
-        };
-        (0..self.parts)
-            .map(|part| Rank::from_index(server(part)))
-            .collect()
+            };
+            Rank::from_index(server)
+        });
+        servers.collect()
     }
 }

@@ -21,7 +21,8 @@ pub fn at_their_best<M: Dealing>(
     model: &M,
     deal: &M::Deal,
     settings: &Settings,
-    (request, fat_tree): (&Request, f64),
+    request: &Request,
+    fat_tree: f64,
     help: Help<'_>,
 ) -> Result<Vec<Other<M::Deal>>, TopologyError> {
     let of = |rival: Rival| {

@@ -69,14 +69,14 @@ impl Search<'_> {
             .min_by_key(|&server| held[server]);
         let to = emptiest.filter(|&it| held[it] + self.part(nth, split.len()) < most);
         if let Some(to) = to {
-            let moved = |&rank: &Rank| {
+            let moved = split.iter().map(|&rank| {
                 if rank.index() == fullest {
                     Rank::from_index(to)
                 } else {
                     rank
                 }
-            };
-            return Some(split.iter().map(moved).collect());
+            });
+            return Some(moved.collect());
         }
         let finer = self.sizes(nth).into_iter().filter(|&it| it > split.len());
         finer.map(|parts| self.spread(parts)).find(|finer| {

@@ -253,7 +253,7 @@ fn rival_fabrics_get_their_own_split() {
         settings: &settings,
     };
     let as_given = rivals(&job, &request, cost, &Alone, NO_DEADLINE).unwrap();
-    let best = others::at_their_best(&search, &start, &settings, (&request, cost), HELP).unwrap();
+    let best = others::at_their_best(&search, &start, &settings, &request, cost, HELP).unwrap();
     assert_eq!(best.len(), Rival::ALL.len());
     for (other, (rival, given)) in best.iter().zip(as_given) {
         let (_, ms) = other.best.unwrap();

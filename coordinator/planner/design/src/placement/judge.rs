@@ -140,10 +140,12 @@ impl Judge {
     /// Where all ports are alike it does not matter who is where.
     fn slowest_host(&self, order: &[usize]) -> f64 {
         let sum = |pairs: &[(usize, f64)]| pairs.iter().map(|(_, bytes)| bytes).sum::<f64>();
-        let time = |place: usize| {
-            sum(&self.sends[place]).max(sum(&self.receives[place])) / self.spots.ports[order[place]]
-        };
-        (0..self.places).map(time).fold(0.0, f64::max)
+        (0..self.places)
+            .map(|place| {
+                sum(&self.sends[place]).max(sum(&self.receives[place]))
+                    / self.spots.ports[order[place]]
+            })
+            .fold(0.0, f64::max)
     }
 
     fn slowest_pair(&self, order: &[usize]) -> f64 {

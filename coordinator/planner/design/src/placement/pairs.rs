@@ -27,20 +27,22 @@ pub fn read_pairs(file: &str, text: &str, fabric: &Fabric) -> Result<Pairs, Inpu
     let mut pairs: BTreeMap<_, BTreeMap<u32, f64>> = BTreeMap::new();
     for row in columns.rows(text) {
         let row = row?;
-        let ends = (host(&row, "from", fabric)?, host(&row, "to", fabric)?);
-        if ends.0 == ends.1 {
+        let (from, to) = (host(&row, "from", fabric)?, host(&row, "to", fabric)?);
+        if from == to {
             return Err(row.error("to", "it is from: a host measures others"));
         }
         let gbps: f64 = row.require("gbps")?;
-        let absurd = || format!("{} Gb/s is not a rate a link can have", Number(gbps));
-        let rate = Rate::from_gbps(gbps).ok_or_else(|| row.error("gbps", absurd()))?;
-        if let Some(most) = beyond(rate, ends, fabric) {
+        let rate = Rate::from_gbps(gbps).ok_or_else(|| {
+            let problem = format!("{} Gb/s is not a rate a link can have", Number(gbps));
+            row.error("gbps", problem)
+        })?;
+        if let Some(most) = beyond(rate, from, to, fabric) {
             let most = Number(most.gbps());
             let told = format!("all links of one of the two carry {most} Gb/s");
             return Err(row.error("gbps", told));
         }
         let rail = row.parsed(RAIL_COLUMN)?.unwrap_or(0);
-        let rails = pairs.entry(ends).or_default();
+        let rails = pairs.entry((from, to)).or_default();
         if rails.insert(rail, rate.bits_per_s() as f64).is_some() {
             return Err(row.error("to", "this pair was listed before"));
         }
@@ -50,7 +52,7 @@ pub fn read_pairs(file: &str, text: &str, fabric: &Fabric) -> Result<Pairs, Inpu
 }
 
 /// What can go from one to the other at most, if this is more.
-fn beyond(rate: Rate, (from, to): (NodeId, NodeId), fabric: &Fabric) -> Option<Rate> {
+fn beyond(rate: Rate, from: NodeId, to: NodeId, fabric: &Fabric) -> Option<Rate> {
     let most = fabric.most_between(from, to)?;
     most.is_exceeded_by(rate.gbps()).then_some(most)
 }

@@ -163,15 +163,15 @@ fn alike(fabric: &Fabric, spread: Vec<Shares>) -> (usize, Vec<Vec<(usize, f64)>>
         let rate = rate(fabric, LinkId::from_index(hop / 2));
         narrowest[link] = narrowest[link].min(rate);
     }
-    let way = |shares: Shares| {
+    let ways = spread.into_iter().map(|shares| {
         let links = shares.into_iter().map(|(hop, share)| {
             let link = link_of[hop];
             (link, share / narrowest[link])
         });
         let way: BTreeMap<_, _> = links.collect();
         way.into_iter().collect()
-    };
-    (count, spread.into_iter().map(way).collect())
+    });
+    (count, ways.collect())
 }
 
 /// How many classes there are, and by hop its own: those of one get the same share in every way.

@@ -55,13 +55,15 @@ pub fn one_path_each(
     most: usize,
 ) -> PathsByPair {
     let mut loads = vec![0.0; routes.lanes().count()];
-    let pair = |(&(from, to), &amount)| Choice {
-        ends: [from, to],
-        amount,
-        ways: known.ways(routes, [from, to], most),
-        picked: None,
-    };
-    let mut choices: Vec<_> = demand.iter().map(pair).collect();
+    let mut choices: Vec<_> = demand
+        .iter()
+        .map(|(&(from, to), &amount)| Choice {
+            ends: [from, to],
+            amount,
+            ways: known.ways(routes, [from, to], most),
+            picked: None,
+        })
+        .collect();
     for _ in 0..CHOICE_ROUNDS {
         choices
             .iter_mut()

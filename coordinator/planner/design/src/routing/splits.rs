@@ -76,11 +76,11 @@ impl Routes {
             std::iter::once(from).chain(ends).collect()
         };
         let ways = self.hops(from, to, most).into_iter();
-        let way = |(hops, share): (Vec<u32>, f64)| WeightedPath {
+        ways.map(|(hops, share)| WeightedPath {
             hosts: hosts(&hops),
             share,
-        };
-        ways.map(way).collect()
+        })
+        .collect()
     }
 
     /// The same ways, by their lanes.

@@ -134,9 +134,8 @@ fn smallest(mut hops: Vec<NextHop>) -> Vec<NextHop> {
     hops.iter_mut().for_each(|hop| hop.weight /= common);
     let most = hops.iter().map(|hop| hop.weight).max().unwrap_or(0);
     if most > MAX_WEIGHT {
-        let held = |weight: u32| (weight * MAX_WEIGHT / most).max(1);
         hops.iter_mut()
-            .for_each(|hop| hop.weight = held(hop.weight));
+            .for_each(|hop| hop.weight = (hop.weight * MAX_WEIGHT / most).max(1));
     }
     hops
 }

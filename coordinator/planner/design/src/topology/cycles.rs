@@ -76,7 +76,8 @@ pub(super) fn shorten(
     rings: &mut [Vec<u32>],
     limits: &Limits,
     rng: &mut SplitMix64,
-    (work, in_time): (usize, InTime<'_>),
+    work: usize,
+    in_time: InTime<'_>,
 ) {
     let mut reach = Reach::new(wiring.hosts());
     let Some(mut score) = reach.all_hops(wiring, u64::MAX) else {

@@ -318,8 +318,7 @@ fn is_part(group: &Group, hosts: usize) -> bool {
 
 /// Whether no cable of a ring has gone.
 pub(super) fn is_whole(ring: &[u32], wiring: &Wiring) -> bool {
-    let next = |nth: usize| ring[(nth + 1) % ring.len()];
-    (0..ring.len()).all(|nth| wiring.joins(ring[nth], next(nth)))
+    (0..ring.len()).all(|nth| wiring.joins(ring[nth], ring[(nth + 1) % ring.len()]))
 }
 
 /// Rings by strides in geometric steps.
@@ -539,8 +538,8 @@ impl Laid {
     fn shorten(&mut self, fixed: usize, ground: &mut Ground<'_>) {
         let Ground { limits, rng, .. } = ground;
         let free = &mut self.rings[fixed..];
-        let most = (MAX_SHORTENING_WORK, ground.in_time);
-        cycles::shorten(&mut self.wiring, free, limits, rng, most);
+        let work = MAX_SHORTENING_WORK;
+        cycles::shorten(&mut self.wiring, free, limits, rng, work, ground.in_time);
     }
 
     fn design(self, family: Family) -> Design {

@@ -14,7 +14,8 @@ use super::wiring::{Pair, pair};
 /// A design with what can be joined of that; nothing where that is nothing. `limits` are those that
 /// failures leave; hosts have the numbers that they had.
 pub(super) fn mended(
-    (before, left): (&Design, &Design),
+    before: &Design,
+    left: &Design,
     limits: &Limits,
     dead: &BTreeSet<u32>,
     demand: &Demand,
@@ -136,13 +137,13 @@ impl Mending<'_> {
         }
         let (sent, distances) = (matching::weights(demand), Distances::of(wiring));
         let most = sent.values().copied().fold(1.0, f64::max);
-        let merit = |[a, b]: Pair| {
+        let weights = fitting.into_iter().map(|[a, b]| {
             let bytes = sent.get(&[a, b]).copied().unwrap_or(0.0);
             let hops = distances.hops(a, b).unwrap_or(u32::MAX);
             let hops = f64::from(hops) / wiring.hosts() as f64;
-            1.0 + BYTES_SCORE * bytes / most + HOPS_SCORE * hops.min(1.0)
-        };
-        let weights = fitting.into_iter().map(|ends| (ends, merit(ends)));
+            let merit = 1.0 + BYTES_SCORE * bytes / most + HOPS_SCORE * hops.min(1.0);
+            ([a, b], merit)
+        });
         matching::heaviest(&weights.collect(), wiring, self.limits)
     }
 }

@@ -168,18 +168,19 @@ impl<'p> Patching<'p> {
             let mut own = self.panels[panel].ports[host as usize].iter().copied();
             own.find(|&port| taken.insert((panel, port)))
         };
-        let mut numbered = |(panel, cable): (usize, Pair)| {
-            let ports = match kept.get(&(panel, cable)) {
-                Some(&ports) => ports,
-                None => [free(panel, cable[0])?, free(panel, cable[1])?],
-            };
-            Some(Patch {
-                cable,
-                panel,
-                ports,
+        self.cables()
+            .filter_map(|(panel, cable)| {
+                let ports = match kept.get(&(panel, cable)) {
+                    Some(&ports) => ports,
+                    None => [free(panel, cable[0])?, free(panel, cable[1])?],
+                };
+                Some(Patch {
+                    cable,
+                    panel,
+                    ports,
+                })
             })
-        };
-        self.cables().filter_map(&mut numbered).collect()
+            .collect()
     }
 
     /// Panel by panel.

@@ -13,8 +13,7 @@ const OTHER_COLOR: &str = "#999999";
 /// Which ring each cable lies on.
 fn ring_of(design: &Design, a: u32, b: u32) -> Option<usize> {
     let on = |ring: &Vec<u32>| {
-        let next = |nth: usize| ring[(nth + 1) % ring.len()];
-        (0..ring.len()).any(|nth| pair(ring[nth], next(nth)) == [a, b])
+        (0..ring.len()).any(|nth| pair(ring[nth], ring[(nth + 1) % ring.len()]) == [a, b])
     };
     design.rings.iter().position(on)
 }

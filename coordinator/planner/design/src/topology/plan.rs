@@ -218,7 +218,7 @@ fn plan_by(
         }
     }
     let best = choose(request, &demand, best, &mut lost)?;
-    let proposal = best.propose(job, request, (&demand, ideal, lost), patience.others)?;
+    let proposal = best.propose(job, request, &demand, ideal, lost, patience.others)?;
     Ok((proposal, simulated == worth))
 }
 
@@ -450,7 +450,7 @@ impl Draft {
     ) -> Result<Proposal, TopologyError> {
         let ideal = on_ideal_switch(job, request, NO_DEADLINE)?;
         let played = self.play(job, demand, request, NO_DEADLINE)?;
-        played.propose(job, request, (demand, ideal, Vec::new()), NO_DEADLINE)
+        played.propose(job, request, demand, ideal, Vec::new(), NO_DEADLINE)
     }
 
     fn play(
@@ -575,7 +575,9 @@ impl Played {
         self,
         job: &Job<'_>,
         request: &Request,
-        (demand, ideal, lost): (&Demand, Evaluation, Vec<Lost>),
+        demand: &Demand,
+        ideal: Evaluation,
+        lost: Vec<Lost>,
         in_time: InTime<'_>,
     ) -> Result<Proposal, TopologyError> {
         let mut proposal = Proposal {

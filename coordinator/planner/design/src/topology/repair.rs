@@ -135,11 +135,13 @@ fn left_of(design: &Design, failed: &[Failed]) -> Design {
 
 /// Those among what has failed.
 pub fn lost_hosts(failed: &[Failed]) -> BTreeSet<u32> {
-    let host = |failed: &Failed| match *failed {
-        Failed::Host(host) => Some(host),
-        _ => None,
-    };
-    failed.iter().filter_map(host).collect()
+    failed
+        .iter()
+        .filter_map(|failed| match *failed {
+            Failed::Host(host) => Some(host),
+            _ => None,
+        })
+        .collect()
 }
 
 /// All that send to each other must be in one part.

@@ -68,7 +68,8 @@ pub struct Rewiring {
 
 /// Other circuits for those that are left. `before` is the design without anything failed.
 pub fn rewire(
-    (before, repaired): (&Design, &Proposal),
+    before: &Design,
+    repaired: &Proposal,
     job: &Job<'_>,
     request: &Request,
     failed: &[Failed],
@@ -87,7 +88,7 @@ pub fn rewire(
         best: None,
         refused: None,
     };
-    let mended = mended((before, &repaired.design), &limits, &dead, &demand);
+    let mended = mended(before, &repaired.design, &limits, &dead, &demand);
     // Ranks of hosts that failed do nothing, wherever that is.
     let number = |host: &u32| rewiring.names.binary_search(host).unwrap_or(0) as u32;
     let place: Vec<_> = job.place.iter().map(number).collect();

@@ -63,8 +63,8 @@ pub fn best(hosts: usize, count: usize, limit: usize) -> Vec<usize> {
 /// From one host to all others: the same for each.
 fn hops(hosts: usize, strides: &[usize]) -> u64 {
     let steps = steps(hosts, strides);
-    let reached = |counts: &[u32]| counts.iter().map(|&count| u64::from(count)).sum();
-    reached(&coins(hosts, &steps))
+    let counts = coins(hosts, &steps);
+    counts.into_iter().map(u64::from).sum()
 }
 
 /// All that one hop can add, modulo the number of hosts.

@@ -116,14 +116,13 @@ pub(super) fn worse(evidence: &Evidence, fabric: &Fabric) -> Result<Worse, Evide
 
 impl Change {
     fn said_of(&self, of: &str, ago_s: f64) -> String {
-        let told = |value: f64| {
+        let [before, after] = [self.before, self.after].map(|value| {
             if value == 0.0 || value >= 0.001 {
                 format!("{value:.3}")
             } else {
                 format!("{value:.1e}")
             }
-        };
-        let [before, after] = [self.before, self.after].map(told);
+        });
         format!("{of} went from {before} to {after} {ago_s:.0} s ago")
     }
 

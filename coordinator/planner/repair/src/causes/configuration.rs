@@ -150,8 +150,8 @@ fn odd_ones(setting: &str, values: &Values<'_>) -> Vec<Cause> {
             let said = format!("{setting} is {value} on {}, {others}", group(&hosts));
             findings.push(finding(&hosts, said));
         } else {
-            let said = || format!("{setting} is {value}, {others}");
-            findings.extend(hosts.iter().map(|host| finding(&[*host], said())));
+            let said = format!("{setting} is {value}, {others}");
+            findings.extend(hosts.iter().map(|host| finding(&[*host], said.clone())));
         }
     }
     findings

@@ -290,14 +290,17 @@ fn common(all: &[&Vec<String>]) -> Vec<String> {
     if others.iter().any(|other| other.len() != first.len()) {
         return vec![];
     }
-    let at = |(place, name): (usize, &String)| {
-        if others.iter().all(|it| it[place] == *name) {
-            name.clone()
-        } else {
-            UNKNOWN_NODE.to_owned()
-        }
-    };
-    first.iter().enumerate().map(at).collect()
+    first
+        .iter()
+        .enumerate()
+        .map(|(place, name)| {
+            if others.iter().all(|it| it[place] == *name) {
+                name.clone()
+            } else {
+                UNKNOWN_NODE.to_owned()
+            }
+        })
+        .collect()
 }
 
 /// How long of an iteration there is something on the wires, in seconds.

@@ -114,16 +114,12 @@ fn likeliest(ground: &Ground, probes: &[&Probe], order: Order) -> Option<Culprit
     let may_be_host = open.is_some_and(|host| !suspects.contains(&host));
     suspects.extend(open.filter(|_| may_be_host));
     suspects.extend(cables_between(&suspects, ground));
-    let is_likely = |it: &Suspect| {
-        let mut likely = weighed.iter();
-        likely.any(|(weight, suspect, _)| {
-            suspect == it && *weight > evidence - MAX_AMBIGUOUS_EVIDENCE
-        })
-    };
     // A switch that is only not cleared yet stays behind.
     let goes_first = |it: &Suspect| match it {
         Suspect::Host(_) => true,
-        Suspect::Switch(_) => is_likely(it),
+        Suspect::Switch(_) => weighed.iter().any(|(weight, suspect, _)| {
+            suspect == it && *weight > evidence - MAX_AMBIGUOUS_EVIDENCE
+        }),
         _ => false,
     };
     if let Some(node) = suspects.iter().position(goes_first) {
@@ -249,11 +245,13 @@ fn links_behind(switch: usize, evidence: f64, cast: &Cast, ground: &Ground) -> V
 /// Where a host cannot be distinguished from the switch that it hangs on, what joins them cannot be distinguished
 /// either: a leaf of one host.
 fn cables_between(suspects: &[Suspect], ground: &Ground) -> Vec<Suspect> {
-    let of_host = |it: &Suspect| match *it {
-        Suspect::Host(host) => ground.cables.get(host),
-        _ => None,
-    };
-    let cables = suspects.iter().filter_map(of_host).flatten();
+    let cables = suspects
+        .iter()
+        .filter_map(|it| match *it {
+            Suspect::Host(host) => ground.cables.get(host),
+            _ => None,
+        })
+        .flatten();
     let to_suspect = cables.filter(|&&cable| {
         let mut ends = ground.switches[cable].into_iter().flatten();
         ends.any(|switch| suspects.contains(&Suspect::Switch(switch)))

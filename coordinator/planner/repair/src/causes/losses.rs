@@ -150,13 +150,16 @@ fn crossed(
 fn subjects(atlas: &Atlas<'_>, culprit: &Culprit) -> Vec<Subject> {
     let fabric = atlas.fabric;
     let node = |index: usize| fabric.name(NodeId::from_index(index)).to_owned();
-    let subject = |suspect: &Suspect| match *suspect {
-        Suspect::Host(index) => Subject::Host(node(index)),
-        Suspect::Switch(index) => Subject::Switch(node(index)),
-        Suspect::Hop(index) => subject_of(fabric, atlas.hop(index)),
-        Suspect::Link(index) => link_of(fabric, atlas.hop(index)),
-    };
-    culprit.suspects.iter().map(subject).collect()
+    culprit
+        .suspects
+        .iter()
+        .map(|suspect| match *suspect {
+            Suspect::Host(index) => Subject::Host(node(index)),
+            Suspect::Switch(index) => Subject::Switch(node(index)),
+            Suspect::Hop(index) => subject_of(fabric, atlas.hop(index)),
+            Suspect::Link(index) => link_of(fabric, atlas.hop(index)),
+        })
+        .collect()
 }
 
 /// The host at the other end, also where a path leads there and back; but who forwards for others has handed on
@@ -203,16 +206,19 @@ fn finding(
 
 /// Which of several hops drop what they have to send, by the counters of their senders.
 fn dropping(subjects: &[Subject], evidence: &Evidence, fabric: &Fabric) -> Vec<(usize, String)> {
-    let drops = |(place, subject): (usize, &Subject)| match subject {
-        Subject::Hop { from, to, link } => {
-            let mut ports = evidence.ports.iter().filter(|port| port.send_drops > 0);
-            let port = ports.find(|port| {
-                port.node == *from && port.peer == *to && port.may_be_of(fabric, link)
-            })?;
-            let said = format!("{from} dropped {} packets towards {to}", port.send_drops);
-            Some((place, said))
-        }
-        _ => None,
-    };
-    subjects.iter().enumerate().filter_map(drops).collect()
+    subjects
+        .iter()
+        .enumerate()
+        .filter_map(|(place, subject)| match subject {
+            Subject::Hop { from, to, link } => {
+                let mut ports = evidence.ports.iter().filter(|port| port.send_drops > 0);
+                let port = ports.find(|port| {
+                    port.node == *from && port.peer == *to && port.may_be_of(fabric, link)
+                })?;
+                let said = format!("{from} dropped {} packets towards {to}", port.send_drops);
+                Some((place, said))
+            }
+            _ => None,
+        })
+        .collect()
 }

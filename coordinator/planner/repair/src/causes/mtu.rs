@@ -164,12 +164,12 @@ fn narrow(subjects: &[Subject], evidence: &Evidence, fabric: &Fabric) -> Option<
         .iter()
         .filter_map(|port| port.mtu_bytes)
         .max();
-    let at = |port: &PortFacts, subject: &Subject| match subject {
-        Subject::Link { link, .. } => port.may_be_of(fabric, link),
-        _ => false,
-    };
     let is_narrow = |subject: &&Subject| {
-        let mut ports = evidence.ports.iter().filter(|port| at(port, subject));
+        let Subject::Link { link, .. } = subject else {
+            return false;
+        };
+        let ports = evidence.ports.iter();
+        let mut ports = ports.filter(|port| port.may_be_of(fabric, link));
         ports.any(|port| port.mtu_bytes < widest && port.mtu_bytes.is_some())
     };
     let mut narrow = subjects.iter().filter(is_narrow);

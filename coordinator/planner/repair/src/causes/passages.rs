@@ -37,12 +37,14 @@ pub(super) fn passages(
         let (path, links) = (path.join(">"), links.len());
         return Err(EvidenceError::OtherHops { path, hops, links });
     }
-    let named = |name: &String| {
-        (name != UNKNOWN_NODE)
-            .then(|| node(fabric, name))
-            .transpose()
-    };
-    let nodes = path.iter().map(named).collect::<Result<Vec<_>, _>>()?;
+    let nodes = path
+        .iter()
+        .map(|name| {
+            (name != UNKNOWN_NODE)
+                .then(|| node(fabric, name))
+                .transpose()
+        })
+        .collect::<Result<Vec<_>, _>>()?;
     let pairs = nodes.windows(2).enumerate();
     let known = pairs.filter_map(|(place, pair)| Some((place, [pair[0]?, pair[1]?])));
     let passage = |(place, pair): (usize, [NodeId; 2])| {

@@ -105,25 +105,26 @@ fn by_crossings(probes: &[&Probe], links: &[HopIndex], mut others: Votes) -> f64
 
 /// Of each crossing, with which these losses are likeliest.
 fn share_that_passes(by_crossings: &BTreeMap<usize, Votes>) -> f64 {
-    // By its logarithm, less would be likelier as long as this is above zero.
-    let slope = |cost: f64| {
-        let each = by_crossings.iter().map(|(&crossings, votes)| {
-            let times = crossings as f64;
-            let lost = votes.lost as f64 / libm::expm1(times * cost);
-            times * (lost - (votes.sent - votes.lost) as f64)
-        });
-        each.sum::<f64>()
-    };
     let (mut less, mut more) = (0.0, MAX_COST);
     for _ in 0..BISECTION_STEPS {
         let half = (less + more) / 2.0;
-        if slope(half) > 0.0 {
+        if likelihood_slope(by_crossings, half) > 0.0 {
             less = half;
         } else {
             more = half;
         }
     }
     libm::exp(-more)
+}
+
+/// By the logarithm of the share that passes, less would be likelier as long as this is above zero.
+fn likelihood_slope(by_crossings: &BTreeMap<usize, Votes>, cost: f64) -> f64 {
+    let each = by_crossings.iter().map(|(&crossings, votes)| {
+        let times = crossings as f64;
+        let lost = votes.lost as f64 / libm::expm1(times * cost);
+        times * (lost - (votes.sent - votes.lost) as f64)
+    });
+    each.sum::<f64>()
 }
 
 /// The evidence against it, where those that come by more than once may lose more.
@@ -197,14 +198,16 @@ impl Parts {
 
 /// The likeliest to lose these, among all that are left.
 fn worst(counts: &[Votes], all: Votes, ground: &Ground) -> Option<(Suspect, Votes)> {
-    let suspect = |place: usize| match place.checked_sub(ground.switches.len()) {
-        None => Suspect::Hop(place),
-        Some(link) => Suspect::Link(2 * link),
-    };
     let judged = counts.iter().enumerate().filter_map(|(place, votes)| {
         let evidence = votes.against(all).filter(|&evidence| evidence > 0.0)?;
         Some((evidence, place, *votes))
     });
     let worst = judged.max_by(|a, b| a.0.total_cmp(&b.0));
-    worst.map(|(_, place, votes)| (suspect(place), votes))
+    worst.map(|(_, place, votes)| {
+        let suspect = match place.checked_sub(ground.switches.len()) {
+            None => Suspect::Hop(place),
+            Some(link) => Suspect::Link(2 * link),
+        };
+        (suspect, votes)
+    })
 }

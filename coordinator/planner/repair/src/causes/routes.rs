@@ -152,24 +152,23 @@ impl<'e> Loads<'e> {
             let to = fabric.link(hop.link).far(hop.from).node;
             fabric.node(to).role.is_endpoint() && self.share(fabric, *hop) >= MIN_FULL_SHARE
         };
-        let finding = |hop: Hop| {
-            // Not those that are handed on from there.
-            let ends_there = |(hops, _): &&Sent<'_>| hops.last() == Some(&hop);
-            let ending = || self.over(hop).filter(ends_there);
-            let senders: BTreeSet<_> = ending().map(|(hops, _)| hops[0].from).collect();
-            let mut before = ending().flat_map(|(hops, _)| &hops[..hops.len() - 1]);
-            let held_before = before.any(|&hop| self.share(fabric, hop) >= MIN_FULL_SHARE);
-            let to = fabric.link(hop.link).far(hop.from).node;
-            let said = format!("{} hosts fill the last link to it at once", senders.len());
-            let subject = Subject::Host(fabric.name(to).to_owned());
-            let incast = senders.len() >= MIN_INCAST_SENDERS && !held_before;
-            incast.then(|| Class::Incast.cause(subject, 0.85, said))
-        };
         self.on
             .keys()
             .copied()
             .filter(last)
-            .filter_map(finding)
+            .filter_map(|hop| {
+                // Not those that are handed on from there.
+                let ends_there = |(hops, _): &&Sent<'_>| hops.last() == Some(&hop);
+                let ending = || self.over(hop).filter(ends_there);
+                let senders: BTreeSet<_> = ending().map(|(hops, _)| hops[0].from).collect();
+                let mut before = ending().flat_map(|(hops, _)| &hops[..hops.len() - 1]);
+                let held_before = before.any(|&hop| self.share(fabric, hop) >= MIN_FULL_SHARE);
+                let to = fabric.link(hop.link).far(hop.from).node;
+                let said = format!("{} hosts fill the last link to it at once", senders.len());
+                let subject = Subject::Host(fabric.name(to).to_owned());
+                let incast = senders.len() >= MIN_INCAST_SENDERS && !held_before;
+                incast.then(|| Class::Incast.cause(subject, 0.85, said))
+            })
             .collect()
     }
 }

@@ -92,14 +92,10 @@ fn groups(culprits: &[Culprit], ground: &Ground) -> Vec<Vec<HopIndex>> {
     let named: Vec<_> = culprits.iter().filter_map(Culprit::only_hop).collect();
     let is_alone = |hop: &&HopIndex| !named.contains(&(**hop ^ 1));
     let hops: Vec<_> = named.iter().filter(is_alone).copied().collect();
-    let at = |switch| {
-        hops.iter()
-            .copied()
-            .filter(move |&hop| ground.is_at(hop, switch))
-    };
-    let groups = ends(&hops, ground)
-        .into_iter()
-        .map(|switch| at(switch).collect::<Vec<_>>());
+    let groups = ends(&hops, ground).into_iter().map(|switch| {
+        let at = hops.iter().filter(|&&hop| ground.is_at(hop, switch));
+        at.copied().collect::<Vec<_>>()
+    });
     groups.filter(|group| group.len() > 1).collect()
 }
 
@@ -112,11 +108,14 @@ fn ends(hops: &[HopIndex], ground: &Ground) -> BTreeSet<usize> {
 impl Culprit {
     /// Those that are suspected, if nothing else is.
     fn links(&self) -> Vec<HopIndex> {
-        let link = |it: &Suspect| match *it {
-            Suspect::Hop(hop) | Suspect::Link(hop) => Some(hop & !1),
-            _ => None,
-        };
-        let links: Option<BTreeSet<_>> = self.suspects.iter().map(link).collect();
+        let links: Option<BTreeSet<_>> = self
+            .suspects
+            .iter()
+            .map(|it| match *it {
+                Suspect::Hop(hop) | Suspect::Link(hop) => Some(hop & !1),
+                _ => None,
+            })
+            .collect();
         links.unwrap_or_default().into_iter().collect()
     }
 

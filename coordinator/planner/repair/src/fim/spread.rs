@@ -326,17 +326,19 @@ impl Spread {
             let layer = layers.entry((group.layer, !group.chosen)).or_default();
             layer.push(group);
         }
-        let rated = |((layer, led_to), groups): ((Layer, bool), Vec<&GroupSpread>)| {
-            Some(LayerSpread {
-                layer,
-                chosen: !led_to,
-                groups: groups.len(),
-                mean_fim_percent: mean_fim(&groups),
-                worst: *worst(&groups)?,
-                max_over_mean: peak(&groups),
+        layers
+            .into_iter()
+            .filter_map(|((layer, led_to), groups)| {
+                Some(LayerSpread {
+                    layer,
+                    chosen: !led_to,
+                    groups: groups.len(),
+                    mean_fim_percent: mean_fim(&groups),
+                    worst: *worst(&groups)?,
+                    max_over_mean: peak(&groups),
+                })
             })
-        };
-        layers.into_iter().filter_map(rated).collect()
+            .collect()
     }
 }
 

@@ -118,13 +118,14 @@ fn parts(snapshot: &Snapshot) -> BTreeMap<FlowKey, Part> {
         let period = beating.period.as_secs_f64();
         let rests = beating.gap.as_secs_f64() / period;
         if period > 0.0 && rests <= MAX_REST_SHARE {
-            let part = |mean: &Rate| Part {
-                job,
-                rests,
-                mean: mean.bits_per_s() as f64,
-            };
-            let flows = beating.flows.iter();
-            parts.extend(flows.map(|(flow, mean)| (*flow, part(mean))));
+            parts.extend(beating.flows.iter().map(|(flow, mean)| {
+                let part = Part {
+                    job,
+                    rests,
+                    mean: mean.bits_per_s() as f64,
+                };
+                (*flow, part)
+            }));
         }
     }
     parts

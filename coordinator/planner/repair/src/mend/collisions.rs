@@ -113,8 +113,8 @@ fn full_hops(model: &Model<'_>) -> Vec<Hop> {
 }
 
 fn has_choice(model: &Model<'_>, meeting: &Meeting) -> bool {
-    let other = |hop: &&Hop| **hop != meeting.hop && model.observed.is_usable(**hop);
-    meeting.peers.iter().any(|hop| other(&hop))
+    let mut peers = meeting.peers.iter();
+    peers.any(|&hop| hop != meeting.hop && model.observed.is_usable(hop))
 }
 
 struct Looking<'m, 's> {
@@ -133,13 +133,15 @@ impl Looking<'_, '_> {
             }
         }
         by_choice.retain(|_, elephants| elephants.len() >= 2);
-        let meeting = |(choice, elephants): (Vec<LinkId>, _)| Meeting {
-            hop,
-            peers: self.peers(hop, &choice, &elephants),
-            elephants,
-            chosen_here: !choice.is_empty(),
-        };
-        by_choice.into_iter().map(meeting).collect()
+        by_choice
+            .into_iter()
+            .map(|(choice, elephants)| Meeting {
+                hop,
+                peers: self.peers(hop, &choice, &elephants),
+                elephants,
+                chosen_here: !choice.is_empty(),
+            })
+            .collect()
     }
 
     fn peers(&mut self, hop: Hop, choice: &[LinkId], elephants: &BTreeSet<usize>) -> Vec<Hop> {

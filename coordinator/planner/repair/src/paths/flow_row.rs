@@ -36,9 +36,8 @@ pub fn node(
     key: &str,
     name: &str,
 ) -> Result<NodeId, InputError> {
-    let problem = || format!("the fabric has no node named {name:?}");
     let node = fabric.find(name);
-    node.ok_or_else(|| row.error(key, problem()))
+    node.ok_or_else(|| row.error(key, format!("the fabric has no node named {name:?}")))
 }
 
 /// Where a table tells addresses, they are hashed instead of the nodes' places.

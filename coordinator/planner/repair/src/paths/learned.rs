@@ -74,11 +74,10 @@ impl Learned {
         flow: &Fields,
         way: &'l [Hop],
     ) -> impl Iterator<Item = u16> + 'l {
-        let with = |source_port| Fields {
-            source_port,
+        let flow = Fields {
+            source_port: 0,
             ..*flow
         };
-        let flow = with(0);
         let alike = self.ways.iter().filter(move |(other, _)| {
             let other = Fields {
                 source_port: 0,

@@ -337,11 +337,11 @@ impl Table {
     /// Who was traced tells how good a prediction is of who was not.
     fn doubt_hash(&mut self, atlas: &mut Atlas<'_>, ecmp: &Ecmp) {
         let (traced, foretold): (Vec<_>, Vec<_>) = self.flows.iter().partition(|it| it.traced);
-        let mut goes_otherwise = |flow: &&&Listed| {
+        let otherwise = traced.iter().filter(|flow| {
             let hashed = atlas.hashed(flow.ends, ecmp, ecmp.label(flow.fields));
             hashed.is_none_or(|hashed| hashed != flow.path)
-        };
-        let otherwise = traced.iter().filter(|it| goes_otherwise(it)).count();
+        });
+        let otherwise = otherwise.count();
         if otherwise > 0 && !foretold.is_empty() {
             let traced = traced.len();
             self.doubts.push(Doubt::OtherHash { traced, otherwise });

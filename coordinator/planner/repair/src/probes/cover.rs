@@ -464,16 +464,17 @@ impl<'f, 'e> Covering<'f, 'e> {
 
 /// A step that meets all of this many, spread widely.
 fn stride(count: usize) -> usize {
-    let gcd = |mut a: usize, mut b: usize| {
-        while b > 0 {
-            (a, b) = (b, a % b);
-        }
-        a
-    };
     let about = count * 5 / 13;
     (about.max(1)..)
         .find(|&step| gcd(step, count) == 1)
         .unwrap_or(1)
+}
+
+fn gcd(mut a: usize, mut b: usize) -> usize {
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    a
 }
 
 /// By node: the hosts below it, or at it.

@@ -76,9 +76,8 @@ impl Batching {
 }
 
 fn there(flows: &[Listed], now: f64) -> Moment {
-    let is_there = |flow: &Listed| begins(flow) <= now && !is_over(flow, now);
     (0..flows.len())
-        .filter(|&flow| is_there(&flows[flow]))
+        .filter(|&flow| begins(&flows[flow]) <= now && !is_over(&flows[flow], now))
         .collect()
 }
 

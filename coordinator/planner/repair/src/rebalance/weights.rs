@@ -62,15 +62,15 @@ struct Weighing<'a, 'f> {
 impl<'a, 'f> Weighing<'a, 'f> {
     fn new(atlas: &'a mut Atlas<'f>, options: &Options) -> Self {
         let fabric = atlas.fabric;
-        let worth = |link: LinkId| {
+        let worths = fabric.links().map(|(link, _)| {
             if options.drained.contains(&link) {
                 0.0
             } else {
                 problem::worth(fabric, link, options)
             }
-        };
+        });
         Self {
-            worths: fabric.links().map(|(link, _)| worth(link)).collect(),
+            worths: worths.collect(),
             rooms: BTreeMap::new(),
             atlas,
         }

@@ -226,19 +226,8 @@ fn all_to_all_s(collective: &Collective<'_>, hosts: &[NodeId], bits: f64) -> f64
     let fabric = collective.fabric;
     let share = bits / hosts.len() as f64;
     let mut times = vec![hop_time_s(fabric, hosts, share)];
-    let members = |node: NodeId| -> Vec<NodeId> {
-        let neighbours = fabric
-            .links_of(node)
-            .iter()
-            .map(|&link| fabric.link(link).far(node).node);
-        let mut only = neighbours
-            .filter(|&it| fabric.links_of(it).len() == 1)
-            .collect::<Vec<_>>();
-        only.push(node);
-        only
-    };
     let switches = fabric.nodes().filter(|(_, node)| !node.role.is_endpoint());
-    let groups = switches.map(|(id, _)| members(id));
+    let groups = switches.map(|(id, _)| with_single_homed(fabric, id));
     for group in hosts.iter().map(|&host| vec![host]).chain(groups) {
         let inside = group
             .iter()
@@ -251,6 +240,19 @@ fn all_to_all_s(collective: &Collective<'_>, hosts: &[NodeId], bits: f64) -> f64
         }
     }
     times.into_iter().fold(0.0, f64::max)
+}
+
+/// A switch and its neighbours that have no other link.
+fn with_single_homed(fabric: &Fabric, switch: NodeId) -> Vec<NodeId> {
+    let neighbours = fabric
+        .links_of(switch)
+        .iter()
+        .map(|&link| fabric.link(link).far(switch).node);
+    let mut members = neighbours
+        .filter(|&it| fabric.links_of(it).len() == 1)
+        .collect::<Vec<_>>();
+    members.push(switch);
+    members
 }
 
 fn exits(fabric: &Fabric, group: &[NodeId]) -> f64 {

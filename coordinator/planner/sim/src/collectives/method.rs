@@ -123,17 +123,19 @@ impl Method {
         most_sends: usize,
         mut play: impl FnMut(Schedule) -> Result<(SimTime, T), E>,
     ) -> Result<Vec<T>, E> {
-        let best = |part: &Part| match part {
-            Part::Rounds(lanes) => Ok(play(Schedule::Rounds(lanes.clone()))?.1),
-            Part::Trees { trees, direction } => {
-                let sends: usize = trees.iter().map(|tree| tree.edges.len() * 2).sum();
-                let most = (most_sends / sends.max(1)).min(MAX_PIECES);
-                in_pieces(most, |pieces| {
-                    play(pipelined::schedule(trees, self.members, pieces, *direction))
-                })
-            }
-        };
-        self.parts.iter().map(best).collect()
+        self.parts
+            .iter()
+            .map(|part| match part {
+                Part::Rounds(lanes) => Ok(play(Schedule::Rounds(lanes.clone()))?.1),
+                Part::Trees { trees, direction } => {
+                    let sends: usize = trees.iter().map(|tree| tree.edges.len() * 2).sum();
+                    let most = (most_sends / sends.max(1)).min(MAX_PIECES);
+                    in_pieces(most, |pieces| {
+                        play(pipelined::schedule(trees, self.members, pieces, *direction))
+                    })
+                }
+            })
+            .collect()
     }
 }
 
@@ -243,11 +245,13 @@ fn packed(
         TreeDirection::UpAndDown => vec![TreeDirection::Up, TreeDirection::Down],
         other => vec![other],
     };
-    let part = |direction| Part::Trees {
-        trees: trees.clone(),
-        direction,
-    };
-    Ok(directions.into_iter().map(part).collect())
+    Ok(directions
+        .into_iter()
+        .map(|direction| Part::Trees {
+            trees: trees.clone(),
+            direction,
+        })
+        .collect())
 }
 
 fn lanes(

@@ -44,12 +44,14 @@ pub(super) fn trees(collective: &Collective<'_>, limit: u64) -> Result<Vec<Tree>
         _ => collective.bytes / hosts.len() as f64,
     };
     let common = batches.iter().map(|batch| batch.count).fold(0, gcd).max(1);
-    let tree = |batch: Batch| Tree {
-        bytes: whole * batch.count as f64 / rate as f64,
-        weight: u32::try_from(batch.count / common).unwrap_or(u32::MAX),
-        edges: batch.edges,
-    };
-    Ok(batches.into_iter().map(tree).collect())
+    Ok(batches
+        .into_iter()
+        .map(|batch| Tree {
+            bytes: whole * batch.count as f64 / rate as f64,
+            weight: u32::try_from(batch.count / common).unwrap_or(u32::MAX),
+            edges: batch.edges,
+        })
+        .collect())
 }
 
 struct Packing<'h> {
@@ -86,21 +88,21 @@ impl<'h> Packing<'h> {
         let mut done = Vec::new();
         while let Some(mut batch) = growing.pop() {
             while batch.order.len() < hosts {
-                let (edge, count) = self.next_edge(&batch, &growing)?;
+                let ((from, to), count) = self.next_edge(&batch, &growing)?;
                 if count < batch.count {
                     let mut rest = batch.clone();
                     rest.count -= count;
                     growing.push(rest);
                     batch.count = count;
                 }
-                self.grow(&mut batch, edge);
+                self.grow(&mut batch, from, to);
             }
             done.push(batch);
         }
         Ok(done)
     }
 
-    fn grow(&mut self, batch: &mut Batch, (from, to): (usize, usize)) {
+    fn grow(&mut self, batch: &mut Batch, from: usize, to: usize) {
         let along = self.use_up((from, to), batch.count);
         batch.reached[to] = true;
         batch.order.push(to);
@@ -141,14 +143,14 @@ impl<'h> Packing<'h> {
             links.filter_map(|(link, ways)| Some((*link, ways.last()?.0)))
         });
         let onwards = onwards.filter(|&((_, to), _)| !batch.reached[to]);
-        for (link, on_way) in onwards.collect::<Vec<_>>() {
+        for ((from, to), on_way) in onwards.collect::<Vec<_>>() {
             let most = on_way.min(batch.count);
-            let count = most.min(self.possible(link, others, most));
+            let count = most.min(self.possible(from, to, others, most));
             if self.work > self.limit {
                 break;
             }
             if count > 0 {
-                return Ok((link, count));
+                return Ok(((from, to), count));
             }
         }
         // There always is one, so that only the work can have run out.
@@ -156,7 +158,7 @@ impl<'h> Packing<'h> {
     }
 
     /// How many trees can take a link while the others still can be finished.
-    fn possible(&mut self, (from, to): (usize, usize), others: &[Batch], most: i128) -> i128 {
+    fn possible(&mut self, from: usize, to: usize, others: &[Batch], most: i128) -> i128 {
         let hosts = self.nodes.len();
         let mut graph = FlowGraph::new(hosts + others.len());
         for (&(a, b), ways) in &self.left {

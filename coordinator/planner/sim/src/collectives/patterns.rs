@@ -15,9 +15,11 @@ pub(super) fn ring_steps(operation: Operation, hosts: usize) -> usize {
 /// In each step every member passes a share of the bytes on to the next.
 pub(super) fn ring(members: &[usize], bytes: f64, steps: usize) -> Vec<Round> {
     let share = bytes / members.len() as f64;
-    let next = |nth: usize| members[(nth + 1) % members.len()];
     let sends = members.iter().enumerate();
-    let sends = sends.map(|(nth, &from)| Send::new(from, next(nth), share));
+    let sends = sends.map(|(nth, &from)| {
+        let next = members[(nth + 1) % members.len()];
+        Send::new(from, next, share)
+    });
     vec![Round {
         sends: sends.collect(),
         times: steps,
@@ -125,12 +127,10 @@ fn rings(
     steps: usize,
     place: impl Fn(usize, usize) -> usize,
 ) -> Round {
-    let members = |nth| {
-        (0..size)
-            .map(|member| place(nth, member))
-            .collect::<Vec<_>>()
-    };
-    let rings = (0..hosts / size).flat_map(|nth| ring(&members(nth), bytes, steps));
+    let rings = (0..hosts / size).flat_map(|nth| {
+        let members: Vec<_> = (0..size).map(|member| place(nth, member)).collect();
+        ring(&members, bytes, steps)
+    });
     Round {
         sends: rings.flat_map(|round| round.sends).collect(),
         times: steps,

@@ -124,11 +124,14 @@ impl<'a> Swing<'a> {
         let mut left: Vec<_> = (0..crossed.len()).map(|nth| (nth, bits(nth))).collect();
         let mut seconds = 0.0;
         while !left.is_empty() {
-            let demand = |&(nth, _): &(usize, f64)| Demand {
-                hops: &crossed[nth],
-                most: (copied > 0.0).then(|| Rate::from_bits_per_s((bits(nth) / copied) as u64)),
-            };
-            let demands: Vec<_> = left.iter().map(demand).collect();
+            let demands: Vec<_> = left
+                .iter()
+                .map(|&(nth, _)| Demand {
+                    hops: &crossed[nth],
+                    most: (copied > 0.0)
+                        .then(|| Rate::from_bits_per_s((bits(nth) / copied) as u64)),
+                })
+                .collect();
             let shares = max_min(self.network.capacities(), &demands);
             let rates = shares
                 .iter()

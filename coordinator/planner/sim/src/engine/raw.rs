@@ -103,16 +103,18 @@ impl<'f> Reader<'f> {
 
     fn cap(&mut self, line: &mut Line) -> Result<Result<(), ProblemError>, InputError> {
         let gbps: f64 = line.next("GBPS")?;
-        let problem = || format!("{} Gb/s is not a rate a link can have", Number(gbps));
-        let rate = Rate::from_gbps(gbps).ok_or_else(|| line.error(problem()))?;
+        let rate = Rate::from_gbps(gbps).ok_or_else(|| {
+            let problem = format!("{} Gb/s is not a rate a link can have", Number(gbps));
+            line.error(problem)
+        })?;
         Ok(self.problem.add_link(rate).map(drop))
     }
 
     fn flow(&mut self, line: &mut Line) -> Result<Result<(), ProblemError>, InputError> {
         let bytes: f64 = line.next("BYTES")?;
         let delay_s: f64 = line.next("DELAY_S")?;
-        let problem = || format!("{delay_s:?} s is not a delay: 0 s to 51 hours");
-        let delay = SimTime::from_seconds(delay_s).ok_or_else(|| line.error(problem()))?;
+        let delay = SimTime::from_seconds(delay_s)
+            .ok_or_else(|| line.error(format!("{delay_s:?} s is not a delay: 0 s to 51 hours")))?;
         let links = line.rest("LINK")?;
         if links.is_empty() {
             return Err(line.error("a flow crosses at least one link"));

@@ -8,8 +8,6 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use reweave_common::units::Rate;
-
 use super::certificate::Running;
 use super::group::{Bound, Group, Member, Tag};
 use super::heaps::Heaps;
@@ -132,11 +130,14 @@ impl<'p> Shares<'p> {
         let most = problem.capacities().iter().map(|rate| rate.bits_per_s());
         let most = most.max().unwrap_or(1);
         let shift = (CAPACITY_BITS + most.leading_zeros()).saturating_sub(u64::BITS);
-        let link = |rate: &Rate| Link {
-            capacity: (rate.bits_per_s() << shift) as i64,
-            ..Link::default()
-        };
-        let links: Vec<_> = problem.capacities().iter().map(link).collect();
+        let links: Vec<_> = problem
+            .capacities()
+            .iter()
+            .map(|rate| Link {
+                capacity: (rate.bits_per_s() << shift) as i64,
+                ..Link::default()
+            })
+            .collect();
         let units_per_s = SimTime::TICKS_PER_S as f64 * (1u64 << shift) as f64;
         let at_once = first.len().min(problem.paths());
         Self {

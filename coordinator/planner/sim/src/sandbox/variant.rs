@@ -209,8 +209,10 @@ fn without(
 ) -> Result<Fabric, InputError> {
     let link = |name: &Spanned<String>| {
         let link = fabric.find_link(name.get_ref());
-        let problem = || format!("the fabric has no link named {:?}", name.get_ref());
-        link.ok_or_else(|| document.error(name.span(), problem()))
+        link.ok_or_else(|| {
+            let problem = format!("the fabric has no link named {:?}", name.get_ref());
+            document.error(name.span(), problem)
+        })
     };
     let taken: BTreeSet<_> = names.iter().map(link).collect::<Result<_, _>>()?;
     Ok(fabric.less(&taken))
@@ -250,8 +252,10 @@ impl Reading<'_> {
     fn endpoint(&self, fabric: &Fabric, name: &Spanned<String>) -> Result<NodeId, InputError> {
         let node = fabric.find(name.get_ref());
         let host = node.filter(|&node| fabric.node(node).role.is_endpoint());
-        let problem = || format!("the fabric has no host named {:?}", name.get_ref());
-        host.ok_or_else(|| self.document.error(name.span(), problem()))
+        host.ok_or_else(|| {
+            let problem = format!("the fabric has no host named {:?}", name.get_ref());
+            self.document.error(name.span(), problem)
+        })
     }
 
     fn ways(

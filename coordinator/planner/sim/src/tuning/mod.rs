@@ -165,14 +165,14 @@ impl Survey {
         sizes: &[f64],
         calibrations: &Calibrations,
     ) -> Result<Vec<Choice>, CollectiveError> {
-        let choice = |&bytes: &f64| {
+        let choices = sizes.iter().map(|&bytes| {
             self.choice(bytes, calibrations)
                 .ok_or(CollectiveError::NotDone {
                     operation: self.operation,
                     by: Algorithm::Ring,
                 })
-        };
-        sizes.iter().map(choice).collect()
+        });
+        choices.collect()
     }
 
     fn choice(&self, bytes: f64, calibrations: &Calibrations) -> Option<Choice> {
@@ -283,7 +283,7 @@ pub fn table(choices: &[Choice]) -> Vec<TuningRow> {
 /// ranks, and two columns without effect. Above each, as a remark, why it is this many channels.
 pub fn csv(operation: Operation, hosts: usize, ranks: usize, rows: &[TuningRow]) -> String {
     let collective = operation.name().replace('-', "");
-    let line = |row: &TuningRow| {
+    let lines = rows.iter().map(|row| {
         let TuningRow {
             from_bytes,
             to_bytes,
@@ -302,6 +302,6 @@ pub fn csv(operation: Operation, hosts: usize, ranks: usize, rows: &[TuningRow])
             "# {bytes} bytes: {why}\n\
              {collective},{from_bytes},{to_bytes},{algorithm},{protocol},{channels},{hosts},{ranks},-1,-1\n"
         )
-    };
-    rows.iter().map(line).collect()
+    });
+    lines.collect()
 }

@@ -37,11 +37,12 @@ impl Choice {
 
 /// All algorithms that do an operation; `group` is that of the hierarchical one.
 pub fn candidates(operation: Operation, group: usize) -> Vec<Algorithm> {
-    let grouped = |algorithm| match algorithm {
-        Algorithm::Hierarchical { .. } => Algorithm::Hierarchical { group },
-        other => other,
-    };
-    algorithms_of(operation).map(grouped).collect()
+    algorithms_of(operation)
+        .map(|algorithm| match algorithm {
+            Algorithm::Hierarchical { .. } => Algorithm::Hierarchical { group },
+            other => other,
+        })
+        .collect()
 }
 
 /// What was decided for the groups of one size that exchange so much.

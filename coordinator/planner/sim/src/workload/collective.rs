@@ -153,13 +153,16 @@ fn around<'c>(
     members: &[Rank],
     along: impl Fn(usize) -> Option<&'c [NodeId]>,
 ) -> Vec<ChainHop<'c>> {
-    let hop = |(nth, &from)| ChainHop {
-        from,
-        to: members[(nth + 1) % members.len()],
-        along: along(nth),
-        backwards: false,
-    };
-    members.iter().enumerate().map(hop).collect()
+    members
+        .iter()
+        .enumerate()
+        .map(|(nth, &from)| ChainHop {
+            from,
+            to: members[(nth + 1) % members.len()],
+            along: along(nth),
+            backwards: false,
+        })
+        .collect()
 }
 
 /// Both ways over each branch.

@@ -25,13 +25,15 @@ pub(super) fn critical_path(iteration: &Iteration, timeline: &Timeline) -> Vec<S
         *tasks += 1;
         at = before.of_task(timeline, task, since);
     }
-    let segment = |((stretch, name), (time, tasks)): (_, (SimTime, _))| Segment {
-        stretch,
-        name: iteration.name(name).to_owned(),
-        ms: time.millis(),
-        tasks,
-    };
-    let mut segments: Vec<_> = sums.into_iter().map(segment).collect();
+    let mut segments: Vec<_> = sums
+        .into_iter()
+        .map(|((stretch, name), (time, tasks))| Segment {
+            stretch,
+            name: iteration.name(name).to_owned(),
+            ms: time.millis(),
+            tasks,
+        })
+        .collect();
     segments.sort_by(|a, b| b.ms.total_cmp(&a.ms));
     segments
 }

@@ -174,17 +174,18 @@ fn lane_loads(
     let (end, sharing) = (outcome.makespan(), sharing(problem, outcome));
     let lanes = problem.capacities().iter().zip(loads).enumerate();
     let used = lanes.filter(|(_, (_, bits))| **bits > 0.0);
-    let load = |(lane, (rate, &bits)): (usize, (&Rate, &f64))| LaneLoad {
-        lane: network.lane_name(lane),
-        bytes: bits / 8.0,
-        utilization: bits / (rate.bits_per_s() as f64 * end.seconds()),
-        flows_at_once: sharing[lane].most,
-        queue_us: f64::from(sharing[lane].most.saturating_sub(1)) * ROUND_TRIP_US,
-        shared: sharing[lane].time.seconds() / end.seconds(),
-        risk: None,
-        index: lane,
-    };
-    let mut loads: Vec<_> = used.map(load).collect();
+    let mut loads: Vec<_> = used
+        .map(|(lane, (rate, &bits))| LaneLoad {
+            lane: network.lane_name(lane),
+            bytes: bits / 8.0,
+            utilization: bits / (rate.bits_per_s() as f64 * end.seconds()),
+            flows_at_once: sharing[lane].most,
+            queue_us: f64::from(sharing[lane].most.saturating_sub(1)) * ROUND_TRIP_US,
+            shared: sharing[lane].time.seconds() / end.seconds(),
+            risk: None,
+            index: lane,
+        })
+        .collect();
     loads.sort_by(|a, b| b.utilization.total_cmp(&a.utilization));
     loads
 }

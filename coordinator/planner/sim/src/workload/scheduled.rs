@@ -46,7 +46,7 @@ impl Lowering<'_> {
                     }
                 }
                 Schedule::Graph { sends, waits } => {
-                    self.graph(group, (sends, waits), bytes, [gate, join])?;
+                    self.graph(group, sends, waits, bytes, [gate, join])?;
                 }
             }
             gate = join;
@@ -116,7 +116,8 @@ impl Lowering<'_> {
     fn graph(
         &mut self,
         group: &[Rank],
-        (sends, waits): (&[Send], &[[u32; 2]]),
+        sends: &[Send],
+        waits: &[[u32; 2]],
         bytes: f64,
         [gate, join]: [TaskIndex; 2],
     ) -> Result<(), SimulationError> {

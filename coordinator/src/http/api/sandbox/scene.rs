@@ -77,7 +77,8 @@ impl Scene {
     pub(super) fn set(
         source: Source,
         fabric: Option<&str>,
-        (own, moved): (Arc<Fabric>, Vec<String>),
+        own: Arc<Fabric>,
+        moved: Vec<String>,
     ) -> Result<Self, Problem> {
         let (whole, moved) = match fabric {
             Some(text) => {

@@ -105,9 +105,9 @@ impl Cluster {
             (node.leads(), &node.running, &plea.matter)
             && response != NOT_LEADING
         {
-            let leader = (term, running.office.state());
+            let state = running.office.state();
             self.agreed
-                .answers(leader, plea.promised, request, &response);
+                .answers(term, state, plea.promised, request, &response);
         }
         self.tell(&plea, Word::Response(Box::new(response)));
     }
@@ -120,8 +120,8 @@ impl Cluster {
         if let (Some(term), Some(running), Matter::Knock(by), Ok(pass)) =
             (node.leads(), &node.running, &plea.matter, &pass)
         {
-            let leader = (term, running.office.state());
-            self.agreed.lets_in(leader, *by, pass);
+            let state = running.office.state();
+            self.agreed.lets_in(term, state, *by, pass);
         }
         self.tell(&plea, Word::Entry(pass));
     }

@@ -60,14 +60,17 @@ fn proven(opticals: &[OpticalId]) -> Vec<Change> {
 }
 
 fn switching(opticals: &[OpticalId]) -> Change {
-    let unmoved = || Move {
-        expected: CircuitSet::default(),
-        desired: CircuitSet::default(),
-    };
+    let moves = opticals.iter().map(|&it| {
+        let unmoved = Move {
+            expected: CircuitSet::default(),
+            desired: CircuitSet::default(),
+        };
+        (it, unmoved)
+    });
     Change::CircuitIntent {
         plan: Generation(1),
         generation: Generation(2),
-        moves: opticals.iter().map(|&it| (it, unmoved())).collect(),
+        moves: moves.collect(),
     }
 }
 

@@ -110,7 +110,7 @@ impl Full {
         );
         if !arrives {
             for pace in [RoundWidth::Wide, RoundWidth::Narrow] {
-                self.assert_rounds_arrive((before, &old), (after, &new), pace);
+                self.assert_rounds_arrive(before, &old, after, &new, pace);
             }
         }
         !arrives
@@ -118,8 +118,10 @@ impl Full {
 
     fn assert_rounds_arrive(
         &self,
-        (before, old): (&[usize], &Tables),
-        (after, new): (&[usize], &Tables),
+        before: &[usize],
+        old: &Tables,
+        after: &[usize],
+        new: &Tables,
         pace: RoundWidth,
     ) {
         let told = self.fabric.nodes().map(|(node, _)| node).collect();

@@ -335,12 +335,13 @@ impl Fleet {
         }
         let all: Vec<_> = ground.servers().collect();
         let runs = all.split(|it| !servers.contains(it));
-        let words = |run: &[Server]| match run {
-            [] => None,
-            [one] => Some(name(one)),
-            [first, .., last] => Some(format!("{} to {}", name(first), name(last))),
-        };
-        let runs: Vec<_> = runs.filter_map(words).collect();
+        let runs: Vec<_> = runs
+            .filter_map(|run| match run {
+                [] => None,
+                [one] => Some(name(one)),
+                [first, .., last] => Some(format!("{} to {}", name(first), name(last))),
+            })
+            .collect();
         format!("{} servers, {}", servers.len(), runs.join(" and "))
     }
 }

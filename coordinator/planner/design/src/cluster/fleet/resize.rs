@@ -250,14 +250,14 @@ impl Fleet {
             design = splice::insert(&design, ports / shard.parallel);
             order.push(*host);
         }
-        let wiring = (&design, shard.parallel);
         let lying = Lying {
             own: &shard.circuits,
             ..Lying::default()
         };
+        let training = &*running.job.training;
         let made = self
             .forming
-            .along(&*running.job.training, servers, wiring, lying);
+            .along(training, servers, &design, shard.parallel, lying);
         made.ok().filter(|_| order == after)
     }
 }

@@ -117,12 +117,12 @@ fn beat(of: &Evaluation, sending: &Sending, shared: &[String]) -> PeriodicDemand
             continue;
         };
         let busy_ms = lane.utilization * of.iteration_ms;
-        let piece = |&([from, to], bytes): &([f64; 2], f64)| Piece {
+        let pieces = sending.iter().map(|&([from, to], bytes)| Piece {
             from_us: (from * 1e3) as u64,
             to_us: ((to * 1e3).ceil() as u64).min(period_us),
             gbps: busy_ms * bytes / all / (to - from),
-        };
-        demand.insert(link, sending.iter().map(piece).collect());
+        });
+        demand.insert(link, pieces.collect());
     }
     PeriodicDemand { period_us, demand }
 }
@@ -151,10 +151,11 @@ fn play(
     });
     let seats = players.iter().map(seat).collect();
     let ends = judge.times(&Candidate { fabric, seats })?;
-    let mean = |(end, &shift): (&reweave_sim::engine::SimTime, &u64)| {
-        (end.millis() - shift as f64 / 1e3) / f64::from(SIMULATED_ITERATIONS)
-    };
-    Ok(ends.iter().zip(shifts_us).map(mean).collect())
+    Ok(ends
+        .iter()
+        .zip(shifts_us)
+        .map(|(end, &shift)| (end.millis() - shift as f64 / 1e3) / f64::from(SIMULATED_ITERATIONS))
+        .collect())
 }
 
 /// Several iterations one after another, after a while.

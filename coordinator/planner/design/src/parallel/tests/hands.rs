@@ -12,7 +12,8 @@ const CREWS: [&dyn Crew; 3] = [&Alone, &Backwards, &AtOnce];
 
 fn on_switch<M: Dealing>(
     model: &M,
-    (from, wanted): (&M::Deal, Wanted),
+    from: &M::Deal,
+    wanted: Wanted,
     request: &Request,
     crew: &dyn Crew,
 ) -> Better<M::Deal> {
@@ -53,7 +54,7 @@ fn truncated_search_is_independent_of_workers() {
         rate: Rate::from_gbps(100.0).unwrap(),
         ..request(4)
     };
-    let better = |wanted, crew| on_switch(&search, (&start, wanted), &request, crew);
+    let better = |wanted, crew| on_switch(&search, &start, wanted, &request, crew);
     let one = Wanted {
         best: 1,
         ..WANT_ALL
@@ -72,7 +73,7 @@ fn parallel_split_search_is_deterministic() {
     let (model, timings) = (towers(), timings());
     let search = searching(&model, &timings, None);
     let start = model.data_parallel(&timings, 8).unwrap();
-    let better = |crew| on_switch(&search, (&start, WANT_ALL), &request(8), crew);
+    let better = |crew| on_switch(&search, &start, WANT_ALL, &request(8), crew);
     let alone = better(&Alone);
     assert_ne!(alone.deals[0].0, start);
     for crew in CREWS {

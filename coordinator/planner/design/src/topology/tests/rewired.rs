@@ -27,8 +27,8 @@ fn after(
         iterations,
         cost_ms: &cost_ms,
     };
-    let lies = (&planned.design, &repaired);
-    let rewiring = rewire(lies, &job, &request, &failed, worth, &Alone).unwrap();
+    let before = &planned.design;
+    let rewiring = rewire(before, &repaired, &job, &request, &failed, worth, &Alone).unwrap();
     (repaired, rewiring)
 }
 

@@ -86,8 +86,8 @@ impl<'f> Board<'f> {
         let places = places.map(|(place, plug)| ((plug.optical, plug.port), place));
         let places: BTreeMap<_, _> = places.collect();
         let mut mates = vec![None; self.plugs.len()];
-        for circuit in circuits {
-            let [a, b] = ends(circuit).map(|port| places.get(&port).copied());
+        for &(optical, circuit) in circuits {
+            let [a, b] = ends(optical, circuit).map(|port| places.get(&port).copied());
             if let (Some(a), Some(b)) = (a, b) {
                 (mates[a], mates[b]) = (Some(b), Some(a));
             }
@@ -171,7 +171,7 @@ impl Wiring {
     }
 }
 
-fn ends(&(optical, circuit): &(OpticalId, Circuit)) -> [(OpticalId, PortId); 2] {
+fn ends(optical: OpticalId, circuit: Circuit) -> [(OpticalId, PortId); 2] {
     circuit.ports().map(|port| (optical, port))
 }
 

@@ -174,7 +174,7 @@ impl Net<'_> {
                 odds[at][lane].add(flow.rate, chance);
             }
         }
-        let strain = |(flow, way): (&Sent, &Vec<(usize, usize, f64)>)| {
+        let strains = flows.iter().zip(&ways).map(|(flow, way)| {
             let lanes = way.iter().map(|&(at, lane, _)| {
                 let loads = odds[at][lane].loads();
                 loads.map(|load| load.max(flow.rate) / self.lanes[at][lane].rate)
@@ -184,8 +184,8 @@ impl Net<'_> {
             });
             let [mean, high] = fullest;
             Strain { mean, high }
-        };
-        Some(flows.iter().zip(&ways).map(strain).collect())
+        });
+        Some(strains.collect())
     }
 
     /// What everything from one node to another crosses, and the nodes before it.

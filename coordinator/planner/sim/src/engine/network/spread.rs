@@ -64,11 +64,12 @@ impl Network {
             ends = longer.take(most).collect();
         }
         let covered: f64 = ends.iter().map(|(.., share)| share).sum();
-        let part = |(_, way, share)| Part {
-            way,
-            share: share / covered,
-        };
-        ends.into_iter().map(part).collect()
+        ends.into_iter()
+            .map(|(_, way, share)| Part {
+                way,
+                share: share / covered,
+            })
+            .collect()
     }
 }
 

@@ -151,21 +151,23 @@ impl Model {
             return Err(OperatorError::NoServers);
         }
         let mut whole = 0;
-        let split = |operator: &Operator| {
-            if let Some(given) = &operator.servers {
-                return there(operator, given, servers);
-            }
-            let most = timings.splits(&operator.timing).next_back();
-            let (most, _) = most.ok_or_else(|| unknown(operator, timings, servers))?;
-            let parts = (most as usize).min(servers);
-            let first = if parts == 1 { whole % servers } else { 0 };
-            whole += usize::from(parts == 1);
-            let stride = servers / parts;
-            Ok((0..parts)
-                .map(|part| Rank::from_index(first + part * stride))
-                .collect())
-        };
-        self.operators.iter().map(split).collect()
+        self.operators
+            .iter()
+            .map(|operator| {
+                if let Some(given) = &operator.servers {
+                    return there(operator, given, servers);
+                }
+                let most = timings.splits(&operator.timing).next_back();
+                let (most, _) = most.ok_or_else(|| unknown(operator, timings, servers))?;
+                let parts = (most as usize).min(servers);
+                let first = if parts == 1 { whole % servers } else { 0 };
+                whole += usize::from(parts == 1);
+                let stride = servers / parts;
+                Ok((0..parts)
+                    .map(|part| Rank::from_index(first + part * stride))
+                    .collect())
+            })
+            .collect()
     }
 
     /// One iteration with these splits, one for each operator.

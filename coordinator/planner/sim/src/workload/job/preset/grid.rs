@@ -30,12 +30,13 @@ impl Grid {
 
     /// Those that share a layer between them, once for each replica.
     pub(super) fn slices(self, stage: usize) -> Vec<Vec<Rank>> {
-        let group = |replica| {
-            (0..self.tensor)
-                .map(move |it| self.rank(it, replica, stage))
-                .collect()
-        };
-        (0..self.data).map(group).collect()
+        (0..self.data)
+            .map(|replica| {
+                (0..self.tensor)
+                    .map(move |it| self.rank(it, replica, stage))
+                    .collect()
+            })
+            .collect()
     }
 
     /// Those that hold the same, once for each slice.

@@ -66,18 +66,20 @@ pub(super) fn chain(model: &str, view: &View) -> Result<Vec<Layer>, PresetError>
             model: model.to_owned(),
         });
     }
-    let alike = |layer: Measured| {
-        let one = Layer {
-            name: layer.layer.clone(),
-            cost: view.gpu.scaled(layer.kind, layer.cost(view.samples)),
-            parameters: layer.parameters,
-            output_bytes: (layer.output_bytes_per_sample as f64 * view.samples) as u64,
-            sliced_bytes: None,
-            experts: None,
-        };
-        std::iter::repeat_n(one, layer.count as usize)
-    };
-    Ok(of_model(model).into_iter().flat_map(alike).collect())
+    Ok(of_model(model)
+        .into_iter()
+        .flat_map(|layer| {
+            let one = Layer {
+                name: layer.layer.clone(),
+                cost: view.gpu.scaled(layer.kind, layer.cost(view.samples)),
+                parameters: layer.parameters,
+                output_bytes: (layer.output_bytes_per_sample as f64 * view.samples) as u64,
+                sliced_bytes: None,
+                experts: None,
+            };
+            std::iter::repeat_n(one, layer.count as usize)
+        })
+        .collect())
 }
 
 fn transformer(model: &str, view: &View) -> Result<Vec<Layer>, PresetError> {
