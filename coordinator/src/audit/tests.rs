@@ -55,9 +55,9 @@ fn strangers_fill_no_file() {
     let mut journal = Journal::open(LocalFiles, &data.path().join("audit")).unwrap();
     let began = Instant::now();
     let mut come = |after_ms: u64, who: Who| {
-        let at = (UNIX_EPOCH, began + Duration::from_millis(after_ms));
+        let now = began + Duration::from_millis(after_ms);
         journal
-            .note(at, who, "look".into(), Err("who?".to_owned()))
+            .note(UNIX_EPOCH, now, who, "look".into(), Err("who?".to_owned()))
             .unwrap();
     };
     let stranger = || Who::Stranger("somebody".to_owned());
@@ -103,9 +103,9 @@ fn oldest_files_are_removed() {
     let mut journal = Journal::open(LocalFiles, &folder).unwrap();
     for _ in 0..MAX_FILES + 2 {
         journal.bytes = MAX_FILE_BYTES;
-        let at = (UNIX_EPOCH, Instant::now());
+        let now = Instant::now();
         journal
-            .note(at, known("ann"), "look".into(), Ok(()))
+            .note(UNIX_EPOCH, now, known("ann"), "look".into(), Ok(()))
             .unwrap();
     }
     let left = files(&LocalFiles, &folder).unwrap();
@@ -145,8 +145,8 @@ fn unwritten_entry_breaks_no_chain() {
     let folder = data.path().join("audit");
     let mut journal = Journal::open(LocalFiles, &folder).unwrap();
     let note = |journal: &mut Journal<LocalFiles>, what: &str| {
-        let at = (UNIX_EPOCH, Instant::now());
-        journal.note(at, known("ann"), what.into(), Ok(()))
+        let now = Instant::now();
+        journal.note(UNIX_EPOCH, now, known("ann"), what.into(), Ok(()))
     };
     note(&mut journal, "one").unwrap();
     let file = File::open(&journal.path).unwrap();
@@ -175,8 +175,8 @@ fn unsynced_line_counts_as_unwritten() {
     let mut journal = Journal::open(LocalFiles, &data.path().join("audit")).unwrap();
     // Takes whatever is written, and cannot be synced.
     journal.file = OpenOptions::new().append(true).open("/dev/null").unwrap();
-    let at = (UNIX_EPOCH, Instant::now());
-    let noted = journal.note(at, known("ann"), "one".into(), Ok(()));
+    let now = Instant::now();
+    let noted = journal.note(UNIX_EPOCH, now, known("ann"), "one".into(), Ok(()));
     noted.unwrap_err();
     let kept = lock(&journal.kept);
     assert_eq!((journal.bytes, kept[0].digest.as_str()), (0, ""));
@@ -193,8 +193,8 @@ fn confirmed(files: &LossyFiles, folder: &Path) -> usize {
         if *number == TEXTS.len() {
             journal.bytes = MAX_FILE_BYTES;
         }
-        let at = (UNIX_EPOCH, Instant::now());
-        let noted = journal.note(at, known("ann"), (**text).into(), Ok(()));
+        let now = Instant::now();
+        let noted = journal.note(UNIX_EPOCH, now, known("ann"), (**text).into(), Ok(()));
         noted.is_ok()
     });
     confirmed.count()
@@ -233,8 +233,8 @@ fn confirmed_lines_survive_power_loss() {
             let of_operation = format!("operation {operation}, {kept_bytes} bytes: {what:?}");
             assert!(what.len() >= confirmed, "{of_operation}");
             assert!(what.iter().eq(&TEXTS[..what.len()]), "{of_operation}");
-            let at = (UNIX_EPOCH, Instant::now());
-            let later = journal.note(at, known("ann"), "later".into(), Ok(()));
+            let now = Instant::now();
+            let later = journal.note(UNIX_EPOCH, now, known("ann"), "later".into(), Ok(()));
             later.unwrap();
             let entries = entries_on(&files, &folder);
             assert_eq!(entries, what.len() as u64 + 1, "{of_operation}");
@@ -256,8 +256,8 @@ fn killed_process_loses_no_names() {
         let is_whole = confirmed(&files, &folder) == TEXTS.len();
         files.revive();
         let mut journal = Journal::open(files.clone(), &folder).unwrap();
-        let at = (UNIX_EPOCH, Instant::now());
-        let later = journal.note(at, known("ann"), "later".into(), Ok(()));
+        let now = Instant::now();
+        let later = journal.note(UNIX_EPOCH, now, known("ann"), "later".into(), Ok(()));
         later.unwrap();
         // Names that were not synced are lost.
         files.lose_power_but(1);

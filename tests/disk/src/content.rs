@@ -41,6 +41,13 @@ pub(crate) enum Change {
 }
 
 impl Content {
+    pub(crate) fn folder() -> Self {
+        Self {
+            is_folder: true,
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn allocated(&self) -> u64 {
         self.reserved_until.max(self.now.meant.len() as u64)
     }

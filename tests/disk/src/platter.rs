@@ -197,11 +197,7 @@ impl Platter {
         let above: Vec<_> = folder.ancestors().filter(|it| !is_root(it)).collect();
         for path in above.into_iter().rev() {
             if !self.names.contains_key(path) {
-                let folder = Content {
-                    is_folder: true,
-                    ..Content::default()
-                };
-                self.add(path, folder);
+                self.add(path, Content::folder());
             }
         }
         self.expect_power()

@@ -245,7 +245,7 @@ fn start_opticals(fabric: &Fabric, doors: &[NodeDoor]) -> Result<Vec<Child>, Lab
             Err(io::Error::other(error.trim().to_owned()))
         };
         start().map_err(|source| LabError::StartOptical {
-            name: optical.1.name.clone(),
+            name: optical.name.clone(),
             source,
         })
     });

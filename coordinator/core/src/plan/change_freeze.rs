@@ -8,7 +8,6 @@ use reweave_common::operator::FrozenStatus;
 use reweave_common::plan::{Pin, Plan};
 use reweave_common::snapshot::FlowState;
 
-use crate::log::frozen_job::Frozen;
 use crate::log::reason::Reason;
 use crate::log::state::State;
 use crate::model::world::{Measurements, World};

@@ -61,7 +61,10 @@ impl<'f> Board<'f> {
         let set = circuits.iter();
         let set = set.flat_map(|(&optical, set)| set.iter().map(move |it| (optical, it)));
         let (stuck, free): (Vec<_>, Vec<_>) = set.partition(is_stuck);
-        let taken: BTreeSet<_> = stuck.iter().flat_map(ends).collect();
+        let taken: BTreeSet<_> = stuck
+            .iter()
+            .flat_map(|&(optical, circuit)| ends(optical, circuit))
+            .collect();
         let plugs = fabric.fibres().map(|fibre| Plug {
             optical: fibre.optical,
             port: fibre.port,
