@@ -54,7 +54,7 @@ fn respond(hosts: &[Ipv4Addr], port: u16, interrupt: &Interrupt) -> Result<(), A
     while !interrupt.is_raised() {
         engine.turn(POLL_INTERVAL)?;
     }
-    tell_strays(engine.strays().answering);
+    print_strays(engine.strays().answering);
     Ok(())
 }
 
@@ -96,7 +96,7 @@ fn tell(tallies: &Tallies, strays: Strays, form: Form) {
         host.merge(tally);
     }
     if form == Form::Json {
-        let hosts: Vec<_> = hosts.iter().map(|host| told(tallies, host)).collect();
+        let hosts: Vec<_> = hosts.iter().map(|host| tally_json(tallies, host)).collect();
         out::line(json!({ "hosts": hosts, "strays": strays }));
         return;
     }
@@ -125,12 +125,12 @@ fn tell(tallies: &Tallies, strays: Strays, form: Form) {
             "{host} refused {refused} probes: run an agent there, or reweave-agent probe --respond"
         ));
     }
-    hosts.iter().for_each(tell_astray);
-    tell_strays(strays);
+    hosts.iter().for_each(print_astray);
+    print_strays(strays);
 }
 
 /// What the table has no column for, since it should never be.
-fn tell_astray((host, tally): (&Ipv4Addr, &ProbeTally)) {
+fn print_astray((host, tally): (&Ipv4Addr, &ProbeTally)) {
     let (unsent, large) = (tally.unsent, tally.large);
     if unsent.count() > 0 {
         out::tell(format_args!(
@@ -158,7 +158,7 @@ fn tell_astray((host, tally): (&Ipv4Addr, &ProbeTally)) {
 }
 
 /// A host with all its paths, by the source ports that lead over them.
-fn told(tallies: &Tallies, (host, all): (&Ipv4Addr, &ProbeTally)) -> Value {
+fn tally_json(tallies: &Tallies, (host, all): (&Ipv4Addr, &ProbeTally)) -> Value {
     let own = tallies
         .iter()
         .filter(|(flow, _)| flow.destination.ip() == host);
@@ -208,7 +208,7 @@ fn lost_where(it: &Summary) -> String {
     }
 }
 
-fn tell_strays(strays: Strays) {
+fn print_strays(strays: Strays) {
     let Strays {
         malformed,
         foreign,

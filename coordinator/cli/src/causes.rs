@@ -85,17 +85,17 @@ impl Diagnose {
 
 impl Explain {
     pub(crate) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
-        let told = match (&self.evidence, &self.fabric) {
+        let report = match (&self.evidence, &self.fabric) {
             (Some(file), Some(fabric)) => self.by_file(file, &input::fabric(fabric)?)?,
             _ => self.by_traffic(reach)?,
         };
-        print(output, &told, |page| lay_out_told(page, &told))
+        print(output, &report, |page| lay_out_explanation(page, &report))
     }
 
     fn by_file(&self, file: &Path, fabric: &Fabric) -> Result<Explanation, CliError> {
-        let told = causes::explain(&read(file)?, fabric, &self.job);
-        let told = told.map_err(|source| unfit(file, source))?;
-        told.ok_or_else(|| CliError::NoSuchJob {
+        let explained = causes::explain(&read(file)?, fabric, &self.job);
+        let explained = explained.map_err(|source| unfit(file, source))?;
+        explained.ok_or_else(|| CliError::NoSuchJob {
             job: self.job.clone(),
             path: file.to_owned(),
         })
@@ -111,7 +111,7 @@ impl Explain {
 
     fn by_traffic(&self, reach: &Reach) -> Result<Explanation, CliError> {
         match Coordinator::reach(reach)?.ask(&self.asked())? {
-            Response::Explanation(Some(told)) => Ok(*told),
+            Response::Explanation(Some(report)) => Ok(*report),
             Response::Explanation(None) => Err(CliError::NoTraffic {
                 job: self.job.clone(),
             }),
@@ -160,31 +160,31 @@ fn lay_out(page: &mut Page, Answer { findings, doubts }: &Answer) {
     findings.iter().for_each(|cause| show::cause(page, cause));
 }
 
-fn lay_out_told(page: &mut Page, told: &Explanation) {
-    page.heading(&format!("job {}", told.job));
-    if let Some(ms) = told.iteration_ms {
+fn lay_out_explanation(page: &mut Page, explanation: &Explanation) {
+    page.heading(&format!("job {}", explanation.job));
+    if let Some(ms) = explanation.iteration_ms {
         page.line(&format!("iteration: {ms:.1} ms"));
     }
-    if let (Some(collective), Some(ms)) = (&told.collective, told.collective_ms) {
+    if let (Some(collective), Some(ms)) = (&explanation.collective, explanation.collective_ms) {
         page.line(&format!("slowest collective: {collective}, {ms:.3} ms"));
     }
-    page.line(&pair(told));
-    if !told.path.is_empty() {
-        page.line(&format!("path: {}", told.path.join(" > ")));
+    page.line(&pair(explanation));
+    if !explanation.path.is_empty() {
+        page.line(&format!("path: {}", explanation.path.join(" > ")));
     }
-    if let Some(link) = &told.link {
+    if let Some(link) = &explanation.link {
         page.line(&format!("link: {link}"));
     }
-    told.doubts.iter().for_each(|doubt| page.line(doubt));
-    if let Some(cause) = &told.cause {
+    explanation.doubts.iter().for_each(|doubt| page.line(doubt));
+    if let Some(cause) = &explanation.cause {
         show::cause(page, cause);
     }
 }
 
 /// Beside the others, by each figure that is known.
-fn pair(told: &Explanation) -> String {
-    let [from, to] = &told.hosts;
-    let ends = match told.ranks {
+fn pair(explanation: &Explanation) -> String {
+    let [from, to] = &explanation.hosts;
+    let ends = match explanation.ranks {
         Some([first, second]) => format!("rank {first} on {from} to rank {second} on {to}"),
         None => format!("{from} to {to}"),
     };
@@ -197,8 +197,11 @@ fn pair(told: &Explanation) -> String {
     let rate = |rate: Option<Rate>| rate.map(|it| it.to_string());
     format!(
         "slowest pair: {ends}{}{}",
-        beside(ms(told.pair_ms), ms(told.others_ms)),
-        beside(rate(told.pair_bits_per_s), rate(told.others_bits_per_s))
+        beside(ms(explanation.pair_ms), ms(explanation.others_ms)),
+        beside(
+            rate(explanation.pair_bits_per_s),
+            rate(explanation.others_bits_per_s)
+        )
     )
 }
 
@@ -225,10 +228,10 @@ mod tests {
             };
             Ok::<_, clap::Error>(hosts)
         };
-        let told = |list: &[&str]| asked(list).unwrap().join(" ");
-        assert_eq!(told(&["h[0-2],g7"]), "h0 h1 h2 g7");
-        assert_eq!(told(&["h0,h1", "h5"]), "h0 h1 h5");
-        assert_eq!(told(&[]), "");
+        let describe = |list: &[&str]| asked(list).unwrap().join(" ");
+        assert_eq!(describe(&["h[0-2],g7"]), "h0 h1 h2 g7");
+        assert_eq!(describe(&["h0,h1", "h5"]), "h0 h1 h5");
+        assert_eq!(describe(&[]), "");
         let said = asked(&["h[0-"]).unwrap_err().to_string();
         assert!(said.contains("a bracket that is not closed"), "{said}");
     }

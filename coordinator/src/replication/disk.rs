@@ -57,7 +57,7 @@ impl Disk for LocalDisk {
         )
     }
 
-    /// On a thread of its own.
+    /// Compacts on a separate thread.
     fn compact(&self, path: &Path, whole: Batch) -> io::Result<LocalCompaction> {
         let log = path.to_owned();
         let thread = thread::Builder::new().name("log-compact".to_owned());
@@ -125,7 +125,7 @@ impl Compaction for LocalCompaction {
 }
 
 impl Drop for LocalCompaction {
-    /// Nothing is written in the folder once it is let go, and nothing is left there.
+    /// Waits until nothing is written in the folder any longer, and leaves no temporary file there.
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -136,7 +136,7 @@ impl Drop for LocalCompaction {
 
 #[cfg(test)]
 impl LocalFile {
-    /// Nothing can be written to it.
+    /// A disk that cannot be written to.
     pub(crate) fn readable(path: &Path) -> Self {
         Self(File::open(path).unwrap())
     }

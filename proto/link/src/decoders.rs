@@ -10,7 +10,7 @@ use crate::identity::Identity;
 use crate::verify::{Credentials, PeerRefusal, PeerVerifier};
 use crate::{deny_list_file, join, uplink};
 
-/// What is made of a peer's certificate, and of that of its signer.
+/// Decodes a peer's certificate, and that of its signer.
 pub fn certificates(
     ours: &Identity,
     chain: [&[u8]; 2],
@@ -19,7 +19,7 @@ pub fn certificates(
     let now = UnixTime::since_unix_epoch(now.duration_since(UNIX_EPOCH).unwrap_or_default());
     let judge = PeerVerifier::new(ours, &[Role::Agent], Arc::default());
     let [certificate, signer] = chain.map(CertificateDer::from_slice);
-    // What only a signature keeps out is read all the same.
+    // Fields are also read without a valid signature.
     let _ = judge.credentials(&certificate, Some(&signer));
     judge.examine(&certificate, std::slice::from_ref(&signer), now)
 }
@@ -29,7 +29,7 @@ pub fn joining(frame: &[u8]) {
     join::read(frame);
 }
 
-/// What a member noted down of who is revoked.
+/// Decodes a member's stored deny list.
 pub fn shut_out(bytes: &[u8]) {
     if let Ok(list) = uplink::decode_shut_out(bytes) {
         let again = uplink::encode_shut_out(&list).expect("it can be written");
@@ -37,7 +37,7 @@ pub fn shut_out(bytes: &[u8]) {
     }
 }
 
-/// What an operator's commands noted down of it.
+/// Decodes an operator's stored deny lists.
 pub fn deny_lists(bytes: &[u8]) {
     if let Ok(Ok(record)) = deny_list_file::decode(bytes) {
         let again = deny_list_file::decode(deny_list_file::encode(&record).as_bytes());

@@ -32,19 +32,21 @@ pub(crate) struct Gate {
 
 impl Gate {
     pub(super) fn run(&self, reach: &Reach, output: Output) -> Result<ExitCode, CliError> {
-        let told = self.ask(&mut Coordinator::reach(reach)?)?;
+        let allocation = self.ask(&mut Coordinator::reach(reach)?)?;
         match output {
-            Output::Hostfile if self.line_per_rank => say(&lines(&told.order, self.slots.into()))?,
-            Output::Hostfile => say(&hostfile(&told.order, self.slots.into()))?,
-            _ => print(output, &told, |page| lay_out(page, &told))?,
+            Output::Hostfile if self.line_per_rank => {
+                say(&lines(&allocation.order, self.slots.into()))?
+            }
+            Output::Hostfile => say(&hostfile(&allocation.order, self.slots.into()))?,
+            _ => print(output, &allocation, |page| lay_out(page, &allocation))?,
         };
-        Ok(ExitCode::from(exit::number(true, !told.is_good)))
+        Ok(ExitCode::from(exit::number(true, !allocation.is_good)))
     }
 
     fn ask(&self, coordinator: &mut Coordinator) -> Result<Allocation, CliError> {
         let (hosts, job) = (self.hosts.0.clone(), self.job.clone());
         match coordinator.ask(&Request::Gate { hosts, job })? {
-            Response::Allocation(told) => Ok(*told),
+            Response::Allocation(report) => Ok(*report),
             Response::Refused(refused) => Err(CliError::Refused(refused)),
             other => Err(CliError::unexpected(&other)),
         }
@@ -63,21 +65,21 @@ pub(crate) fn lines(order: &[String], slots: usize) -> String {
     order.iter().map(lines).collect()
 }
 
-pub(super) fn lay_out(page: &mut Page, told: &Allocation) {
-    page.line(&format!("order: {}", told.order.join(", ")));
-    let groups: Vec<_> = told.groups.iter().map(|it| it.join(" ")).collect();
+pub(super) fn lay_out(page: &mut Page, allocation: &Allocation) {
+    page.line(&format!("order: {}", allocation.order.join(", ")));
+    let groups: Vec<_> = allocation.groups.iter().map(|it| it.join(" ")).collect();
     page.line(&format!("behind the same switches: {}", groups.join("; ")));
-    if let Some([listed, ordered]) = told.ring_bits_per_s {
+    if let Some([listed, ordered]) = allocation.ring_bits_per_s {
         page.line(&format!(
             "rate of a ring: {listed} as listed, {ordered} in this order"
         ));
     }
-    if told.is_good {
+    if allocation.is_good {
         page.line("no problem found with these hosts");
     } else {
         page.heading("Problems with these hosts");
     }
-    for against in &told.against {
+    for against in &allocation.against {
         page.line(&format!("  {against}"));
     }
 }
@@ -102,7 +104,7 @@ mod tests {
     #[test]
     fn host_objections_follow_their_order() {
         let gbps = |gbps: u64| Rate::from_bits_per_s(gbps * 1_000_000_000);
-        let told = Allocation {
+        let allocation = Allocation {
             is_good: false,
             against: texts(&["the agent on h1 is silent"]),
             order: texts(&["h0", "h1", "h4"]),
@@ -110,7 +112,7 @@ mod tests {
             ring_bits_per_s: Some([gbps(1), gbps(2)]),
         };
         let mut page = Page::default();
-        lay_out(&mut page, &told);
+        lay_out(&mut page, &allocation);
         let rows = [
             "order: h0, h1, h4",
             "behind the same switches: h0 h1; h4",

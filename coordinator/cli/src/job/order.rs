@@ -105,7 +105,7 @@ pub(crate) fn tell(
 ) -> Result<Option<RegisteredJob>, CliError> {
     let job = job.to_owned();
     match coordinator.ask(&Request::Job { job, order })? {
-        Response::Registered(mut told) => Ok(told.pop()),
+        Response::Registered(mut report) => Ok(report.pop()),
         Response::Refused(refused) => Err(CliError::Refused(refused)),
         other => Err(CliError::unexpected(&other)),
     }
@@ -154,9 +154,9 @@ fn say_registered(
     job: &str,
     order: JobOrder,
 ) -> Result<ExitCode, CliError> {
-    let told = tell(&mut Coordinator::reach(reach)?, job, order)?;
-    print(output, &told, |page| {
-        if let Some(RegisteredJob { hosts, phase, .. }) = &told {
+    let report = tell(&mut Coordinator::reach(reach)?, job, order)?;
+    print(output, &report, |page| {
+        if let Some(RegisteredJob { hosts, phase, .. }) = &report {
             let phase = phase.as_ref();
             let phase = phase.map_or(String::new(), |it| format!(", in phase {}", it.name));
             let hosts = hosts.join(", ");

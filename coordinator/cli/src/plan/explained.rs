@@ -203,9 +203,9 @@ impl Explained {
                 [it.effect.to_owned(), format!("{:.2}", it.ms)]
             };
             page.table(["effect", "by itself ms"], interval.costs.iter().map(row));
-            if !interval.untold.is_empty() {
-                let untold = interval.untold.join(", ");
-                page.line(&format!("  too much work to separate: {untold}"));
+            if !interval.unseparated.is_empty() {
+                let unseparated = interval.unseparated.join(", ");
+                page.line(&format!("  too much work to separate: {unseparated}"));
             }
         }
     }

@@ -77,7 +77,7 @@ impl Disk {
         let mut state = self.0.lock().unwrap();
         let count = state.changes;
         state.changes += 1;
-        let (done, told) = match state.fault {
+        let (done, report) = match state.fault {
             Fault::None | Fault::Unreadable => (true, true),
             Fault::Full => (false, false),
             Fault::Unsure(at) => (true, count != at),
@@ -87,7 +87,7 @@ impl Disk {
         if done {
             change(&mut state);
         }
-        told.then_some(()).ok_or_else(|| refused("change", name))
+        report.then_some(()).ok_or_else(|| refused("change", name))
     }
 
     /// Every second of the files that were removed is there again, or each of the others.
@@ -209,7 +209,7 @@ fn of_flow(port: u16, sent: u64, rate: Option<u64>) -> Entry {
     )
 }
 
-/// Tells of one link and one flow every second. Failures are part of some tests.
+/// Records one link and one flow every second. Some tests expect failures.
 pub(super) fn live(chronicle: &mut Chronicle, seconds: std::ops::Range<u64>) -> usize {
     let mut failures = 0;
     for at in seconds {

@@ -9,13 +9,13 @@ fn beside(path: &Path) -> PathBuf {
     path.with_extension("new")
 }
 
-/// The file as it was until the new one is whole on disk, and then the new one.
+/// Replaces the file. Until the new one is durable, the old one stays.
 pub(super) fn replace<D: Disk>(disk: &D, path: &Path, content: &[u8]) -> io::Result<()> {
     write_beside(disk, path, content)?;
     take_place(disk, path)
 }
 
-/// What is to take the place of the file, whole on disk.
+/// Writes the new file, durable, under another name.
 pub(super) fn write_beside<D: Disk>(disk: &D, path: &Path, content: &[u8]) -> io::Result<D::File> {
     let write = || -> io::Result<D::File> {
         let mut file = disk.create(&beside(path))?;
@@ -24,19 +24,19 @@ pub(super) fn write_beside<D: Disk>(disk: &D, path: &Path, content: &[u8]) -> io
         Ok(file)
     };
     write().inspect_err(|_| {
-        // Half a file only takes room; the next one takes its place anyhow.
+        // An incomplete file only takes space, and the next one overwrites it.
         remove_beside(disk, path);
     })
 }
 
-/// What was written beside the file is not wanted any longer.
+/// Removes the file that was to replace the log.
 pub(super) fn remove_beside<D: Disk>(disk: &D, path: &Path) {
     let _ = disk.remove(&beside(path));
 }
 
-/// What was written beside the file takes its place.
+/// Renames the new file over the log.
 pub(super) fn take_place<D: Disk>(disk: &D, path: &Path) -> io::Result<()> {
     disk.rename(&beside(path), path)?;
-    // The name is an entry of the folder, which has to reach the disk too.
+    // The new name becomes durable with its folder.
     disk.sync_folder(path.parent().unwrap_or(Path::new(".")))
 }

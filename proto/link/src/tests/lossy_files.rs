@@ -1,5 +1,4 @@
-//! A disk in memory that loses power: of what was not synced some is gone then, of contents and of names. Tests of other
-//! packages use it, too.
+//! A disk in memory that loses power: unsynced contents and names may be lost. Tests of other packages use it, too.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,7 +8,7 @@ use std::rc::Rc;
 
 use super::{FileHandle, FileSystem};
 
-/// This folder is always there.
+/// This folder always exists.
 pub(super) const ROOT: &str = "data";
 
 /// Cheap to clone: all clones are one disk.
@@ -24,29 +23,29 @@ pub(super) struct LossyFile {
 
 #[derive(Debug, Default)]
 struct State {
-    contents: Vec<Content>,
-    /// Folders have contents, too, which are empty.
+    contents: Vec<FileContent>,
+    /// Folders have an empty content, too.
     names: BTreeMap<PathBuf, usize>,
     synced_names: BTreeMap<PathBuf, usize>,
-    /// Operations that change something until power is lost.
+    /// The remaining operations until power is lost.
     left: Option<usize>,
     is_dead: bool,
 }
 
 #[derive(Debug, Default)]
-struct Content {
+struct FileContent {
     now: Vec<u8>,
     synced: Vec<u8>,
 }
 
-impl Content {
+impl FileContent {
     fn lose_power(&mut self, kept_bytes: usize) {
         match self.now.strip_prefix(&self.synced[..]) {
             Some(appended) => {
                 let kept = appended.len().min(kept_bytes);
                 self.synced.extend_from_slice(&appended[..kept]);
             }
-            // It was cut: that survives, or it does not.
+            // The truncation itself may be lost.
             None if kept_bytes == 0 => {}
             None => self.synced.clone_from(&self.now),
         }
@@ -55,7 +54,7 @@ impl Content {
 }
 
 impl State {
-    /// Counts it. Power is lost in the midst of the last.
+    /// Counts an operation. Power is lost during the last one.
     fn operate(&mut self) -> io::Result<()> {
         match &mut self.left {
             Some(0) => self.is_dead = true,
@@ -79,19 +78,19 @@ impl State {
         number.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    /// An empty one, if there is none of this name.
+    /// Creates an empty file, if there is none of this name.
     fn make(&mut self, path: &Path) -> io::Result<usize> {
         self.operate()?;
         if let Some(number) = self.names.get(path) {
             return Ok(*number);
         }
-        self.contents.push(Content::default());
+        self.contents.push(FileContent::default());
         let number = self.contents.len() - 1;
         self.names.insert(path.to_owned(), number);
         Ok(number)
     }
 
-    /// What lies in folders that are gone is gone with them.
+    /// Removes the content of removed folders.
     fn drop_orphans(&mut self) {
         let names = self.synced_names.clone();
         let is_there = |path: &Path| path == Path::new(ROOT) || names.contains_key(path);
@@ -101,15 +100,15 @@ impl State {
 }
 
 impl LossyFiles {
-    /// In the midst of the operation after this many. What was dead lives again with all that was written, as after a process
-    /// was killed.
+    /// Power is lost during the operation after this many. A disk that had died before continues with everything that
+    /// was written, as after a killed process.
     pub(super) fn die_at(&self, operations: usize) {
         let mut state = self.0.borrow_mut();
         (state.left, state.is_dead) = (Some(operations), false);
     }
 
-    /// Power is lost, and comes back. At most these bytes survive of what was appended to each file since it was synced. Names
-    /// that were not synced survive where their number is even.
+    /// Loses power and restores it. At most this many bytes survive of each file's unsynced appends. Unsynced names
+    /// survive if their number is even.
     pub(super) fn lose_power(&self, kept_bytes: usize) {
         let mut state = self.0.borrow_mut();
         (state.left, state.is_dead) = (None, false);
@@ -192,7 +191,7 @@ impl FileSystem for LossyFiles {
 }
 
 impl io::Write for LossyFile {
-    /// Half of it is there where power is lost.
+    /// Half of the write survives a loss of power during it.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut state = self.disk.0.borrow_mut();
         state.expect_power()?;

@@ -53,7 +53,7 @@ type Naming = Vec<(PathBuf, Option<u64>)>;
 #[derive(Debug)]
 struct Platter {
     chance: Chance,
-    files: BTreeMap<u64, Content>,
+    files: BTreeMap<u64, FileContent>,
     last_file: u64,
     names: BTreeMap<PathBuf, u64>,
     synced_names: BTreeMap<PathBuf, u64>,
@@ -70,7 +70,7 @@ struct Platter {
 }
 
 #[derive(Debug, Default)]
-struct Content {
+struct FileContent {
     /// As it is read.
     now: Bytes,
     synced: Bytes,
@@ -207,7 +207,7 @@ impl Platter {
     }
 
     fn used(&self) -> u64 {
-        self.files.values().map(Content::allocated).sum()
+        self.files.values().map(FileContent::allocated).sum()
     }
 
     fn free(&self) -> u64 {
@@ -230,7 +230,7 @@ impl Platter {
         }
     }
 
-    fn file(&mut self, number: u64) -> io::Result<&mut Content> {
+    fn file(&mut self, number: u64) -> io::Result<&mut FileContent> {
         let file = self.files.get_mut(&number);
         file.ok_or_else(|| io::ErrorKind::NotFound.into())
     }
@@ -252,7 +252,7 @@ impl Platter {
         let number = before.unwrap_or(self.last_file + 1);
         if before.is_none() {
             self.last_file = number;
-            self.files.insert(number, Content::default());
+            self.files.insert(number, FileContent::default());
             self.name(vec![(path.to_owned(), Some(number))]);
         } else {
             self.file(number)?.change(Change::Truncate(0));
@@ -391,7 +391,7 @@ fn apply(names: &mut BTreeMap<PathBuf, u64>, naming: &[(PathBuf, Option<u64>)]) 
     }
 }
 
-impl Content {
+impl FileContent {
     fn allocated(&self) -> u64 {
         self.reserved_until.max(self.now.meant.len() as u64)
     }

@@ -36,8 +36,8 @@ pub fn read_pairs(file: &str, text: &str, fabric: &Fabric) -> Result<Pairs, Inpu
         let rate = Rate::from_gbps(gbps).ok_or_else(|| row.error("gbps", absurd()))?;
         if let Some(most) = beyond(rate, ends, fabric) {
             let most = Number(most.gbps());
-            let told = format!("all links of one of the two carry {most} Gb/s");
-            return Err(row.error("gbps", told));
+            let message = format!("all links of one of the two carry {most} Gb/s");
+            return Err(row.error("gbps", message));
         }
         let rail = row.parsed(RAIL_COLUMN)?.unwrap_or(0);
         let rails = pairs.entry(ends).or_default();

@@ -116,14 +116,14 @@ pub(super) fn worse(evidence: &Evidence, fabric: &Fabric) -> Result<Worse, Evide
 
 impl Change {
     fn said_of(&self, of: &str, ago_s: f64) -> String {
-        let told = |value: f64| {
+        let describe = |value: f64| {
             if value == 0.0 || value >= 0.001 {
                 format!("{value:.3}")
             } else {
                 format!("{value:.1e}")
             }
         };
-        let [before, after] = [self.before, self.after].map(told);
+        let [before, after] = [self.before, self.after].map(describe);
         format!("{of} went from {before} to {after} {ago_s:.0} s ago")
     }
 
@@ -134,7 +134,7 @@ impl Change {
     }
 }
 
-/// Where nothing is known to lose probes now, those that lose the most of what began to.
+/// Where nothing is known to lose probes now, picks the ones that began to lose the most.
 pub(super) fn lossiest(lossier: Vec<Lossier>, fabric: &Fabric) -> Option<Cause> {
     let most = lossier.first()?.after;
     let is_it = |it: &Lossier| it.after >= MIN_LOSS_SHARE && it.after > MIN_LOSS_RATIO * most;

@@ -110,7 +110,7 @@ fn ends(hops: &[HopIndex], ground: &Ground) -> BTreeSet<usize> {
 }
 
 impl Culprit {
-    /// Those that are suspected, if nothing else is.
+    /// The suspected links, if nothing else is suspected.
     fn links(&self) -> Vec<HopIndex> {
         let link = |it: &Suspect| match *it {
             Suspect::Hop(hop) | Suspect::Link(hop) => Some(hop & !1),
